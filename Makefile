@@ -1,0 +1,50 @@
+# `make help` lists the targets. Everything runs in .venv, which `make install` creates.
+
+PYTHON ?= python3
+EXTRAS := plot,earth-mover,trajectory,mdanalysis,parquet
+# More arguments for pytest, for example: make test PYTEST_ARGS="-k rmsd"
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(INSTALLED) ## Create .venv with the package (editable) and all that tests and demo need
+
+# The stamp is written last: an interrupted installation starts again.
+$(INSTALLED): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]" --group dev
+	touch $@
+
+.PHONY: demo
+demo: $(INSTALLED) ## Map alanine dipeptide, stream new frames into the map, draw the figure
+	$(BIN)/python -m ldmaps.demo
+
+.PHONY: test
+test: $(INSTALLED) ## Run the tests and the examples in the docstrings
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(INSTALLED) ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: error-estimates
+error-estimates: $(INSTALLED) ## Measure predicted against true errors at full size (minutes, 3 GB): docs/error_estimates.md
+	$(BIN)/python benchmarks/perturbation.py
+
+.PHONY: clean
+clean: ## Remove caches and builds (to reinstall, delete .venv too)
+	rm -rf build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +

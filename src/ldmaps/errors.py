@@ -1,0 +1,93 @@
+"""Every exception and warning that ldmaps raises on its own account.
+
+All exceptions derive from :class:`LdmapsError`; those about an argument are
+also :class:`ValueError`, so code written against scikit-learn keeps working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AccuracyWarning",
+    "DisconnectedError",
+    "InvalidInputError",
+    "LdmapsError",
+    "LdmapsWarning",
+    "ModelFileError",
+    "SpectrumWarning",
+]
+
+
+class LdmapsError(Exception):
+    """Base class of all ldmaps exceptions."""
+
+
+class InvalidInputError(LdmapsError, ValueError):
+    """Data or a parameter break a rule; the message gives value, rule and remedy."""
+
+
+class DisconnectedError(InvalidInputError):
+    """The data fall into groups too far apart for hops of the random walk, so no single map spans them.
+
+    Attributes
+    ----------
+    component_sizes : tuple of int
+        Number of points (or landmarks) in each group, largest first.
+    epsilon : float
+        Bandwidth that was tried.
+    joining_epsilon : float
+        Smallest bandwidth at which hops of √ε join all groups. Where landmarks
+        stand in for the points it is an estimate.
+    """
+
+    def __init__(
+        self,
+        component_sizes: Sequence[int],
+        epsilon: float,
+        joining_epsilon: float,
+        reach: float = 1.0,
+        counted: str = "points",
+    ) -> None:
+        # Exceptions travel between processes as their args, so args are all that is needed to make them again.
+        super().__init__(component_sizes, epsilon, joining_epsilon, reach, counted)
+        self.component_sizes = tuple(sorted((int(size) for size in component_sizes), reverse=True))
+        self.epsilon = float(epsilon)
+        self.joining_epsilon = float(joining_epsilon)
+        self.reach = float(reach)
+        self.counted = counted
+
+    def __str__(self) -> str:
+        shown = ", ".join(str(size) for size in self.component_sizes[:8])
+        if len(self.component_sizes) > 8:
+            shown += ", ..."
+        hop = "sqrt(epsilon)" if self.reach == 1.0 else f"{self.reach:.2g}*sqrt(epsilon)"
+        landmarks = self.counted != "points"
+        remedy = (
+            f"about {self.joining_epsilon:.9g} would join them"
+            if landmarks
+            else f"{self.joining_epsilon:.9g} is the smallest that joins them"
+        )
+        more = "use more landmarks, " if landmarks else ""
+        return (
+            f"at epsilon = {self.epsilon:.6g} the graph of {self.counted} closer than {hop} falls into "
+            f"{len(self.component_sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map "
+            f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}"
+            'use epsilon="connected", or fit each component by itself.'
+        )
+
+
+class ModelFileError(LdmapsError, ValueError):
+    """A model file is damaged, foreign, or written by a newer format."""
+
+
+class LdmapsWarning(UserWarning):
+    """Base class of all ldmaps warnings."""
+
+
+class SpectrumWarning(LdmapsWarning):
+    """The spectrum makes the asked-for coordinates doubtful (near-degenerate or near-zero eigenvalues)."""
+
+
+class AccuracyWarning(LdmapsWarning):
+    """A result was computed outside the range where its derivation holds."""

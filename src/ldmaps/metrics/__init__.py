@@ -1,0 +1,76 @@
+"""Distances between points, one file a metric, behind the seam of :mod:`ldmaps.metrics.base`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.earth_mover import EarthMover
+from ldmaps.metrics.euclidean import Euclidean
+from ldmaps.metrics.function import Function
+from ldmaps.metrics.hamming import Hamming
+from ldmaps.metrics.periodic import Periodic
+from ldmaps.metrics.precomputed import Precomputed
+from ldmaps.metrics.rmsd import RMSD
+
+__all__ = [
+    "METRICS",
+    "RMSD",
+    "EarthMover",
+    "Euclidean",
+    "Function",
+    "Hamming",
+    "Metric",
+    "Periodic",
+    "Points",
+    "Precomputed",
+    "resolve_metric",
+]
+
+#: The name of each metric, as users and model files spell it.
+METRICS: dict[str, type[Metric]] = {
+    metric.name: metric for metric in (Euclidean, RMSD, Hamming, EarthMover, Periodic, Precomputed, Function)
+}
+
+
+def resolve_metric(metric: Metric | str | Callable[..., Any]) -> Metric:
+    """Return the metric meant by an instance, a name, or a Python function.
+
+    Parameters
+    ----------
+    metric : Metric, str or callable
+        A metric is returned as it is; a name gives that metric with its default
+        settings; a callable f(x, y) -> float becomes :class:`Function`.
+
+    Examples
+    --------
+    >>> from ldmaps.metrics import resolve_metric
+    >>> resolve_metric("euclidean")
+    Euclidean()
+    """
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        if metric == Function.name:
+            raise InvalidInputError("the metric 'function' has no default: pass the function f(x, y) itself")
+        if metric in METRICS:
+            return METRICS[metric]()
+        known = [name for name in METRICS if name != Function.name]
+        close = get_close_matches(metric.lower().replace("-", "_"), known, n=1, cutoff=0.4)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInputError(
+            f"unknown metric {metric!r}: known are {', '.join(map(repr, known))}, or pass a Metric "
+            f"or a function f(x, y) -> float.{hint}"
+        )
+    if isinstance(metric, type) and issubclass(metric, Metric):
+        raise InvalidInputError(f"metric is a class: pass an instance, {metric.__name__}(...)")
+    if callable(metric):
+        function: Callable[..., Any] = metric
+        return Function(function)
+    raise InvalidInputError(
+        "metric must be a name, a Metric or a function f(x, y) -> float, "
+        f"got {metric!r} of type {type(metric).__name__}"
+    )

@@ -1,0 +1,156 @@
+"""The Metric seam: prepare points once, then fill blocks of squared distances.
+
+    X ──prepare──► Points ──squared_block(a, rows, b, cols, out)──► d²
+
+Squared distances, because the Gaussian kernel eats squares. ``Points`` are
+prepared once (landmarks at fit time, a stream's points as they come) so that a
+block costs nothing but the distances themselves. Only :mod:`ldmaps.pairwise`
+walks over blocks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["Metric", "Points", "as_float_array"]
+
+
+class Points(ABC):
+    """Points in the form a metric computes with; immutable once made."""
+
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, indices: NDArray[np.intp] | slice) -> Self:
+        """Return the points at ``indices``, in that order, as a copy."""
+
+
+class Metric(ABC):
+    """A distance between points.
+
+    A new metric is one file that subclasses this and one line in the table of
+    :mod:`ldmaps.metrics`; ``tests/metrics/contract.py`` is the suite it must pass.
+    """
+
+    #: Key in the metric table and in model files.
+    name: ClassVar[str]
+    #: Whether points are molecular frames, so that (n, atoms, 3) is accepted.
+    takes_frames: ClassVar[bool] = False
+    #: Whether d is the Euclidean distance of the raw features, so that spatial trees may be used.
+    is_euclidean: ClassVar[bool] = False
+    #: Whether d obeys the triangle inequality, so that distances may be bounded instead of computed.
+    is_true_metric: ClassVar[bool] = True
+
+    @abstractmethod
+    def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> Points:
+        """Validate points and bring them into the form ``squared_block`` reads.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features), or (n, atoms, 3) for frames
+        dtype : float32 or float64, optional
+            Precision to compute in. By default float32 stays float32 and
+            everything else becomes float64.
+        """
+
+    @abstractmethod
+    def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
+        """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``; trusts its input.
+
+        ``rows`` and ``cols`` have non-negative start and stop and step 1. ``out``
+        is C-contiguous with shape (len(rows), len(cols)) and the points' dtype.
+        Values are finite and never negative. Safe to call from several threads.
+        """
+
+    def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[Any]:
+        """Return distances between all points of ``X`` and of ``Y`` (of ``X`` itself without ``Y``).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features), or (n, atoms, 3) for frames
+        Y : array-like of shape (m, features), or (m, atoms, 3), optional
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+        """
+        from ldmaps.pairwise import distance_matrix
+
+        a = self.prepare(X)
+        b = a if Y is None else self.prepare(Y, a.dtype)
+        self.check_compatible(a, b)
+        return distance_matrix(self, a, b)
+
+    def check_compatible(self, a: Points, b: Points) -> None:
+        """Raise :class:`InvalidInputError` when ``a`` and ``b`` cannot be compared; by default all can."""
+        return
+
+    # -- model files ------------------------------------------------------
+    def parameters(self) -> dict[str, Any]:
+        """Return what :meth:`from_parameters` needs: JSON values and arrays."""
+        return {}
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        """Rebuild the metric from :meth:`parameters`."""
+        return cls(**parameters)
+
+    @abstractmethod
+    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
+        """Return the arrays that a model file stores for ``points``."""
+
+    @abstractmethod
+    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
+        """Rebuild points from :meth:`export_points`."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{key}=<array of shape {np.shape(value)}>" if np.ndim(value) else f"{key}={value!r}"
+            for key, value in self.parameters().items()
+            if value is not None
+        )
+        return f"{type(self).__name__}({shown})"
+
+
+def as_float_array(X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,)) -> NDArray[Any]:
+    """Return ``X`` as a finite float32 or float64 array of one of the given ranks, or raise."""
+    array = np.asarray(X)
+    if array.dtype.kind in "OUSMmVc":
+        kind = "complex numbers" if array.dtype.kind == "c" else f"values of type {array.dtype}"
+        if array.dtype.kind == "O":
+            try:
+                array = array.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise InvalidInputError(
+                    f"points must be real numbers, but the array holds objects that are not ({error}); "
+                    "encode them as numbers first"
+                ) from error
+        else:
+            raise InvalidInputError(f"points must be real numbers, got {kind}; encode them as numbers first")
+    if dtype is None:
+        dtype = np.float32 if array.dtype == np.float32 else np.float64
+    array = np.asarray(array, dtype=dtype)
+    if array.ndim not in ndim:
+        wanted = " or ".join(f"{rank}-dimensional" for rank in ndim)
+        hint = "; reshape a single point to (1, features)" if array.ndim == 1 else ""
+        raise InvalidInputError(f"points must be a {wanted} array, got shape {array.shape}{hint}")
+    if array.shape[0] == 0 or array.size == 0:
+        raise InvalidInputError(f"points must not be empty, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        bad = np.argwhere(~np.isfinite(array))
+        where = ", ".join(map(str, bad[0]))
+        raise InvalidInputError(
+            f"points must be finite, but {len(bad)} of {array.size} values are NaN or infinite "
+            f"(the first at index ({where})); remove or repair those points"
+        )
+    return array

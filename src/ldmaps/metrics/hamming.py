@@ -1,0 +1,72 @@
+"""Hamming distance: the fraction of features that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.euclidean import ColumnPoints, check_same_width, vector_kernels
+
+__all__ = ["Hamming"]
+
+
+class Hamming(Metric):
+    """Fraction of features in which two points differ, between 0 and 1.
+
+    Features are any numbers: bits, symbols, numbered states. They are compared for
+    equality in the points' precision, so integers too large for it are refused
+    instead of being taken for equal.
+
+    Examples
+    --------
+    >>> from ldmaps.metrics import Hamming
+    >>> Hamming().pairwise([[0, 1, 1, 0]], [[0, 1, 0, 0], [1, 0, 0, 1]])
+    array([[0.25, 1.  ]])
+    """
+
+    name = "hamming"
+
+    def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints:
+        """Validate points and lay them out for speed; the input is copied.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features)
+        dtype : float32 or float64, optional
+        """
+        given = np.asarray(X)
+        values = as_float_array(given, dtype)
+        if given.dtype.kind in "iu":
+            # Above 2^mantissa neighbouring integers round to the same float.
+            largest = max(abs(int(given.min())), abs(int(given.max())))
+            limit = 2 ** (np.finfo(values.dtype).nmant + 1)
+            if largest > limit:
+                raise InvalidInputError(
+                    f"integers up to {largest} cannot be told apart in {values.dtype}, "
+                    f"which is exact up to {limit}; number the symbols from 0 instead"
+                )
+        return ColumnPoints(values.T.copy())
+
+    def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
+        """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
+        left, right = cast(ColumnPoints, a).columns, cast(ColumnPoints, b).columns
+        vector_kernels().squared_hamming_columns(
+            left, rows.start, rows.stop, right, cols.start, cols.stop, out
+        )
+
+    def check_compatible(self, a: Points, b: Points) -> None:
+        """Raise :class:`InvalidInputError` when the numbers of features differ."""
+        check_same_width(a, b)
+
+    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
+        """Return the points as rows."""
+        return {"values": cast(ColumnPoints, points).values}
+
+    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints:
+        """Rebuild points from rows."""
+        return self.prepare(arrays["values"])

@@ -1,0 +1,96 @@
+"""Distance between periodic coordinates such as dihedral angles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.euclidean import ColumnPoints, check_same_width, vector_kernels
+
+__all__ = ["Periodic"]
+
+
+class Periodic(Metric):
+    """Euclidean distance on a torus: d² = Σ_k t_k², where t_k is the difference taken the shorter way round.
+
+    Parameters
+    ----------
+    period : float or array-like of shape (features,), default 2π
+        Length after which a coordinate repeats: 2π for radians, 360 for degrees, one
+        value for all features or one each. Angles may lie anywhere; they need not be
+        wrapped.
+
+    Examples
+    --------
+    >>> from ldmaps.metrics import Periodic
+    >>> Periodic(period=360.0).pairwise([[179.0]], [[-179.0], [0.0]])
+    array([[  2., 179.]])
+    """
+
+    name = "periodic"
+
+    def __init__(self, period: float | ArrayLike = 2 * math.pi) -> None:
+        self.period = period
+
+    def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints:
+        """Validate angles and wrap them to half a period on either side of 0; the input is copied.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features)
+        dtype : float32 or float64, optional
+        """
+        values = as_float_array(X, dtype)
+        period = self._periods(values.shape[1])
+        columns = np.empty((values.shape[1], values.shape[0]), dtype=values.dtype)
+        vector_kernels().wrap_to_columns(np.ascontiguousarray(values), period, columns)
+        return ColumnPoints(columns)
+
+    def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
+        """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
+        left, right = cast(ColumnPoints, a).columns, cast(ColumnPoints, b).columns
+        period = np.empty(len(left), dtype=left.dtype)
+        period[:] = self.period
+        vector_kernels().squared_periodic_columns(
+            left, rows.start, rows.stop, right, cols.start, cols.stop, period, out
+        )
+
+    def check_compatible(self, a: Points, b: Points) -> None:
+        """Raise :class:`InvalidInputError` when the numbers of features differ."""
+        check_same_width(a, b)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the period."""
+        return {"period": float(self.period) if np.ndim(self.period) == 0 else np.asarray(self.period)}  # type: ignore[arg-type]
+
+    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
+        """Return the wrapped points as rows."""
+        return {"values": cast(ColumnPoints, points).values}
+
+    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints:
+        """Rebuild points from rows."""
+        return self.prepare(arrays["values"])
+
+    def _periods(self, n_features: int) -> NDArray[np.float64]:
+        if type(self.period) is float and 0 < self.period < math.inf:
+            return np.full(n_features, self.period)  # the usual case, made short for one streamed point
+        try:
+            period = np.asarray(self.period, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"period must be a number or one number a feature, got {self.period!r}"
+            ) from error
+        if period.ndim > 1 or (period.ndim == 1 and period.shape[0] != n_features):
+            raise InvalidInputError(
+                f"period must be one number or one for each of the {n_features} features, "
+                f"got shape {period.shape}"
+            )
+        if not (np.isfinite(period).all() and (period > 0).all()):
+            raise InvalidInputError(f"period must be positive and finite, got {self.period!r}")
+        return np.full(n_features, period)
