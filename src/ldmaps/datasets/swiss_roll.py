@@ -1,0 +1,122 @@
+"""The Swiss roll: a flat strip rolled up in three dimensions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["SwissRoll", "swiss_roll"]
+
+_INNER_END = 1.5 * math.pi
+_HEIGHT = 21.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SwissRoll:
+    """Points on a Swiss roll, with the coordinates that unroll it.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, 3), float64
+        (t cos t, h, t sin t), plus noise where asked for.
+    position : ndarray of shape (n,), float64
+        t, the angle along the spiral, in [3π/2, 9π/2).
+    height : ndarray of shape (n,), float64
+        h, the position across the strip, in [0, 21).
+    """
+
+    points: NDArray[np.float64]
+    position: NDArray[np.float64]
+    height: NDArray[np.float64]
+
+    @property
+    def arc_length(self) -> NDArray[np.float64]:
+        """Distance along the strip from its inner end, shape (n,).
+
+        The spiral (t cos t, t sin t) has speed √(1 + t²), so its length from
+        t = 3π/2 is the integral of that, ½ [t √(1 + t²) + asinh t].
+        """
+        return _spiral_length(self.position) - _spiral_length(np.float64(_INNER_END))
+
+    @property
+    def unrolled(self) -> NDArray[np.float64]:
+        """The flat strip, (arc length, height), shape (n, 2).
+
+        Euclidean distances here are the geodesic distances on the noise-free roll.
+        """
+        return np.column_stack([self.arc_length, self.height])
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __repr__(self) -> str:
+        return f"SwissRoll({len(self)} points)"
+
+
+def swiss_roll(
+    n_points: int = 20_000,
+    *,
+    noise: float = 0.0,
+    random_state: int | np.random.Generator | None = 0,
+) -> SwissRoll:
+    """Sample the Swiss roll of the Isomap data set.
+
+    x = (t cos t, h, t sin t) with t = (3π/2)(1 + 2u) and h = 21 v, where u and v are
+    uniform on [0, 1). Uniform in t, so the density on the strip falls as 1/√(1 + t²)
+    from the inner end to the outer.
+
+    Parameters
+    ----------
+    n_points : int, default=20_000
+        Number of points. More points bring neighbours closer, which lowers the
+        smallest connected bandwidth; 20,000 is the size of the Isomap set.
+    noise : float, default=0.0
+        Standard deviation of isotropic Gaussian noise added to every point. The turns
+        are 2π apart; noise that is not small beside that bridges them.
+    random_state : int, numpy Generator or None, default=0
+        Seed. The same integer gives the same points, and, without noise, a smaller
+        set is the beginning of a larger one. None draws fresh points on every call.
+
+    Returns
+    -------
+    SwissRoll
+        The points with their position along the spiral and their height.
+
+    Examples
+    --------
+    >>> from ldmaps.datasets import swiss_roll
+    >>> roll = swiss_roll(1000)
+    >>> roll.points.shape
+    (1000, 3)
+    >>> bool((roll.height < 21).all())
+    True
+    """
+    if not _is_number(n_points, Integral) or n_points < 1:
+        raise InvalidInputError(f"n_points must be a positive integer, got {n_points!r}; pass 1 or more")
+    if not _is_number(noise, Real) or not 0 <= noise < math.inf:
+        raise InvalidInputError(
+            f"noise must be a finite number that is not negative, got {noise!r}; pass 0 for none"
+        )
+    rng = np.random.default_rng(random_state)
+    # One row per point, so that a longer draw from the same seed starts with a shorter one.
+    u, v = rng.random((int(n_points), 2)).T
+    position = _INNER_END * (1 + 2 * u)
+    height = _HEIGHT * v
+    points = np.column_stack([position * np.cos(position), height, position * np.sin(position)])
+    if noise:
+        points += noise * rng.standard_normal(points.shape)
+    return SwissRoll(points=points, position=position, height=height)
+
+
+def _spiral_length(t: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
+    return np.asarray(0.5 * (t * np.sqrt(1 + t * t) + np.arcsinh(t)), dtype=np.float64)
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
