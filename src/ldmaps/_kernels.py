@@ -1,0 +1,288 @@
+"""Compiled loops over blocks of squared distances that no metric owns.
+
+Imported late (numba takes a second to load). Two fastmath sets are used on
+purpose: the exponential relies on ``(x + magic) - magic`` and must not be
+re-associated; the reductions must be, or they would not vectorise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+EXACT = {"contract", "nnan", "ninf", "nsz"}
+REDUCE = {"contract", "nnan", "ninf", "nsz", "reassoc", "arcp"}
+
+
+@intrinsic
+def _float_bits(typingctx: Any, value: Any) -> Any:
+    """Reinterpret a float as the integer of its width."""
+    pairs = {types.float32: (types.int32, ir.IntType(32)), types.float64: (types.int64, ir.IntType(64))}
+    if value not in pairs:
+        raise TypingError(f"no bit pattern for {value}")
+    integer, llvm_type = pairs[value]
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], llvm_type)
+
+    return integer(value), codegen
+
+
+@intrinsic
+def _bits_float(typingctx: Any, value: Any) -> Any:
+    """Reinterpret an integer as the float of its width."""
+    pairs = {types.int32: (types.float32, ir.FloatType()), types.int64: (types.float64, ir.DoubleType())}
+    if value not in pairs:
+        raise TypingError(f"no float for {value}")
+    floating, llvm_type = pairs[value]
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], llvm_type)
+
+    return floating(value), codegen
+
+
+@njit(inline="always")
+def _exp32(x: Any) -> Any:
+    """exp(x) for x ≤ 0 to about one unit in the last place of float32; 0 below −87."""
+    magic = np.float32(12582912.0)  # 1.5·2²³: adding it rounds to an integer in the low mantissa bits
+    y = max(x, np.float32(-87.0))
+    shifted = y * np.float32(1.4426950408889634) + magic
+    n = shifted - magic
+    r = y - n * np.float32(0.693359375) - n * np.float32(-2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    p = p * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * (r * r) + r + np.float32(1.0)
+    scale = _bits_float(np.int32((_float_bits(shifted) + np.int32(127)) << np.int32(23)))
+    return p * scale if x > np.float32(-87.0) else np.float32(0.0)
+
+
+@njit(inline="always")
+def _exp64(x: Any) -> Any:
+    """exp(x) for x ≤ 0 to about one unit in the last place of float64; 0 below −708."""
+    magic = 6755399441055744.0  # 1.5·2⁵²
+    y = max(x, -708.0)
+    shifted = y * 1.4426950408889634 + magic
+    n = shifted - magic
+    r = y - n * 0.6931471803691238 - n * 1.9082149292705877e-10
+    p = 1.6059043836821613e-10  # 1/13!, and so on down: |r| ≤ ln(2)/2 leaves a remainder of 4e-18
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 1.984126984126984e-04
+    p = p * r + 1.388888888888889e-03
+    p = p * r + 8.333333333333333e-03
+    p = p * r + 4.1666666666666664e-02
+    p = p * r + 1.6666666666666666e-01
+    p = p * r + 0.5
+    p = p * (r * r) + r + 1.0
+    scale = _bits_float((_float_bits(shifted) + np.int64(1023)) << np.int64(52))
+    return p * scale if x > -708.0 else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT)
+def gaussian32(squared: Any, rate: Any) -> None:
+    """Replace each d² by exp(−rate·d²), float32."""
+    flat = squared.reshape(-1)
+    for j in range(flat.shape[0]):
+        flat[j] = _exp32(-rate * flat[j])
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT)
+def gaussian64(squared: Any, rate: Any) -> None:
+    """Replace each d² by exp(−rate·d²), float64."""
+    flat = squared.reshape(-1)
+    for j in range(flat.shape[0]):
+        flat[j] = _exp64(-rate * flat[j])
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT)
+def _shifted_weights32(row: Any, lowest: Any, rate: Any, weights: Any) -> None:
+    for j in range(row.shape[0]):
+        row[j] = _exp32(rate * (lowest - row[j])) * weights[j]
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT)
+def _shifted_weights64(row: Any, lowest: Any, rate: Any, weights: Any) -> None:
+    for j in range(row.shape[0]):
+        row[j] = _exp64(rate * (lowest - row[j])) * weights[j]
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def _lowest(row: Any) -> Any:
+    low = row[0]
+    for j in range(row.shape[0]):
+        low = min(low, row[j])
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _first_equal(row: Any, value: Any) -> int:
+    for j in range(row.shape[0]):
+        if row[j] == value:
+            return j
+    return 0
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def _total(row: Any) -> Any:
+    total = np.float64(0.0)
+    for j in range(row.shape[0]):
+        total += row[j]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def _weighted_total(row: Any, values: Any) -> Any:
+    total = np.float64(0.0)
+    for j in range(row.shape[0]):
+        total += row[j] * values[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def extend32(
+    squared: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, nearest: Any, lowest: Any
+) -> None:
+    """Embed each row of d² to the landmarks: w(x)·B, nearest landmark and its d²; destroys ``squared``.
+
+    The nearest landmark's d² is subtracted inside the exponential: it cancels in
+    the normalised weights, and a point far from all landmarks does not become 0/0.
+    ``coefficients`` is Bᵀ, (k, M), so that every sum runs over contiguous memory.
+    """
+    for i in range(squared.shape[0]):
+        row = squared[i]
+        low = _lowest(row)
+        nearest[i] = _first_equal(row, low)
+        lowest[i] = low
+        _shifted_weights32(row, low, rate, weights)
+        total = _total(row)
+        for component in range(coefficients.shape[0]):
+            coordinates[i, component] = _weighted_total(row, coefficients[component]) / total
+
+
+@njit(cache=True, nogil=True)
+def extend64(
+    squared: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, nearest: Any, lowest: Any
+) -> None:
+    """Embed as :func:`extend32` does, in float64."""
+    for i in range(squared.shape[0]):
+        row = squared[i]
+        low = _lowest(row)
+        nearest[i] = _first_equal(row, low)
+        lowest[i] = low
+        _shifted_weights64(row, low, rate, weights)
+        total = _total(row)
+        for component in range(coefficients.shape[0]):
+            coordinates[i, component] = _weighted_total(row, coefficients[component]) / total
+
+
+@njit(cache=True, nogil=True)
+def nearest_in_rows(squared: Any, nearest: Any, lowest: Any) -> None:
+    """Find the smallest entry of each row and the first place where it stands."""
+    for i in range(squared.shape[0]):
+        row = squared[i]
+        low = _lowest(row)
+        nearest[i] = _first_equal(row, low)
+        lowest[i] = low
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def distance_sums(squared: Any, weights: Any, sums: Any) -> None:
+    """Σ_j w_j d_ij for each row, from d²."""
+    for i in range(squared.shape[0]):
+        row = squared[i]
+        total = np.float64(0.0)
+        for j in range(row.shape[0]):
+            total += np.sqrt(row[j]) * weights[j]
+        sums[i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def matvec_rows(matrix: Any, vector: Any, out: Any) -> None:
+    """Multiply rows of a stored kernel by a float64 vector, accumulating in float64 whatever the storage."""
+    n_rows, n_cols = matrix.shape
+    quads = n_rows - n_rows % 4
+    for i in range(0, quads, 4):
+        a, b, c, d = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        s0 = s1 = s2 = s3 = np.float64(0.0)
+        for j in range(n_cols):
+            v = vector[j]
+            s0 += a[j] * v
+            s1 += b[j] * v
+            s2 += c[j] * v
+            s3 += d[j] * v
+        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
+    for i in range(quads, n_rows):
+        out[i] = _weighted_total(matrix[i], vector)
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def kernel_moments(squared: Any, rates: Any, row_weights: Any, col_weights: Any, sums: Any, moments: Any) -> None:
+    """Add Σ w_i w_j exp(−r d²) and Σ w_i w_j r d² exp(−r d²) over a block, for every rate r."""
+    for i in range(squared.shape[0]):
+        row = squared[i]
+        for g in range(rates.shape[0]):
+            rate = rates[g]
+            total = 0.0
+            moment = 0.0
+            for j in range(row.shape[0]):
+                x = rate * row[j]
+                if x < 700.0:
+                    value = np.exp(-x) * col_weights[j]
+                    total += value
+                    moment += x * value
+            sums[g] += row_weights[i] * total
+            moments[g] += row_weights[i] * moment
+
+
+@njit(cache=True, nogil=True)
+def attach_nearest(row: Any, origin: int, best: Any, parent: Any, reached: Any) -> int:
+    """One step of Prim: fold a new tree point's d² row into the frontier; return the closest outside point."""
+    closest = -1
+    lowest = np.inf
+    for j in range(row.shape[0]):
+        if reached[j]:
+            continue
+        if row[j] < best[j]:
+            best[j] = row[j]
+            parent[j] = origin
+        if best[j] < lowest:
+            lowest = best[j]
+            closest = j
+    return closest
+
+
+@njit(cache=True, nogil=True)
+def count_edges(row: Any, origin: int, squared_radius: Any, degree: Any, parent: Any, draws: Any) -> None:
+    """Count a new tree point as neighbour of each outside point, and keep one neighbour drawn uniformly.
+
+    Reservoir sampling: the n-th neighbour replaces the kept one with probability 1/n.
+    """
+    for j in range(row.shape[0]):
+        if row[j] <= squared_radius:
+            degree[j] += 1
+            if draws[j] * degree[j] < 1.0:
+                parent[j] = origin
+
+
+@njit(cache=True, nogil=True)
+def pick_by_degree(degree: Any, target: int) -> Any:
+    """Return the point in which the running total of ``degree`` passes ``target``."""
+    total = 0
+    for j in range(degree.shape[0]):
+        total += degree[j]
+        if total > target:
+            return j
+    return degree.shape[0] - 1

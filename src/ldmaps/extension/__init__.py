@@ -1,0 +1,9 @@
+"""Extending a map to new points: one file a method, one online form.
+
+Every extension ends as coefficients B (M×k) of the same online step, w(x)·B with
+w_j(x) = A(x, z_j) s_j / Σ_m A(x, z_m) s_m: M distances and one M×k product.
+"""
+
+from ldmaps.extension.nystrom import nystrom_coefficients
+
+__all__ = ["nystrom_coefficients"]

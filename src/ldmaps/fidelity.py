@@ -1,0 +1,102 @@
+"""How well one embedding reproduces another: ζ(i), Z, and the alignment they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["align", "alignment", "rms_error", "zeta"]
+
+
+def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the order and the signs of columns that best match ``embedding`` to ``reference``.
+
+    Eigenvectors are defined up to sign, and near-degenerate ones may come in
+    another order. Columns are matched one to one so that the total of |cosine|
+    between matched columns is largest.
+
+    Parameters
+    ----------
+    reference, embedding : array-like of shape (n, k)
+
+    Returns
+    -------
+    order : ndarray of int, shape (k,)
+        ``embedding[:, order[l]]`` goes with ``reference[:, l]``.
+    signs : ndarray of shape (k,)
+        +1 or -1 for each column after ordering.
+    """
+    reference, embedding = _matching_pair(reference, embedding)
+    lengths = np.linalg.norm(reference, axis=0)[:, None] * np.linalg.norm(embedding, axis=0)
+    cosine = np.divide(reference.T @ embedding, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    _, order = linear_sum_assignment(-np.abs(cosine))
+    signs = np.where(cosine[np.arange(len(order)), order] < 0, -1.0, 1.0)
+    return order.astype(np.intp), signs
+
+
+def align(reference: ArrayLike, embedding: ArrayLike) -> NDArray[Any]:
+    """Return ``embedding`` with columns ordered and signed as in ``reference``.
+
+    >>> import numpy as np
+    >>> reference = np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]])
+    >>> bool(np.array_equal(align(reference, -reference[:, ::-1]), reference))
+    True
+    """
+    order, signs = alignment(reference, embedding)
+    return np.asarray(np.asarray(embedding)[:, order] * signs)
+
+
+def zeta(
+    reference: ArrayLike, embedding: ArrayLike, *, ranges: ArrayLike | None = None, aligned: bool = False
+) -> NDArray[np.float64]:
+    """Return ζ(i), the normalised deviation of each point in percent (eqn zeta_error).
+
+    Parameters
+    ----------
+    reference, embedding : array-like of shape (n, k)
+        True and approximate coordinates of the same points.
+    ranges : array-like of shape (k,), optional
+        max − min of each true coordinate; by default that of ``reference``. Pass
+        the training set's to judge test points on the same scale.
+    aligned : bool
+        True compares the columns as they stand; by default they are first matched
+        in order and sign by :func:`align`.
+    """
+    reference, embedding = _matching_pair(reference, embedding)
+    if not aligned:
+        embedding = align(reference, embedding)
+    spans = np.ptp(reference, axis=0) if ranges is None else np.asarray(ranges, dtype=np.float64)
+    if spans.shape != (reference.shape[1],) or not (spans > 0).all():
+        raise InvalidInputError(
+            f"every coordinate of the reference needs a positive range to normalise by, got {spans}; "
+            "give at least two different points, or pass ranges="
+        )
+    return np.asarray(100.0 * np.sqrt((((embedding - reference) / spans) ** 2).sum(axis=1)))
+
+
+def rms_error(
+    reference: ArrayLike, embedding: ArrayLike, *, ranges: ArrayLike | None = None, aligned: bool = False
+) -> float:
+    """Return Z, the root mean square of ζ(i) in percent (eqn Z_error); parameters as :func:`zeta`'s."""
+    return float(np.sqrt(np.mean(zeta(reference, embedding, ranges=ranges, aligned=aligned) ** 2)))
+
+
+def _matching_pair(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    first, second = np.asarray(reference, dtype=np.float64), np.asarray(embedding, dtype=np.float64)
+    if first.ndim != 2 or first.shape != second.shape or first.shape[0] == 0:
+        raise InvalidInputError(
+            f"embeddings must be two (n, k) arrays of the same shape, got {first.shape} and {second.shape}"
+        )
+    for array in (first, second):
+        if not np.isfinite(array).all():
+            row, column = np.argwhere(~np.isfinite(array))[0]
+            raise InvalidInputError(
+                f"embeddings must be finite, but one holds {array[row, column]} at ({row}, {column}); "
+                "leave out points that could not be embedded"
+            )
+    return first, second

@@ -1,0 +1,71 @@
+"""Choosing landmarks: one file a method, and the table of their names."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector
+from ldmaps.landmarks.farthest_point import FarthestPoint
+from ldmaps.landmarks.given import Given
+from ldmaps.landmarks.k_medoids import KMedoids
+from ldmaps.landmarks.spanning_tree import PrunedSpanningTree
+from ldmaps.landmarks.uniform import Uniform
+
+__all__ = [
+    "FarthestPoint",
+    "Given",
+    "KMedoids",
+    "LandmarkSelector",
+    "Landmarks",
+    "PrunedSpanningTree",
+    "Uniform",
+    "resolve_selector",
+]
+
+SELECTORS: dict[str, type[LandmarkSelector]] = {
+    selector.name: selector for selector in (PrunedSpanningTree, KMedoids, Uniform, FarthestPoint)
+}
+
+
+def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int) -> LandmarkSelector:
+    """Return the selector meant by a name, a selector or an array of indices.
+
+    Parameters
+    ----------
+    landmarks : str, LandmarkSelector or array-like of int
+    n_landmarks : int or None
+        The estimator's setting; must not contradict the selector's own.
+    default_count : int
+        How many landmarks to take where neither says so.
+    """
+    if isinstance(landmarks, str):
+        if landmarks not in SELECTORS:
+            known = ", ".join(f'"{name}"' for name in SELECTORS)
+            raise InvalidInputError(
+                f"landmarks={landmarks!r} is not known; use {known}, a selector or an index array"
+            )
+        selector = SELECTORS[landmarks]()
+    elif isinstance(landmarks, LandmarkSelector):
+        selector = copy.copy(landmarks)
+    elif isinstance(landmarks, (np.ndarray, list, tuple, range)):
+        selector = Given(np.asarray(landmarks))
+    else:
+        raise InvalidInputError(
+            f"landmarks must be a name, a selector or an array of indices, got {type(landmarks).__name__}"
+        )
+    if selector.is_automatic:
+        if n_landmarks is not None:
+            raise InvalidInputError(
+                f"{selector!r} fixes the number of landmarks itself, so n_landmarks={n_landmarks!r} cannot be met; "
+                'leave it out, or use landmarks="kmedoids"'
+            )
+        return selector
+    if selector.n_landmarks is None:
+        selector.n_landmarks = default_count if n_landmarks is None else n_landmarks
+    elif n_landmarks is not None and n_landmarks != selector.n_landmarks:
+        raise InvalidInputError(f"n_landmarks={n_landmarks!r} contradicts {selector!r}; set it in one place")
+    return selector

@@ -1,0 +1,112 @@
+"""The LandmarkSelector seam: points in, landmarks with their Voronoi cells out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.pairwise import is_whole_number, nearest
+
+__all__ = ["LandmarkSelector", "Landmarks", "assign", "check_n_landmarks"]
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Landmarks and the points that each stands for.
+
+    Attributes
+    ----------
+    indices : ndarray of shape (M,)
+        Which points are landmarks, all different.
+    multiplicities : ndarray of shape (M,)
+        c_i, total weight of the points in the Voronoi cell of landmark i (eqn ldmap_mult).
+    assignment : ndarray of shape (N,)
+        Which landmark (0 … M-1) each point belongs to (eqn clustering). A point as
+        near to two landmarks goes to the first; a landmark always to itself.
+    squared_distances : ndarray of shape (N,)
+        d² of each point to its landmark.
+    """
+
+    indices: NDArray[np.intp]
+    multiplicities: NDArray[np.float64]
+    assignment: NDArray[np.intp]
+    squared_distances: NDArray[Any]
+
+    @property
+    def squared_radii(self) -> NDArray[np.float64]:
+        """Squared distance from each landmark to the farthest point of its cell."""
+        radii = np.zeros(len(self.indices))
+        np.maximum.at(radii, self.assignment, self.squared_distances)
+        return radii
+
+
+class LandmarkSelector(ABC):
+    """A way to choose landmarks.
+
+    A new one is a file that subclasses this and a line in the table of
+    :mod:`ldmaps.landmarks`; ``tests/landmarks/contract.py`` is the suite it must pass.
+    """
+
+    #: Key in the selector table.
+    name: ClassVar[str]
+    #: How many landmarks; None where the estimator or the method itself decides.
+    n_landmarks: int | None = None
+    #: Whether the method fixes the number of landmarks by itself.
+    is_automatic: ClassVar[bool] = False
+
+    @abstractmethod
+    def select(
+        self,
+        points: Points,
+        metric: Metric,
+        *,
+        epsilon: float,
+        weights: NDArray[np.float64],
+        rng: np.random.Generator,
+        n_threads: int | None = None,
+    ) -> Landmarks:
+        """Choose landmarks among ``points``; ``weights`` are positive sample weights."""
+
+    def __repr__(self) -> str:
+        settings = ", ".join(
+            f"{key}={value!r}" for key, value in vars(self).items() if not key.startswith("_")
+        )
+        return f"{type(self).__name__}({settings})"
+
+
+def assign(
+    points: Points,
+    metric: Metric,
+    indices: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    n_threads: int | None = None,
+) -> Landmarks:
+    """Give every point to its nearest landmark."""
+    assignment, squared = nearest(metric, points, points.take(indices), n_threads)
+    # Among coinciding landmarks the first would take all; each keeps at least itself, so no cell is empty.
+    assignment[indices] = np.arange(len(indices))
+    squared[indices] = 0.0
+    multiplicities = np.bincount(assignment, weights=weights, minlength=len(indices)).astype(np.float64)
+    return Landmarks(indices, multiplicities, assignment, squared)
+
+
+def check_n_landmarks(n_landmarks: int | None, n_points: int) -> int:
+    """Return the number of landmarks, or raise when it does not fit the data."""
+    if n_landmarks is None:
+        raise InvalidInputError(
+            "n_landmarks is not set; say how many landmarks to choose, for example n_landmarks=400"
+        )
+    if not is_whole_number(n_landmarks) or n_landmarks < 2:
+        raise InvalidInputError(f"n_landmarks must be a whole number of at least 2, got {n_landmarks!r}")
+    if n_landmarks > n_points:
+        raise InvalidInputError(
+            f"n_landmarks={n_landmarks} is more than the {n_points} points with positive weight; "
+            f"ask for at most {n_points}, which is the exact map"
+        )
+    return int(n_landmarks)

@@ -1,0 +1,55 @@
+"""Landmarks by farthest-point traversal."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.pairwise import squared_row
+
+__all__ = ["FarthestPoint"]
+
+
+class FarthestPoint(LandmarkSelector):
+    """Start at a random point, then always take the point farthest from all landmarks so far.
+
+    Covers the data evenly whatever the density, within twice the best possible
+    radius (Gonzalez, Theor. Comput. Sci. 38, 293 (1985)); sensitive to outliers.
+
+    Parameters
+    ----------
+    n_landmarks : int, optional
+        How many; left out, the estimator's ``n_landmarks`` holds.
+    """
+
+    name = "farthest"
+
+    def __init__(self, n_landmarks: int | None = None) -> None:
+        self.n_landmarks = n_landmarks
+
+    def select(
+        self,
+        points: Points,
+        metric: Metric,
+        *,
+        epsilon: float,
+        weights: NDArray[np.float64],
+        rng: np.random.Generator,
+        n_threads: int | None = None,
+    ) -> Landmarks:
+        """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
+        count = check_n_landmarks(self.n_landmarks, len(points))
+        indices = np.empty(count, dtype=np.intp)
+        row = np.empty((1, len(points)), dtype=points.dtype)
+        lowest = np.full(len(points), np.inf, dtype=points.dtype)
+        newest = int(rng.integers(len(points)))
+        for place in range(count):
+            indices[place] = newest
+            np.minimum(lowest, squared_row(metric, points, newest, points, row), out=lowest)
+            lowest[
+                newest
+            ] = -1.0  # below any distance: duplicates of a landmark come before a second turn of its own
+            newest = int(np.argmax(lowest))
+        return assign(points, metric, np.sort(indices), weights, n_threads)

@@ -1,0 +1,492 @@
+"""Tiled, threaded walks over blocks of squared distances: nobody else loops over pairs.
+
+            b: cols ─►
+          ┌──────────────┐   A tile of rows against all columns. Each tile is
+   a rows │ tile 0       │   filled by the metric, reduced by a compiled loop in
+     │    ├──────────────┤   cache, and thrown away; tiles run on threads. Where
+     ▼    │ tile 1       │   the cuts fall depends on the shapes alone, never on
+          └──────────────┘   the number of threads, so results do not either.
+
+Every kernel releases the GIL and keeps its scratch to itself, so any number of
+Python threads may walk at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from numbers import Real
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Metric, Points
+
+__all__ = [
+    "Extended",
+    "distance_matrix",
+    "distance_sums",
+    "extend",
+    "gaussian_kernel",
+    "interpolation_weights",
+    "is_whole_number",
+    "kernel_curve",
+    "multiply",
+    "near_pairs",
+    "nearest",
+    "resolve_threads",
+    "squared_matrix",
+    "squared_row",
+    "transposed_product",
+    "weight_gradient",
+]
+
+#: A tile of d² should stay in cache while it is reduced, and be tall enough to use each column many times.
+TILE_BYTES = 1 << 22
+MAX_TILE_ROWS = 256
+
+
+@cache
+def kernels() -> ModuleType:
+    """Return the compiled loops; loading numba is put off until the first use."""
+    from ldmaps import _kernels
+
+    return _kernels
+
+
+def is_whole_number(value: object) -> bool:
+    """Say whether a setting is a whole number, 3.0 included and True not."""
+    return not isinstance(value, bool) and isinstance(value, Real) and float(value).is_integer()
+
+
+# -- threads ---------------------------------------------------------------
+
+
+def resolve_threads(n_threads: int | None) -> int:
+    """Return the number of threads to use: as asked, ``LDMAPS_NUM_THREADS``, or every core we may run on."""
+    if n_threads is None:
+        setting = os.environ.get("LDMAPS_NUM_THREADS", "")
+        if setting:
+            try:
+                n_threads = int(setting)
+            except ValueError:
+                raise InvalidInputError(
+                    f"the environment variable LDMAPS_NUM_THREADS must be a whole number, got {setting!r}"
+                ) from None
+        else:
+            affinity = getattr(os, "sched_getaffinity", None)
+            n_threads = len(affinity(0)) if affinity else os.cpu_count() or 1
+    if not is_whole_number(n_threads) or n_threads < 1:
+        raise InvalidInputError(f"n_threads must be a whole number of at least 1, or None for all, got {n_threads!r}")
+    return int(n_threads)
+
+
+@cache
+def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
+    # Keyed by process: a forked child inherits the object but none of its threads.
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="ldmaps")
+
+
+@cache
+def _blas_keeper(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="ldmaps-blas")
+
+
+class _SingleThreadedBlas:
+    """Holds BLAS to one thread while any walk is under way; re-entrant across Python threads.
+
+    The last walk to end is seldom the one that set the limit, but threadpoolctl lets
+    only the thread that set a limit lift it. So one thread of its own does both.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._controller: Any = None
+        self._limiter: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._depth == 0:
+                _blas_keeper(os.getpid()).submit(self._limit).result()
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if self._depth == 0:
+                    _blas_keeper(os.getpid()).submit(self._limiter.__exit__, None, None, None).result()
+
+    def _limit(self) -> None:
+        if self._controller is None:
+            from threadpoolctl import ThreadpoolController
+
+            self._controller = ThreadpoolController()
+        self._limiter = self._controller.limit(limits=1, user_api="blas")
+        self._limiter.__enter__()
+
+
+_single_threaded_blas = _SingleThreadedBlas()
+_this_thread = threading.local()
+
+
+def _walk(
+    n_rows: int, tile: int, work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
+) -> None:
+    """Call ``work`` on consecutive slices of rows, on threads; an error of any is raised.
+
+    Metrics may call BLAS, which is then held to one thread; it takes 0.2 ms, so
+    walks that ask no metric for distances say so.
+    """
+    slices = [slice(start, min(start + tile, n_rows)) for start in range(0, n_rows, tile)]
+    if len(slices) == 1:
+        work(slices[0])
+        return
+    with _single_threaded_blas() if asks_metric else nullcontext():
+        # A walk begun inside a walk (a Python metric that measures distances itself) must not wait for a pool
+        # whose threads all wait for it.
+        if n_threads == 1 or getattr(_this_thread, "is_worker", False):
+            for rows in slices:
+                work(rows)
+            return
+        pending = iter(slices)
+        taking = threading.Lock()
+
+        def stop() -> None:
+            with taking:
+                for _ in pending:
+                    pass
+
+        def drain() -> None:
+            _this_thread.is_worker = True
+            try:
+                while True:
+                    with taking:
+                        rows = next(pending, None)
+                    if rows is None:
+                        return
+                    work(rows)
+            except BaseException:
+                stop()
+                raise
+
+        futures = [_pool(n_threads, os.getpid()).submit(drain) for _ in range(min(n_threads, len(slices)))]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            stop()  # after an error nothing further is begun, and nothing runs on behind the caller's back
+            for future in futures:
+                future.exception()
+
+
+def _tile_rows(n_cols: int, itemsize: int) -> int:
+    return int(np.clip(TILE_BYTES // max(1, n_cols * itemsize), 1, MAX_TILE_ROWS))
+
+
+# -- blocks kept -------------------------------------------------------------
+
+
+def squared_matrix(
+    metric: Metric, a: Points, b: Points | None = None, n_threads: int | None = None
+) -> NDArray[Any]:
+    """Return all d²(a_i, b_j), or the exactly symmetric matrix of d²(a_i, a_j) without ``b``."""
+    threads = resolve_threads(n_threads)
+    other = a if b is None else b
+    out = np.empty((len(a), len(other)), dtype=a.dtype)
+    if b is not None:
+        _fill(metric, a, b, out, threads)
+        return out
+
+    # Half of the blocks are computed, the rest mirrored: half the work, and symmetric to the last bit.
+    n = len(a)
+    side = 256
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, n - rows.start), dtype=a.dtype)
+        metric.squared_block(a, rows, a, slice(rows.start, n), block)
+        height = rows.stop - rows.start
+        corner = block[:, :height]
+        np.copyto(corner, np.tril(corner.T, -1) + np.triu(corner, 1))  # the diagonal is exactly zero
+        out[rows, rows.start :] = block
+        for start in range(rows.stop, n, side):
+            stop = min(start + side, n)
+            out[start:stop, rows] = block[:, start - rows.start : stop - rows.start].T
+
+    _walk(n, min(side, 64 if n < 4096 else side), work, threads)
+    return out
+
+
+def _fill(metric: Metric, a: Points, b: Points, out: NDArray[Any], threads: int) -> None:
+    columns = slice(0, len(b))
+    _walk(
+        len(a),
+        _tile_rows(len(b), out.itemsize),
+        lambda rows: metric.squared_block(a, rows, b, columns, out[rows]),
+        threads,
+    )
+
+
+def distance_matrix(metric: Metric, a: Points, b: Points, n_threads: int | None = None) -> NDArray[Any]:
+    """Return all distances d(a_i, b_j) (eqn dmap_pair)."""
+    squared = squared_matrix(metric, a, None if b is a else b, n_threads)
+    np.sqrt(squared, out=squared)
+    return squared
+
+
+def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None = None) -> NDArray[Any]:
+    """Turn a C-contiguous matrix of d² into A = exp(−d²/(2ε)) in place (eqns dmap_kernel, ldmap_kernel)."""
+    function = kernels().gaussian32 if squared.dtype == np.float32 else kernels().gaussian64
+    rate = squared.dtype.type(0.5 / epsilon)
+    _walk(
+        len(squared),
+        MAX_TILE_ROWS,
+        lambda rows: function(squared[rows], rate),
+        resolve_threads(n_threads),
+        asks_metric=False,
+    )
+    return squared
+
+
+def multiply(matrix: NDArray[Any], vector: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
+    """Return ``matrix @ vector`` accumulated in float64 whatever the matrix is stored in."""
+    out = np.empty(len(matrix))
+    function = kernels().matvec_rows
+    _walk(
+        len(matrix),
+        512,
+        lambda rows: function(matrix[rows], vector, out[rows]),
+        n_threads,
+        asks_metric=False,
+    )
+    return out
+
+
+# -- blocks thrown away ------------------------------------------------------
+
+
+def squared_row(metric: Metric, a: Points, index: int, b: Points, out: NDArray[Any]) -> NDArray[Any]:
+    """Fill ``out`` (1, len(b)) with d²(a_index, b_j) and return it as a row."""
+    metric.squared_block(a, slice(index, index + 1), b, slice(0, len(b)), out)
+    row: NDArray[Any] = out[0]
+    return row
+
+
+def nearest(
+    metric: Metric, a: Points, b: Points, n_threads: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return for each point of ``a`` the index of the nearest of ``b`` (the first among equals) and its d²."""
+    index = np.empty(len(a), dtype=np.intp)
+    lowest = np.empty(len(a), dtype=a.dtype)
+    columns = slice(0, len(b))
+    tile = _tile_rows(len(b), a.dtype.itemsize)
+    reduce = kernels().nearest_in_rows
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, len(b)), dtype=a.dtype)
+        metric.squared_block(a, rows, b, columns, block)
+        reduce(block, index[rows], lowest[rows])
+
+    _walk(len(a), tile, work, resolve_threads(n_threads))
+    return index, lowest
+
+
+def near_pairs(
+    metric: Metric, points: Points, cutoff: float, n_threads: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
+    """Return all pairs with d² ≤ cutoff as CSR arrays: row starts, columns, d²; memory grows with their number."""
+    tile = _tile_rows(len(points), points.dtype.itemsize)
+    parts: list[Any] = [None] * len(range(0, len(points), tile))
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
+        metric.squared_block(points, rows, points, slice(0, len(points)), block)
+        near = block <= cutoff
+        counts = np.count_nonzero(near, axis=1)
+        parts[rows.start // tile] = counts, np.nonzero(near)[1].astype(np.int32), block[near]
+
+    _walk(len(points), tile, work, resolve_threads(n_threads))
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))]).astype(np.int64)
+    columns = np.concatenate([part[1] for part in parts])
+    return starts, columns, np.concatenate([part[2] for part in parts])
+
+
+def distance_sums(
+    metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return Σ_j w_j d(x_i, x_j) for every point."""
+    sums = np.empty(len(points))
+    columns = slice(0, len(points))
+    reduce = kernels().distance_sums
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
+        metric.squared_block(points, rows, points, columns, block)
+        reduce(block, weights, sums[rows])
+
+    _walk(len(points), _tile_rows(len(points), points.dtype.itemsize), work, resolve_threads(n_threads))
+    return sums
+
+
+def kernel_curve(
+    metric: Metric,
+    points: Points,
+    weights: NDArray[np.float64],
+    epsilons: NDArray[np.float64],
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return S(ε) = Σ_ij w_i w_j exp(−d_ij²/(2ε)) and d ln S/d ln ε for every ε of a grid."""
+    rates = 0.5 / epsilons
+    columns = slice(0, len(points))
+    tile = _tile_rows(len(points), points.dtype.itemsize)
+    starts = range(0, len(points), tile)
+    # One row of partial sums a tile, added up in order, so that threads cannot change the rounding.
+    sums = np.zeros((len(starts), len(rates)))
+    moments = np.zeros_like(sums)
+    reduce = kernels().kernel_moments
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
+        metric.squared_block(points, rows, points, columns, block)
+        place = rows.start // tile
+        reduce(block, rates, weights[rows], weights, sums[place], moments[place])
+
+    _walk(len(points), tile, work, resolve_threads(n_threads))
+    total = sums.sum(axis=0)
+    return total, moments.sum(axis=0) / total
+
+
+class Extended:
+    """What one pass over the landmarks tells of a batch of points."""
+
+    __slots__ = ("coordinates", "nearest", "squared_distance")
+
+    def __init__(self, n_points: int, n_components: int, dtype: np.dtype[Any]) -> None:
+        self.coordinates: NDArray[Any] = np.empty((n_points, n_components), dtype=dtype)
+        self.nearest: NDArray[np.intp] = np.empty(n_points, dtype=np.intp)
+        self.squared_distance: NDArray[Any] = np.empty(n_points, dtype=dtype)
+
+
+def extend(
+    metric: Metric,
+    points: Points,
+    landmarks: Points,
+    epsilon: float,
+    weights: NDArray[Any],
+    coefficients: NDArray[Any],
+    n_threads: int | None = 1,
+) -> Extended:
+    """Embed points as w(x)·B with w_j(x) ∝ exp(−d²(x, z_j)/(2ε)) s_j; trusts its input.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (M,)
+        The source weights s_j.
+    coefficients : ndarray of shape (k, M)
+        Bᵀ, C-contiguous, in the points' dtype as are the weights.
+    """
+    result = Extended(len(points), len(coefficients), points.dtype)
+    columns = slice(0, len(landmarks))
+    function = kernels().extend32 if points.dtype == np.float32 else kernels().extend64
+    rate = points.dtype.type(0.5 / epsilon)
+    if len(points) == 1:  # a stream's single point: nothing but the two compiled calls
+        block = np.empty((1, len(landmarks)), dtype=points.dtype)
+        metric.squared_block(points, slice(0, 1), landmarks, columns, block)
+        function(block, rate, weights, coefficients, result.coordinates, result.nearest, result.squared_distance)
+        return result
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, len(landmarks)), dtype=points.dtype)
+        metric.squared_block(points, rows, landmarks, columns, block)
+        function(
+            block,
+            rate,
+            weights,
+            coefficients,
+            result.coordinates[rows],
+            result.nearest[rows],
+            result.squared_distance[rows],
+        )
+
+    _walk(len(points), _tile_rows(len(landmarks), points.dtype.itemsize), work, resolve_threads(n_threads))
+    return result
+
+
+# -- weights of the online step, kept ------------------------------------------
+
+
+def interpolation_weights(
+    squared: NDArray[Any], rate: float, log_weights: NDArray[np.float64], n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return w_ij ∝ exp(−rate·d²_ij) s_j with rows that sum to 1, in float64 whatever d² is stored in."""
+    out = np.empty(squared.shape)
+
+    def work(rows: slice) -> None:
+        block = out[rows]
+        np.multiply(squared[rows], -rate, out=block)
+        block += log_weights
+        block -= block.max(axis=1, keepdims=True)
+        np.exp(block, out=block)
+        block /= block.sum(axis=1, keepdims=True)
+
+    _walk(len(out), _tile_rows(out.shape[1], out.itemsize), work, resolve_threads(n_threads))
+    return out
+
+
+def transposed_product(
+    left: NDArray[np.float64], right: NDArray[np.float64], n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return leftᵀ·right, cut by the shapes alone; only the lower half is computed where both are one array."""
+    out = np.empty((left.shape[1], right.shape[1]))
+    symmetric = left is right
+    side = 128
+
+    def work(rows: slice) -> None:
+        wide = slice(0, rows.stop) if symmetric else slice(0, right.shape[1])
+        np.matmul(left[:, rows].T, right[:, wide], out=out[rows, wide])
+
+    with _single_threaded_blas():
+        _walk(len(out), side, work, resolve_threads(n_threads))
+    if symmetric:
+        upper = np.triu_indices(len(out), 1)
+        out[upper] = out.T[upper]
+    return out
+
+
+def weight_gradient(
+    weights: NDArray[np.float64],
+    squared: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.float64], float]:
+    """Return Σ_i r_i·∂(w·B)_i by log s_j, of shape (M,), and by the rate; rows of ``weights`` sum to 1.
+
+    From ∂w_ij/∂log s_m = w_ij (δ_jm − w_im) and ∂w_ij/∂rate = −w_ij (d²_ij − Σ_m w_im d²_im).
+    """
+    tile = _tile_rows(weights.shape[1], weights.itemsize)
+    starts = range(0, len(weights), tile)
+    # One row of partial sums a tile, added up in order, so that threads cannot change the rounding.
+    by_weight = np.empty((len(starts), weights.shape[1]))
+    by_rate = np.empty(len(starts))
+
+    def work(rows: slice) -> None:
+        place = rows.start // tile
+        shares = residuals[rows] @ coefficients.T
+        shares -= np.einsum("ik,ik->i", residuals[rows], weights[rows] @ coefficients)[:, None]
+        shares *= weights[rows]
+        np.sum(shares, axis=0, out=by_weight[place])
+        by_rate[place] = -np.einsum("ij,ij->", shares, squared[rows])
+
+    with _single_threaded_blas():
+        _walk(len(weights), tile, work, resolve_threads(n_threads))
+    return by_weight.sum(axis=0), float(by_rate.sum())
