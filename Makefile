@@ -30,6 +30,10 @@ $(INSTALLED): pyproject.toml
 demo: $(INSTALLED) ## Map alanine dipeptide, stream new frames into the map, draw the figure
 	$(BIN)/python -m ldmaps.demo
 
+.PHONY: paper
+paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an hour; goes on if interrupted): docs/paper
+	$(BIN)/python -m ldmaps.paper --output docs/paper
+
 .PHONY: test
 test: $(INSTALLED) ## Run the tests and the examples in the docstrings
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -43,6 +47,24 @@ lint: $(INSTALLED) ## Check style, formatting and types
 .PHONY: error-estimates
 error-estimates: $(INSTALLED) ## Measure predicted against true errors at full size (minutes, 3 GB): docs/error_estimates.md
 	$(BIN)/python benchmarks/perturbation.py
+
+# datafold needs an older scikit-learn than ours, so it lives in an environment of its own.
+.venv-peers/.installed:
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet "datafold==2.0.2"
+	touch $@
+
+$(VENV)/.peers: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --group peers
+	touch $@
+
+.PHONY: bench
+bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed against peers and the machine's limits: docs/benchmarks/speed.md
+	$(BIN)/python benchmarks/run.py
+
+.PHONY: bench-scale
+bench-scale: $(INSTALLED) ## Measure memory and time against N and M, up to a million points: docs/benchmarks/scale.md
+	$(BIN)/python benchmarks/scale.py
 
 .PHONY: clean
 clean: ## Remove caches and builds (to reinstall, delete .venv too)

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from ldmaps.diffusion_map import DiffusionMap
     from ldmaps.landmark_diffusion_map import LandmarkDiffusionMap
     from ldmaps.model_file import load
+    from ldmaps.planning import plan
 
-__all__ = ["DiffusionMap", "LandmarkDiffusionMap", "__version__", "load"]
+__all__ = ["DiffusionMap", "LandmarkDiffusionMap", "__version__", "load", "plan"]
 
 _HOMES = {
     "DiffusionMap": "ldmaps.diffusion_map",
     "LandmarkDiffusionMap": "ldmaps.landmark_diffusion_map",
     "load": "ldmaps.model_file",
+    "plan": "ldmaps.planning",
 }
 
 

@@ -18,6 +18,12 @@ from numba.extending import intrinsic
 EXACT = {"contract", "nnan", "ninf", "nsz"}
 REDUCE = {"contract", "nnan", "ninf", "nsz", "reassoc", "arcp"}
 
+#: Landmarks that are passed over together.
+BLOCK = 64
+#: Exponents beyond which a weight is lost in rounding even if its multiplicity is a million times the nearest's.
+NEGLIGIBLE32 = 30.0
+NEGLIGIBLE64 = 51.0
+
 
 @intrinsic
 def _float_bits(typingctx: Any, value: Any) -> Any:
@@ -160,16 +166,38 @@ def extend32(
     The nearest landmark's d² is subtracted inside the exponential: it cancels in
     the normalised weights, and a point far from all landmarks does not become 0/0.
     ``coefficients`` is Bᵀ, (k, M), so that every sum runs over contiguous memory.
+    Blocks of landmarks that are all too far to matter are passed over, which pays
+    where neighbours among the landmarks stand together.
     """
+    n_landmarks = squared.shape[1]
+    n_components = coefficients.shape[0]
+    n_blocks = (n_landmarks + BLOCK - 1) // BLOCK
+    lows = np.empty(n_blocks, squared.dtype)
+    sums = np.empty(n_components)
     for i in range(squared.shape[0]):
         row = squared[i]
-        low = _lowest(row)
-        nearest[i] = _first_equal(row, low)
+        closest = 0
+        for block in range(n_blocks):
+            lows[block] = _lowest(row[block * BLOCK : (block + 1) * BLOCK])
+            if lows[block] < lows[closest]:
+                closest = block
+        low = lows[closest]
+        nearest[i] = closest * BLOCK + _first_equal(row[closest * BLOCK : (closest + 1) * BLOCK], low)
         lowest[i] = low
-        _shifted_weights32(row, low, rate, weights)
-        total = _total(row)
-        for component in range(coefficients.shape[0]):
-            coordinates[i, component] = _weighted_total(row, coefficients[component]) / total
+        total = 0.0
+        sums[:] = 0.0
+        reach = low + NEGLIGIBLE32 / rate
+        for block in range(n_blocks):
+            if lows[block] > reach:
+                continue
+            start, stop = block * BLOCK, (block + 1) * BLOCK
+            part = row[start:stop]
+            _shifted_weights32(part, low, rate, weights[start:stop])
+            total += _total(part)
+            for component in range(n_components):
+                sums[component] += _weighted_total(part, coefficients[component, start:stop])
+        for component in range(n_components):
+            coordinates[i, component] = sums[component] / total
 
 
 @njit(cache=True, nogil=True)
@@ -177,15 +205,35 @@ def extend64(
     squared: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, nearest: Any, lowest: Any
 ) -> None:
     """Embed as :func:`extend32` does, in float64."""
+    n_landmarks = squared.shape[1]
+    n_components = coefficients.shape[0]
+    n_blocks = (n_landmarks + BLOCK - 1) // BLOCK
+    lows = np.empty(n_blocks, squared.dtype)
+    sums = np.empty(n_components)
     for i in range(squared.shape[0]):
         row = squared[i]
-        low = _lowest(row)
-        nearest[i] = _first_equal(row, low)
+        closest = 0
+        for block in range(n_blocks):
+            lows[block] = _lowest(row[block * BLOCK : (block + 1) * BLOCK])
+            if lows[block] < lows[closest]:
+                closest = block
+        low = lows[closest]
+        nearest[i] = closest * BLOCK + _first_equal(row[closest * BLOCK : (closest + 1) * BLOCK], low)
         lowest[i] = low
-        _shifted_weights64(row, low, rate, weights)
-        total = _total(row)
-        for component in range(coefficients.shape[0]):
-            coordinates[i, component] = _weighted_total(row, coefficients[component]) / total
+        total = 0.0
+        sums[:] = 0.0
+        reach = low + NEGLIGIBLE64 / rate
+        for block in range(n_blocks):
+            if lows[block] > reach:
+                continue
+            start, stop = block * BLOCK, (block + 1) * BLOCK
+            part = row[start:stop]
+            _shifted_weights64(part, low, rate, weights[start:stop])
+            total += _total(part)
+            for component in range(n_components):
+                sums[component] += _weighted_total(part, coefficients[component, start:stop])
+        for component in range(n_components):
+            coordinates[i, component] = sums[component] / total
 
 
 @njit(cache=True, nogil=True)
@@ -226,6 +274,18 @@ def matvec_rows(matrix: Any, vector: Any, out: Any) -> None:
         out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
     for i in range(quads, n_rows):
         out[i] = _weighted_total(matrix[i], vector)
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def sparse_matvec_rows(starts: Any, columns: Any, data: Any, vector: Any, out: Any) -> None:
+    """Multiply rows of a stored CSR kernel by a float64 vector, accumulating in float64."""
+    for i in range(out.shape[0]):
+        row = data[starts[i] : starts[i + 1]]
+        place = columns[starts[i] : starts[i + 1]]
+        total = np.float64(0.0)
+        for j in range(row.shape[0]):
+            total += row[j] * vector[place[j]]
+        out[i] = total
 
 
 @njit(cache=True, nogil=True, fastmath=REDUCE)

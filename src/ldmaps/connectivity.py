@@ -21,6 +21,7 @@ from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.pairwise import kernels, squared_row
+from ldmaps.progress import tick
 from ldmaps.spatial_tree import raw_values, spanning_edges
 
 __all__ = [
@@ -102,6 +103,7 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
         squared_lengths[step] = best[closest]
         reached[closest] = True
         n_reached += 1
+        tick(1)
         # Points in the tree are dropped from the rows in bulk: the copy is paid for by shorter rows.
         if n_reached * 8 > width and width > 64:
             keep = np.flatnonzero(~reached)

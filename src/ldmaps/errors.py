@@ -16,6 +16,7 @@ __all__ = [
     "LdmapsWarning",
     "ModelFileError",
     "SpectrumWarning",
+    "ToleranceError",
 ]
 
 
@@ -74,6 +75,36 @@ class DisconnectedError(InvalidInputError):
             f"{len(self.component_sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map "
             f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}"
             'use epsilon="connected", or fit each component by itself.'
+        )
+
+
+class ToleranceError(LdmapsError, ValueError):
+    """No number of landmarks that was allowed meets the tolerance.
+
+    Attributes
+    ----------
+    tolerance : float
+        What was asked for, in percent.
+    best_bound : float
+        Lowest upper bound of Z that was reached, in percent.
+    n_landmarks : int
+        With how many landmarks.
+    n_held_out : int
+        On how many points it was measured; few make the bound wide.
+    """
+
+    def __init__(self, tolerance: float, best_bound: float, n_landmarks: int, n_held_out: int) -> None:
+        super().__init__(tolerance, best_bound, n_landmarks, n_held_out)
+        self.tolerance = tolerance
+        self.best_bound = best_bound
+        self.n_landmarks = n_landmarks
+        self.n_held_out = n_held_out
+
+    def __str__(self) -> str:
+        return (
+            f"tolerance={self.tolerance:g} percent cannot be certified; the best upper bound of Z was "
+            f"{self.best_bound:.3g} percent, with {self.n_landmarks} landmarks, measured on {self.n_held_out} held-out "
+            "points. Raise the tolerance, fit to more points, or use fewer components or a larger epsilon."
         )
 
 

@@ -25,9 +25,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.progress import tick
 
 __all__ = [
     "Extended",
@@ -42,6 +44,7 @@ __all__ = [
     "near_pairs",
     "nearest",
     "resolve_threads",
+    "single_threaded_blas",
     "squared_matrix",
     "squared_row",
     "transposed_product",
@@ -84,7 +87,9 @@ def resolve_threads(n_threads: int | None) -> int:
             affinity = getattr(os, "sched_getaffinity", None)
             n_threads = len(affinity(0)) if affinity else os.cpu_count() or 1
     if not is_whole_number(n_threads) or n_threads < 1:
-        raise InvalidInputError(f"n_threads must be a whole number of at least 1, or None for all, got {n_threads!r}")
+        raise InvalidInputError(
+            f"n_threads must be a whole number of at least 1, or None for all, got {n_threads!r}"
+        )
     return int(n_threads)
 
 
@@ -157,6 +162,7 @@ def _walk(
         if n_threads == 1 or getattr(_this_thread, "is_worker", False):
             for rows in slices:
                 work(rows)
+                tick(rows.stop - rows.start)
             return
         pending = iter(slices)
         taking = threading.Lock()
@@ -175,6 +181,7 @@ def _walk(
                     if rows is None:
                         return
                     work(rows)
+                    tick(rows.stop - rows.start)
             except BaseException:
                 stop()
                 raise
@@ -257,17 +264,22 @@ def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None
     return squared
 
 
-def multiply(matrix: NDArray[Any], vector: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
-    """Return ``matrix @ vector`` accumulated in float64 whatever the matrix is stored in."""
-    out = np.empty(len(matrix))
-    function = kernels().matvec_rows
-    _walk(
-        len(matrix),
-        512,
-        lambda rows: function(matrix[rows], vector, out[rows]),
-        n_threads,
-        asks_metric=False,
-    )
+def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
+    """Return ``matrix @ vector``, dense or CSR, accumulated in float64 whatever the matrix is stored in."""
+    out = np.empty(matrix.shape[0])
+    if issparse(matrix):
+        sparse = kernels().sparse_matvec_rows
+
+        def work(rows: slice) -> None:
+            starts = matrix.indptr[rows.start : rows.stop + 1]
+            sparse(starts, matrix.indices, matrix.data, vector, out[rows])
+    else:
+        dense = kernels().matvec_rows
+
+        def work(rows: slice) -> None:
+            dense(matrix[rows], vector, out[rows])
+
+    _walk(len(out), 512, work, n_threads, asks_metric=False)
     return out
 
 
@@ -401,7 +413,9 @@ def extend(
     if len(points) == 1:  # a stream's single point: nothing but the two compiled calls
         block = np.empty((1, len(landmarks)), dtype=points.dtype)
         metric.squared_block(points, slice(0, 1), landmarks, columns, block)
-        function(block, rate, weights, coefficients, result.coordinates, result.nearest, result.squared_distance)
+        function(
+            block, rate, weights, coefficients, result.coordinates, result.nearest, result.squared_distance
+        )
         return result
 
     def work(rows: slice) -> None:
@@ -423,12 +437,15 @@ def extend(
 
 # -- weights of the online step, kept ------------------------------------------
 
+#: For work outside this file whose results must not depend on how many threads BLAS has.
+single_threaded_blas = _single_threaded_blas
+
 
 def interpolation_weights(
     squared: NDArray[Any], rate: float, log_weights: NDArray[np.float64], n_threads: int | None = None
 ) -> NDArray[np.float64]:
     """Return w_ij ∝ exp(−rate·d²_ij) s_j with rows that sum to 1, in float64 whatever d² is stored in."""
-    out = np.empty(squared.shape)
+    out: NDArray[np.float64] = np.empty(squared.shape)
 
     def work(rows: slice) -> None:
         block = out[rows]
@@ -438,7 +455,7 @@ def interpolation_weights(
         np.exp(block, out=block)
         block /= block.sum(axis=1, keepdims=True)
 
-    _walk(len(out), _tile_rows(out.shape[1], out.itemsize), work, resolve_threads(n_threads))
+    _walk(len(out), _tile_rows(len(log_weights), out.itemsize), work, resolve_threads(n_threads))
     return out
 
 
@@ -453,12 +470,11 @@ def transposed_product(
     def work(rows: slice) -> None:
         wide = slice(0, rows.stop) if symmetric else slice(0, right.shape[1])
         np.matmul(left[:, rows].T, right[:, wide], out=out[rows, wide])
+        if symmetric:
+            out[: rows.start, rows] = out[rows, : rows.start].T
 
     with _single_threaded_blas():
         _walk(len(out), side, work, resolve_threads(n_threads))
-    if symmetric:
-        upper = np.triu_indices(len(out), 1)
-        out[upper] = out.T[upper]
     return out
 
 

@@ -36,6 +36,8 @@ MAX_GAP_COMPONENTS = 10
 DENSE_SIZE = 400
 #: Restarts after which Lanczos is given up: a dense kernel is then diagonalised in full, for a sparse one that is all.
 DENSE_RESTARTS = 60
+#: Largest kernel for that last resort: its time grows as n³.
+FULL_SIZE = 5000
 SPARSE_RESTARTS = 2000
 
 
@@ -90,9 +92,6 @@ def solve_spectrum(
     threads = resolve_threads(n_threads)
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        if issparse(kernel):
-            product: NDArray[np.float64] = kernel @ vector
-            return product
         return multiply(kernel, vector, threads)
 
     density = apply(weights) if alpha else np.ones(n)  # q
@@ -109,6 +108,7 @@ def solve_spectrum(
         )
     trivial /= np.linalg.norm(trivial)
     values = None
+    fits_dense = n <= FULL_SIZE and not issparse(kernel)
     if n > DENSE_SIZE or issparse(kernel):
 
         def deflated(vector: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,12 +123,13 @@ def solve_spectrum(
                 k=n_eigenvalues,
                 which="LA",
                 v0=start,
-                ncv=min(n, max(2 * n_eigenvalues + 1, 48)),
-                maxiter=SPARSE_RESTARTS if issparse(kernel) else DENSE_RESTARTS,
+                ncv=min(n, max(2 * n_eigenvalues + 1, 96)),
+                maxiter=DENSE_RESTARTS if fits_dense else SPARSE_RESTARTS,
+                tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
             )
         except ArpackNoConvergence:
-            # Eigenvalues crowd below 1 when data hardly hang together. A dense kernel can still be solved in full.
-            if issparse(kernel):
+            # Eigenvalues crowd below 1 when data hardly hang together. A small kernel can still be solved in full.
+            if not fits_dense:
                 raise LdmapsError(
                     f"the {n_eigenvalues} leading eigenvalues lie too close together to be told apart: at this "
                     "epsilon the data hardly hang together; raise epsilon or ask for fewer components"

@@ -25,6 +25,7 @@ MIN_PRODUCT_ROWS = 4
 CANCELLATION_SHARE = {np.dtype(np.float32): 2.0**-4, np.dtype(np.float64): 2.0**-10}
 #: While the sum of all squares stays below this, neither a squared distance nor, after a shift to some
 #: mean, |x|² + |y|² + 2 |x·y| can overflow.
+_PRODUCT_SIZE = 4096
 _SAFE_SUM_SINGLE, _SAFE_SUM_DOUBLE = (float(np.finfo(kind).max) / 16 for kind in (np.float32, np.float64))
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -166,7 +167,10 @@ class Euclidean(Metric):
         by_columns = X.shape[1] <= MAX_COLUMN_FEATURES
         kept = X.T.copy() if by_columns else X.copy()
         flat = kept.reshape(-1)
-        total = float(np.vdot(flat, flat))  # unlike dot, silent on overflow
+        if flat.size <= _PRODUCT_SIZE:
+            total = float(np.vdot(flat, flat))  # unlike dot, silent on overflow
+        else:  # for longer products BLAS wakes its threads, which costs more than it saves
+            total = flat.size * max(abs(float(flat.min())), abs(float(flat.max()))) ** 2
         if not total < (_SAFE_SUM_DOUBLE if kept.itemsize == 8 else _SAFE_SUM_SINGLE):
             _check_range(as_float_array(X))
         return ColumnPoints(kept) if by_columns else RowPoints(kept)

@@ -1,0 +1,58 @@
+"""Putting landmarks in an order in which neighbours stand together.
+
+The online step passes over whole blocks of landmarks that are too far from a
+point to matter, so it pays to fill blocks with neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.landmarks.base import Landmarks
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.pairwise import kernels, squared_matrix
+
+__all__ = ["group_neighbours", "neighbour_order"]
+
+
+def neighbour_order(squared: NDArray[Any], block: int) -> NDArray[np.intp]:
+    """Return an order in which every aligned run of ``block`` points is a group of neighbours.
+
+    Points are halved again and again by which of two far ends they are nearer to,
+    at multiples of ``block``; any distance will do.
+    """
+    done: list[NDArray[np.intp]] = []
+    waiting = [np.arange(len(squared))]
+    while waiting:
+        points = waiting.pop()
+        if len(points) <= block:
+            done.append(points)
+            continue
+        first = points[np.argmax(squared[points[0], points])]
+        second = points[np.argmax(squared[first, points])]
+        order = points[np.argsort(squared[first, points] - squared[second, points], kind="stable")]
+        half = max(1, round(len(points) / 2 / block)) * block
+        waiting += [order[half:], order[:half]]
+    return np.concatenate(done)
+
+
+def group_neighbours(
+    chosen: Landmarks, points: Points, metric: Metric, n_threads: int | None = None
+) -> Landmarks:
+    """Return the same landmarks with neighbours standing together; M² distances."""
+    block = int(kernels().BLOCK)
+    if len(chosen.indices) <= block:
+        return chosen
+    squared = squared_matrix(metric, points.take(chosen.indices), n_threads=n_threads)
+    order = neighbour_order(squared, block)
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    return Landmarks(
+        chosen.indices[order],
+        chosen.multiplicities[order],
+        place[chosen.assignment],
+        chosen.squared_distances,
+    )

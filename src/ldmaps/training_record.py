@@ -1,0 +1,111 @@
+"""What a fitted map remembers of each training point besides its coordinates: enough to look at the map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["MAX_RECORDED", "TrainingRecord"]
+
+#: Most training points that are remembered; of more, every so-many-th and the landmarks.
+MAX_RECORDED = 100_000
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """Where training points came from and how far landmarks are from them.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (n,)
+        Which training points, in order: all of them up to 100,000.
+    distance : ndarray of shape (n,) or None
+        To the nearest landmark, in units of √ε.
+    nearest : ndarray of int, shape (n,) or None
+        Landmark that each point belongs to.
+    weights : ndarray of shape (n,) or None
+        Sample weights, unless all are 1.
+    frames, times : ndarray of shape (n,) or None
+        Number of the frame in its file and its simulated time in ps.
+    files : ndarray of int, shape (n,) or None
+        Which of several files a frame is from.
+    """
+
+    rows: NDArray[np.int64]
+    distance: NDArray[np.float32] | None = None
+    nearest: NDArray[np.int32] | None = None
+    weights: NDArray[np.float32] | None = None
+    frames: NDArray[np.int64] | None = None
+    times: NDArray[np.float64] | None = None
+    files: NDArray[np.int32] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        n_points: int,
+        landmark_indices: NDArray[np.intp],
+        weights: NDArray[np.float64],
+        distance: NDArray[Any] | None = None,
+        nearest: NDArray[Any] | None = None,
+    ) -> Self:
+        """Make the record of ``n_points`` training points, thinned if they are too many."""
+        rows = thinned_rows(n_points, landmark_indices)
+        return cls(
+            rows,
+            None if distance is None else distance[rows].astype(np.float32),
+            None if nearest is None else nearest[rows].astype(np.int32),
+            None if (weights == 1.0).all() else weights[rows].astype(np.float32),
+        )
+
+    def with_frames(self, frames: ArrayLike | None, times: ArrayLike | None) -> TrainingRecord:
+        """Return the record with the frames' numbers and times, given for all training points."""
+        numbers = None if frames is None else np.asarray(frames, dtype=np.int64)
+        moments = None if times is None else np.asarray(times, dtype=np.float64)
+        for values in (numbers, moments):
+            if values is not None and len(values) and len(values) <= int(self.rows.max()):
+                raise InvalidInputError(
+                    f"frames and times need one value a training point, got {len(values)} for at least "
+                    f"{int(self.rows.max()) + 1} points"
+                )
+        files = None
+        if numbers is not None:
+            # Within a file numbers rise, so each fall begins the next file.
+            place = np.concatenate([[0], np.cumsum(np.diff(numbers) <= 0)])
+            files = place[self.rows].astype(np.int32) if place[-1] else None
+        return replace(
+            self,
+            frames=None if numbers is None else numbers[self.rows],
+            times=None if moments is None else moments[self.rows],
+            files=files,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a model file stores."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self | None:
+        """Rebuild the record from :meth:`arrays`; None when there are none."""
+        if "rows" not in arrays:
+            return None
+        known = {name: arrays[name] for name in cls.__dataclass_fields__ if name in arrays}
+        return cls(**known)
+
+
+def thinned_rows(n_points: int, keep: NDArray[np.intp], most: int = MAX_RECORDED) -> NDArray[np.int64]:
+    """Return at most ``most`` rows, evenly spread, with those to keep among them as far as half of it allows.
+
+    >>> thinned_rows(10, np.array([3]), most=4)
+    array([0, 3, 4, 9])
+    """
+    if n_points <= most:
+        return np.arange(n_points, dtype=np.int64)
+    kept = np.unique(keep)[: most // 2]
+    even = np.unique(np.linspace(0, n_points - 1, most - len(kept)).round().astype(np.int64))
+    return np.union1d(even, kept).astype(np.int64)

@@ -1,0 +1,56 @@
+"""Reading ahead in another thread while the caller computes."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["prefetch"]
+
+T = TypeVar("T")
+_END = object()
+
+
+def prefetch(items: Iterable[T], depth: int = 3) -> Iterator[T]:
+    """Yield what ``items`` yields, computed up to ``depth`` items ahead in a thread of its own.
+
+    An error in ``items`` is raised where its item would have come. When the caller
+    stops early the thread ends after the item it is at.
+
+    >>> list(prefetch(range(4)))
+    [0, 1, 2, 3]
+    """
+    ready: queue.Queue[object] = queue.Queue(depth)
+    stopped = threading.Event()
+    failure: list[BaseException] = []
+
+    def put(item: object) -> bool:
+        while not stopped.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put(item):
+                    return
+        except BaseException as error:  # handed over, whatever it is
+            failure.append(error)
+        put(_END)
+
+    thread = threading.Thread(target=work, name="ldmaps-reader", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not _END:
+            yield item  # type: ignore[misc]
+        if failure:
+            raise failure[0]
+    finally:
+        stopped.set()
+        thread.join()

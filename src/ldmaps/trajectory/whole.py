@@ -1,0 +1,184 @@
+"""Putting molecules that a periodic box cut apart back together.
+
+    bonds ──► spanning forest ──► integer lattice shift of every bond ──► summed from the root outwards
+
+A bond is short, so the shift of each is decided by itself from the coordinates
+as they stand; the sum along the tree then moves every atom at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["KEEP_HINT", "Molecules"]
+
+KEEP_HINT = "or take the coordinates as they stand with periodic='keep' (--periodic keep)"
+#: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
+AMBIGUOUS = 0.45
+
+
+class Molecules:
+    """Which atoms hang together.
+
+    Parameters
+    ----------
+    n_atoms : int
+    bonds : ndarray of shape (bonds, 2)
+        Indices into the atoms.
+    labels : sequence of str
+        One an atom, for messages.
+    """
+
+    def __init__(self, n_atoms: int, bonds: NDArray[np.intp], labels: Sequence[str]) -> None:
+        self.labels = labels
+        self.n_atoms = n_atoms
+        neighbours: list[list[int]] = [[] for _ in range(n_atoms)]
+        for left, right in bonds.tolist():
+            neighbours[left].append(right)
+            neighbours[right].append(left)
+        component = np.full(n_atoms, -1, dtype=np.intp)
+        parents: list[int] = []
+        children: list[int] = []
+        depths: list[int] = []
+        count = 0
+        for root in range(n_atoms):
+            if component[root] >= 0:
+                continue
+            component[root] = count
+            front, depth = [root], 0
+            while front:
+                depth += 1
+                following = []
+                for parent in front:
+                    for child in neighbours[parent]:
+                        if component[child] < 0:
+                            component[child] = count
+                            parents.append(parent)
+                            children.append(child)
+                            depths.append(depth)
+                            following.append(child)
+                front = following
+            count += 1
+        order = np.argsort(depths, kind="stable")
+        self._parents = np.asarray(parents, dtype=np.intp)[order]
+        self._children = np.asarray(children, dtype=np.intp)[order]
+        # Bonds of one depth depend only on those before, so a depth is moved in one stroke.
+        self._levels = np.searchsorted(np.asarray(depths)[order], np.arange(1, max(depths, default=0) + 2))
+        in_tree = {frozenset(pair) for pair in zip(parents, children, strict=True)}
+        rings = [pair for pair in bonds.tolist() if frozenset(pair) not in in_tree]
+        self._rings = np.asarray(rings, dtype=np.intp).reshape(-1, 2)
+        self.component = component
+        self.n_molecules = count
+        self._sizes = np.bincount(component, minlength=count)
+
+    def make_whole(
+        self, frames: NDArray[np.float32], box: NDArray[np.float64], numbers: NDArray[np.int64], file: str
+    ) -> NDArray[np.float32]:
+        """Return frames in which every molecule is in one piece, and all in one another's nearest image.
+
+        Parameters
+        ----------
+        frames : ndarray of shape (n, atoms, 3)
+            Not changed.
+        box : ndarray of shape (n, 3, 3)
+            Lattice vectors in rows; frames whose box is zero are left alone.
+        """
+        if self.n_atoms < 2:
+            return frames
+        volume = np.abs(np.linalg.det(box))
+        periodic = volume > 0
+        if not periodic.any():
+            return frames
+        if not len(self._children):
+            self._refuse_if_cut(frames[periodic], box[periodic], numbers[periodic], file)
+            return frames
+        shortest = float(np.linalg.norm(box[periodic], axis=2).min())
+        steps = frames[:, self._children] - frames[:, self._parents]
+        # A cut bond spans a lattice vector less its own length, so none is cut where all are this short.
+        broken = periodic & (np.einsum("nbi,nbi->nb", steps, steps).max(axis=1) > (0.5 * shortest) ** 2)
+        if broken.any():
+            frames = frames.copy()
+            frames[broken] = self._joined(frames[broken], steps[broken], box[broken], numbers[broken], file)
+        if self.n_molecules > 1:
+            frames = self._gathered(frames, box, periodic, numbers, file)
+        return frames
+
+    def _joined(
+        self,
+        frames: NDArray[np.float32],
+        steps: NDArray[np.float32],
+        box: NDArray[np.float64],
+        numbers: NDArray[np.int64],
+        file: str,
+    ) -> NDArray[np.float32]:
+        inverse = np.linalg.inv(box)
+        turns = -np.rint(steps @ inverse)
+        shifts = np.zeros(frames.shape)
+        for begin, end in zip(self._levels[:-1], self._levels[1:], strict=True):
+            shifts[:, self._children[begin:end]] = shifts[:, self._parents[begin:end]] + turns[:, begin:end]
+        whole = frames + shifts @ box
+        if len(self._rings):
+            closing = (whole[:, self._rings[:, 0]] - whole[:, self._rings[:, 1]]) @ inverse
+            if (np.abs(closing) > 0.5).any():
+                bad = int(numbers[np.argmax((np.abs(closing) > 0.5).any(axis=(1, 2)))])
+                raise InvalidInputError(
+                    f"{file}: in frame {bad} a molecule is bonded to its own periodic image and cannot be made whole; "
+                    f"choose other atoms, {KEEP_HINT}"
+                )
+        return np.asarray(whole, dtype=np.float32)
+
+    def _gathered(
+        self,
+        frames: NDArray[np.float32],
+        box: NDArray[np.float64],
+        periodic: NDArray[np.bool_],
+        numbers: NDArray[np.int64],
+        file: str,
+    ) -> NDArray[np.float32]:
+        """Move every molecule to the image nearest to the largest one."""
+        anchor = int(np.argmax(self._sizes))
+        order = np.argsort(self.component, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
+        centres = np.add.reduceat(frames[:, order], starts, axis=1, dtype=np.float64) / self._sizes[:, None]
+        # A box of zeros has no images: any invertible stand-in does, since nothing is moved there.
+        lattice = np.where(periodic[:, None, None], box, 1e9 * np.eye(3))
+        apart = (centres - centres[:, [anchor]]) @ np.linalg.inv(lattice)
+        turns = np.rint(apart)
+        left = np.abs(apart - turns).max(axis=2)
+        if (left > AMBIGUOUS).any():
+            row, molecule = np.argwhere(left > AMBIGUOUS)[0]
+            first = self.labels[int(np.argmax(self.component == molecule))]
+            other = self.labels[int(np.argmax(self.component == anchor))]
+            raise InvalidInputError(
+                f"{file}: in frame {int(numbers[row])} the molecules of {first} and {other} are half a periodic box "
+                "apart, so neither image of one is the nearer; select atoms of one molecule or of a bound "
+                f"complex, {KEEP_HINT}"
+            )
+        moved = turns.any(axis=(1, 2))
+        if moved.any():
+            frames = frames.copy()
+            frames[moved] -= (turns[moved] @ box[moved])[:, self.component].astype(np.float32)
+        return frames
+
+    def _refuse_if_cut(
+        self,
+        frames: NDArray[np.float32],
+        box: NDArray[np.float64],
+        numbers: NDArray[np.int64],
+        file: str,
+    ) -> None:
+        """Without bonds nothing can be repaired; raise where the atoms spread over more than half the box."""
+        fractions = frames @ np.linalg.inv(box)
+        spread = np.ptp(fractions, axis=1).max(axis=1)
+        if (spread > 0.5).any():
+            raise InvalidInputError(
+                f"{file}: in frame {int(numbers[np.argmax(spread > 0.5)])} the atoms spread over more than half of the "
+                "periodic box, so molecules may be cut apart, and the topology has no bonds to join them by; give a "
+                "topology with bonds (PDB with CONECT, PSF, prmtop), make the molecules whole first "
+                f"(gmx trjconv -pbc mol), {KEEP_HINT}"
+            )

@@ -1,0 +1,123 @@
+"""Everything a user can get wrong gets a message that names the remedy, and no half-fitted model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.errors import InvalidInputError, LdmapsError
+from ldmaps.metrics import RMSD
+
+GOOD = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def with_value(value: float) -> np.ndarray:
+    X = GOOD.copy()
+    X[7, 1] = value
+    return X
+
+
+@pytest.mark.parametrize("estimator", [DiffusionMap, LandmarkDiffusionMap])
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (with_value(np.nan), "NaN"),
+        (with_value(np.inf), "infinity|infinite"),
+        (np.empty((0, 3)), "0 sample"),
+        (np.empty((10, 0)), "0 feature"),
+        (GOOD[:1], "at least two different points"),
+        (GOOD[0], "Expected 2D array"),
+        (np.zeros((20, 3)), "all 20 points coincide"),
+        (np.full((9, 2), "a"), "could not convert|numeric|string"),
+        (GOOD.reshape(-1, 4, 3), 'use metric="rmsd"'),
+    ],
+    ids=["nan", "inf", "empty", "no-features", "one-point", "1-d", "equal", "strings", "frames"],
+)
+def test_bad_points(estimator, X, message):
+    model = estimator(2)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert not hasattr(model, "embedding_")
+
+
+@pytest.mark.parametrize("estimator", [DiffusionMap, LandmarkDiffusionMap])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_components": 0}, "at least 1"),
+        ({"n_components": 2.5}, "whole number"),
+        ({"n_components": "gaps"}, '"gap" or a whole number'),
+        ({"n_components": 40}, "needs at least 41 landmarks"),
+        ({"epsilon": -1.0}, "positive number"),
+        ({"epsilon": 0}, "positive number"),
+        ({"epsilon": np.nan}, "positive number"),
+        ({"epsilon": "big"}, '"connected", "coifman" or a positive number'),
+        ({"alpha": 1.5}, "alpha must be between 0"),
+        ({"t": -1}, "t must be 0"),
+        ({"metric": "euclid"}, "euclidean"),
+        ({"metric": 3}, "metric"),
+        ({"n_threads": 0}, "n_threads must be a whole number of at least 1"),
+        ({"epsilon": 1e18, "n_components": 3}, "zero to rounding|above rounding"),
+    ],
+)
+def test_bad_settings(estimator, settings, message):
+    with pytest.raises(InvalidInputError, match=message):
+        estimator(**{"n_components": 2, **settings}).fit(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_landmarks": 41}, "more than the 40 points"),
+        ({"n_landmarks": 1}, "at least 2"),
+        ({"n_landmarks": 3.5}, "whole number"),
+        ({"n_components": 5, "n_landmarks": 5}, "needs at least 6 landmarks"),
+        ({"landmarks": "medoids"}, '"pst", "kmedoids"'),
+        ({"landmarks": "pst", "n_landmarks": 10}, "fixes the number of landmarks itself"),
+        ({"landmarks": [1, 2, 2]}, "2 stands there twice"),
+        ({"landmarks": [1, 50]}, r"0 … 39"),
+        ({"landmarks": [0.5, 1.0]}, "integers"),
+        ({"landmarks": 7}, "a name, a selector or an array"),
+        ({"extension": "magic"}, "extension must be"),
+    ],
+)
+def test_bad_landmark_settings(settings, message):
+    with pytest.raises(InvalidInputError, match=message):
+        LandmarkDiffusionMap(**{"n_components": 2, **settings}).fit(GOOD)
+
+
+@pytest.mark.parametrize("estimator", [DiffusionMap, LandmarkDiffusionMap])
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (-np.ones(40), "not negative, got -1.0 at index 0"),
+        (np.full(40, np.nan), "finite"),
+        (np.ones(39), r"one value a point, \(40,\)"),
+        (np.zeros(40), "above zero for at least two points, got 0 of 40"),
+        (["a"] * 40, "must be numbers"),
+    ],
+)
+def test_bad_weights(estimator, weights, message):
+    with pytest.raises(InvalidInputError, match=message):
+        estimator(2).fit(GOOD, sample_weight=weights)
+
+
+def test_new_points_must_fit_the_model():
+    frames = np.random.default_rng(0).normal(size=(50, 6, 3))
+    model = LandmarkDiffusionMap(2, "connected", metric="rmsd", n_landmarks=20).fit(frames)
+    with pytest.raises(ValueError, match="15 features.*18 features"):
+        model.transform(frames[:, :5])
+    with pytest.raises(InvalidInputError, match=r"\(n, atoms, 3\)"):
+        model.transform(frames[:, :, :2])
+    with pytest.raises(LdmapsError, match="weights"):
+        LandmarkDiffusionMap(2, "connected", metric=RMSD(weights=np.ones(5)), n_landmarks=20).fit(frames)
+    with pytest.raises(ValueError, match="NaN"):
+        model.transform(np.full((1, 18), np.nan))
+    with pytest.raises(LdmapsError, match="finite"):
+        model.embedder_.embed_one(np.full((6, 3), np.nan))
+
+
+def test_feature_count_not_divisible_by_three():
+    with pytest.raises(InvalidInputError, match="3"):
+        DiffusionMap(2, metric="rmsd").fit(np.random.default_rng(0).normal(size=(20, 7)))

@@ -1,0 +1,35 @@
+"""Importing the package stays light."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+HEAVY = ("numba", "scipy", "sklearn", "mdtraj", "MDAnalysis", "dask", "matplotlib", "pandas", "openmm", "ot")
+
+
+def test_importing_ldmaps_loads_nothing_heavy():
+    code = "import sys, json, ldmaps; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    assert "ldmaps" in loaded
+    assert not [name for name in loaded if name.split(".")[0] in HEAVY]
+
+
+def test_fitting_loads_no_md_or_plotting_package():
+    code = (
+        "import sys, json, numpy as np; from ldmaps import LandmarkDiffusionMap;"
+        "LandmarkDiffusionMap(2, metric='rmsd').fit(np.random.default_rng(0).normal(size=(30, 4, 3)));"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    unwanted = {"mdtraj", "MDAnalysis", "dask", "matplotlib", "openmm", "ot"}
+    assert not [name for name in loaded if name.split(".")[0] in unwanted]
+
+
+def test_public_names_are_listed_and_there():
+    import ldmaps
+
+    assert set(ldmaps.__all__) <= set(dir(ldmaps))
+    for name in ldmaps.__all__:
+        assert getattr(ldmaps, name) is not None
