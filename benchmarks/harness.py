@@ -1,0 +1,112 @@
+"""What every benchmark shares: interleaved timing, the machine, and the table that is written.
+
+Machines are shared and noisy, so no figure here is a time alone: contestants take
+turns in one run, and what is reported is the median of the ratios of their turns.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
+from importlib.metadata import version
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``ratio`` is how many times better than ``against`` we are."""
+
+    what: str
+    against: str
+    ours: str
+    theirs: str
+    ratio: float
+    target: str
+    note: str = ""
+
+
+def turns(
+    contestants: Sequence[Callable[[], object]],
+    rounds: int = 7,
+    repeats: int = 1,
+    clock: Callable[[], float] = time.thread_time,
+) -> list[list[float]]:
+    """Let contestants take turns; return seconds a call, one list a contestant.
+
+    The default clock counts this thread's time on the processor, so that others on
+    the machine do not count; what runs on several threads needs ``time.perf_counter``.
+    """
+    for contestant in contestants:
+        contestant()
+    seconds: list[list[float]] = [[] for _ in contestants]
+    for _ in range(rounds):
+        for place, contestant in enumerate(contestants):
+            start = clock()
+            for _ in range(repeats):
+                contestant()
+            seconds[place].append((clock() - start) / repeats)
+    return seconds
+
+
+def median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
+
+
+def peak_memory() -> int:
+    """Return this process's highest resident memory so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+        flags = next(line for line in lines if line.startswith("flags"))
+        model += " (AVX-512)" if "avx512f" in flags else " (AVX2)" if "avx2" in flags else ""
+    except (OSError, StopIteration):
+        pass
+    return f"{os.cpu_count()} cores of {model}, {platform.system()}"
+
+
+def commit() -> str:
+    answer = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip() or "unknown"
+
+
+def provenance() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
+    return f"{machine()}; Python {platform.python_version()}, {packages}; commit {commit()}"
+
+
+def write_table(name: str, title: str, command: str, rows: Sequence[Row]) -> None:
+    """Write rows as Markdown and CSV under docs/benchmarks, and print them."""
+    DOCS.mkdir(parents=True, exist_ok=True)
+    head = [field.name for field in fields(Row)]
+    cells = [
+        [f"{value:.3g}" if isinstance(value, float) else str(value) for value in astuple(row)] for row in rows
+    ]
+    lines = [f"# {title}", "", f"`{command}` on {provenance()}.", ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell) + " |" for cell in cells]
+    (DOCS / f"{name}.md").write_text("\n".join(lines) + "\n")
+    with (DOCS / f"{name}.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([head, *cells])
+    widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
+    for line in [head, *cells]:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip(),
+            flush=True,
+        )

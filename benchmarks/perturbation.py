@@ -1,0 +1,271 @@
+"""Predicted against measured errors of landmark maps; fills docs/error_estimates.md and draws its figure.
+
+    python benchmarks/perturbation.py [--fraction 0.25] [--threads 2] [--output docs]
+
+Data are split as in the paper (16,000 and 4,000 points of the Swiss roll, 8,000 and
+2,000 frames of C24H50, 20,000 and 5,000 of alanine dipeptide); ``--fraction`` takes
+only part of each. Bandwidths are the smallest connected ones, landmarks k-medoids.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
+from ldmaps.errors import AccuracyWarning
+from ldmaps.fidelity import alignment, rms_error
+from ldmaps.metrics import RMSD, Euclidean, Metric
+from ldmaps.perturbation import predict_errors
+
+#: Okabe and Ito's colours, told apart with every kind of colour vision, and a marker each.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
+MARKERS = ("o", "s", "^", "D")
+SHOWN = 500
+
+
+@dataclass
+class DataSet:
+    name: str
+    points: np.ndarray
+    metric: Metric
+    n_train: int
+    n_components: int
+    n_landmarks: tuple[int, ...]
+    sparse: bool
+    n_modes: int
+
+
+def data_sets(fraction: float) -> list[Callable[[], DataSet]]:
+    """Return functions that load each set, so that one at a time is in memory."""
+
+    def shuffled(frames: np.ndarray) -> np.ndarray:
+        order = np.random.default_rng(0).permutation(len(frames))
+        return frames[order[: round(fraction * len(frames))]]
+
+    def count(n: int) -> int:
+        return round(fraction * n)
+
+    def roll() -> DataSet:
+        points = shuffled(swiss_roll(20_000).points)
+        return DataSet("Swiss roll", points, Euclidean(), count(16_000), 2, (500, 1000, 2000, 4000), True, 60)
+
+    def chain() -> DataSet:
+        frames = shuffled(c24h50().frames[:10_000])
+        return DataSet("C24H50", frames, RMSD(), count(8_000), 4, (100, 300, 1000, 3000), False, 40)
+
+    def alanine() -> DataSet:
+        molecule = alanine_dipeptide()
+        metric = RMSD(weights=molecule.masses)
+        frames = shuffled(molecule.frames[:25_000])
+        return DataSet(
+            "Alanine dipeptide", frames, metric, count(20_000), 2, (100, 400, 1000, 4000), False, 40
+        )
+
+    return [roll, chain, alanine]
+
+
+@dataclass
+class Result:
+    m: int
+    reach: float
+    #: name -> (ratio at landmarks, correlation, ratio at points, correlation)
+    methods: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
+    shifts: dict[str, float] = field(default_factory=dict)
+    z: dict[str, float] = field(default_factory=dict)
+    clouds: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def log_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    both = (a > 0) & (b > 0)
+    return float(np.corrcoef(np.log(a[both]), np.log(b[both]))[0, 1])
+
+
+def measure(data: DataSet, exact: DiffusionMap, m: int, threads: int) -> Result:
+    train, test, k = data.points[: data.n_train], data.points[data.n_train :], data.n_components
+    truth = exact.embedding_[:, :k].astype(np.float64)
+    model = LandmarkDiffusionMap(
+        k, exact.epsilon_, data.metric, n_landmarks=m, extension="nystrom", n_threads=threads
+    ).fit(train)
+    order, signs = alignment(truth, model.embedding_)
+    embedded = model.embedding_[:, order] * signs
+    at_points = np.linalg.norm(embedded - truth, axis=1)
+    collapsed = model.landmark_embedding_[model.labels_][:, order] * signs
+    at_landmarks = np.linalg.norm(collapsed - truth, axis=1)
+    result = Result(m, 0.0)
+    worst = int(np.argmax(np.abs(model.eigenvalues_[order] - exact.eigenvalues_[:k])))
+    result.shifts["measured"] = float(model.eigenvalues_[order][worst] - exact.eigenvalues_[worst])
+    settings = {"paper": {"method": "paper"}, "first order": {"order": 1}, "second order": {"order": 2}}
+    for name, choice in settings.items():
+        found = predict_errors(exact, model, train, n_threads=threads, **choice)
+        result.reach = found.rms_distance
+        result.methods[name] = (
+            rms(found.sigma_at_landmarks) / rms(at_landmarks),
+            log_correlation(found.sigma_at_landmarks, at_landmarks),
+            rms(found.sigma) / rms(at_points),
+            log_correlation(found.sigma, at_points),
+        )
+        result.shifts[name] = float(found.eigenvalue_changes[worst])
+        result.z[name] = found.rms_zeta
+        result.clouds[name] = (found.sigma, at_points)
+        result.clouds[name + " at landmarks"] = (found.sigma_at_landmarks, at_landmarks)
+    result.z["train"] = rms_error(truth, embedded, aligned=True)
+    reference = exact.transform(test)[:, :k].astype(np.float64)
+    new = model.transform(test)[:, order] * signs
+    result.z["test"] = rms_error(reference, new, ranges=np.ptp(truth, axis=0), aligned=True)
+    start = time.perf_counter()
+    estimate = model.error_estimate(test)
+    result.seconds = time.perf_counter() - start
+    result.z["estimated"] = estimate.rms_zeta
+    sampled = model.error_estimate(test, reference=train[: data.n_train // 4])
+    result.z["sampled"] = sampled.rms_zeta
+    measured = np.linalg.norm(new - reference, axis=1)
+    result.clouds["estimate"] = (estimate.sigma, measured)
+    for name, found in (("estimate", estimate), ("sampled", sampled)):
+        result.methods[name] = (
+            np.nan,
+            np.nan,
+            rms(found.sigma) / rms(measured),
+            log_correlation(found.sigma, measured),
+        )
+    return result
+
+
+# -- the page ------------------------------------------------------------------
+
+
+def tables(data: DataSet, exact: DiffusionMap, results: list[Result]) -> str:
+    spectrum = ", ".join(f"{value:.3f}" for value in exact.eigenvalues_[: data.n_components + 1])
+    lines = [
+        f"### {data.name}",
+        "",
+        f"N = {data.n_train:,}, ε = {exact.epsilon_:.4g}, k = {data.n_components}, "
+        f"p = {data.n_modes} modes, λ₂… = {spectrum}.",
+        "",
+        "| M | rms d/√ε | at the landmark: paper | 1st order | 2nd order "
+        "| at the point: paper | 1st order | 2nd order | `error_estimate`, new points | from N/4 |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in results:
+        cells = [f"{r.methods[name][0]:.2f} ({r.methods[name][1]:.2f})" for name in list(r.methods)[:3]]
+        cells += [f"{r.methods[name][2]:.2f} ({r.methods[name][3]:.2f})" for name in r.methods]
+        lines.append(f"| {r.m:,} | {r.reach:.2f} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "| M | Z training, % | paper | 2nd order | Z new points, % | `error_estimate` | from N/4 "
+        "| largest δλ | paper | 1st order | 2nd order |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in results:
+        lines.append(
+            f"| {r.m:,} | {r.z['train']:.3g} | {r.z['paper']:.3g} | {r.z['second order']:.3g} | {r.z['test']:.3g} "
+            f"| {r.z['estimated']:.3g} | {r.z['sampled']:.3g} | {r.shifts['measured']:+.2g} | {r.shifts['paper']:+.2g} "
+            f"| {r.shifts['first order']:+.2g} | {r.shifts['second order']:+.2g} |"
+        )
+    return "\n".join(lines)
+
+
+def draw(every: list[tuple[DataSet, list[Result]]], folder: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams |= {"font.size": 9, "svg.fonttype": "none"}
+    rows = (
+        ("paper at landmarks", "paper: $\\sigma_\\mathrm{pred}$"),
+        ("second order", "second order: $\\sigma_\\mathrm{pred}$"),
+        ("estimate", "error_estimate, new points: $\\sigma$"),
+    )
+    figure, axes = plt.subplots(len(rows), len(every), figsize=(9.6, 9.0), layout="constrained")
+    rng = np.random.default_rng(0)
+    for column, (data, results) in enumerate(every):
+        for row, (key, label) in enumerate(rows):
+            axis = axes[row, column]
+            everything = []
+            for r, colour, marker in zip(results, COLOURS, MARKERS, strict=False):
+                predicted, measured = r.clouds[key]
+                pick = rng.choice(len(measured), min(SHOWN, len(measured)), replace=False)
+                pick = pick[(measured[pick] > 0) & (predicted[pick] > 0)]
+                scale = np.sqrt(data.n_train)
+                x, y = measured[pick] * scale, predicted[pick] * scale
+                everything.append(np.concatenate([x, y]))
+                axis.scatter(
+                    x,
+                    y,
+                    s=6,
+                    c=colour,
+                    marker=marker,
+                    alpha=0.45,
+                    linewidths=0,
+                    rasterized=True,
+                    label=f"M = {r.m:,}",
+                )
+            low, high = np.quantile(np.concatenate(everything), [0.002, 0.9995])
+            low, high = low / 1.5, high * 1.5
+            axis.plot([low, high], [low, high], color="black", linewidth=0.8)
+            axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
+            axis.set_xlabel("measured $\\sigma_\\mathrm{expt}\\,\\sqrt{N}$")
+            if column == 0:
+                axis.set_ylabel(f"{label}$\\,\\sqrt{{N}}$")
+            if row == 0:
+                axis.set_title(data.name)
+                axis.legend(loc="upper left", fontsize=7, handletextpad=0.1, markerscale=2)
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix in ("png", "svg"):
+        figure.savefig(folder / f"error_estimates.{suffix}", dpi=130)
+    plt.close(figure)
+
+
+def fill(page: Path, text: str) -> None:
+    """Replace what stands between the page's two markers."""
+    before = page.read_text(encoding="utf-8")
+    pattern = re.compile(r"(<!-- measured -->\n).*(<!-- end -->)", re.DOTALL)
+    if not pattern.search(before):
+        raise SystemExit(f"{page} has lost its markers <!-- measured --> and <!-- end -->")
+    page.write_text(pattern.sub(lambda m: m[1] + text + "\n" + m[2], before), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fraction", type=float, default=1.0, help="part of each data set to use")
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--output", type=Path, default=Path("docs"))
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", AccuracyWarning)
+    every, parts = [], []
+    for load in data_sets(arguments.fraction):
+        data = load()
+        start = time.perf_counter()
+        exact = DiffusionMap(
+            data.n_modes, "connected", data.metric, sparse=data.sparse, n_threads=arguments.threads
+        ).fit(data.points[: data.n_train])
+        print(f"{data.name}: exact map in {time.perf_counter() - start:.0f} s", flush=True)
+        results = []
+        for m in data.n_landmarks:
+            if m < data.n_train:
+                results.append(measure(data, exact, m, arguments.threads))
+                print(f"  M = {m}: {time.perf_counter() - start:.0f} s", flush=True)
+        parts.append(tables(data, exact, results))
+        print(parts[-1], flush=True)
+        data.points = np.empty(0)
+        every.append((data, results))
+    draw(every, arguments.output / "images")
+    fill(arguments.output / "error_estimates.md", "\n\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""What grows with N and M: peak memory, time, fitted exponents, and where passing landmarks over pays.
+
+    python benchmarks/scale.py              all cases, docs/benchmarks/scale.md and figures
+    python benchmarks/scale.py CASE ARGS    one case in this process, as JSON
+
+Every case runs in a process of its own, because peak memory cannot be reset.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from harness import DOCS, peak_memory, provenance, turns
+
+M = 400
+
+
+def swiss(n: int) -> np.ndarray:
+    from ldmaps.datasets import swiss_roll
+
+    return swiss_roll(n).points
+
+
+def frames(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``n`` frames of 22 atoms: the bundled ones, and copies of them shaken by 0.002 nm."""
+    from ldmaps.datasets import alanine_dipeptide
+
+    data = alanine_dipeptide()
+    rng = np.random.default_rng(0)
+    chosen = np.arange(n) % len(data.frames)
+    out = data.frames[chosen]
+    out[len(data.frames) :] += rng.normal(scale=0.002, size=out[len(data.frames) :].shape).astype(np.float32)
+    return out, data.masses
+
+
+def measured(work) -> dict:
+    before = peak_memory()
+    start = time.perf_counter()
+    extra = work() or {}
+    return {"seconds": time.perf_counter() - start, "peak": peak_memory(), "before": before, **extra}
+
+
+def landmark_fit(n: int) -> dict:
+    from ldmaps import LandmarkDiffusionMap
+
+    points = swiss(n)
+    LandmarkDiffusionMap(2, 4.0, n_landmarks=50, extension="nystrom").fit(points[:500])  # compile
+    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=M, extension="nystrom")
+    return measured(lambda: model.fit(points) and None)
+
+
+def landmark_fit_rmsd(n: int) -> dict:
+    from ldmaps import LandmarkDiffusionMap
+    from ldmaps.metrics import RMSD
+
+    points, masses = frames(n)
+    metric = RMSD(weights=masses)
+    LandmarkDiffusionMap(2, 0.01, metric=metric, n_landmarks=50, extension="nystrom").fit(points[:500])
+    model = LandmarkDiffusionMap(2, 1.36e-3, metric=metric, n_landmarks=M, extension="nystrom")
+    return measured(lambda: model.fit(points) and None)
+
+
+def tree_landmarks(n: int) -> dict:
+    from ldmaps.landmarks import PrunedSpanningTree
+    from ldmaps.metrics import Euclidean
+
+    points = Euclidean().prepare(swiss(n))
+
+    def work() -> dict:
+        chosen = PrunedSpanningTree().select(
+            points, Euclidean(), epsilon=0.25, weights=np.ones(n), rng=np.random.default_rng(0)
+        )
+        return {
+            "landmarks": len(chosen.indices),
+            "covered": bool(chosen.squared_distances.max() <= 0.25 * 1.000001),
+        }
+
+    return measured(work)
+
+
+def tree_landmarks_rmsd(n: int) -> dict:
+    from ldmaps.landmarks import PrunedSpanningTree
+    from ldmaps.metrics import RMSD
+
+    data, masses = frames(n)
+    metric = RMSD(weights=masses)
+    points = metric.prepare(data)
+
+    def work() -> dict:
+        chosen = PrunedSpanningTree().select(
+            points, metric, epsilon=1.6e-3, weights=np.ones(n), rng=np.random.default_rng(0)
+        )
+        return {
+            "landmarks": len(chosen.indices),
+            "covered": bool(chosen.squared_distances.max() <= 1.6001e-3),
+        }
+
+    return measured(work)
+
+
+def exact_rmsd(n: int) -> dict:
+    from ldmaps import DiffusionMap
+    from ldmaps.metrics import RMSD
+
+    points, masses = frames(n)
+    return measured(lambda: DiffusionMap(2, "connected", metric=RMSD(weights=masses)).fit(points) and None)
+
+
+def per_point(m: int) -> dict:
+    """Batch transform on one thread against M, 22 atoms and 3-D; landmarks as they come and shuffled."""
+    from ldmaps import LandmarkDiffusionMap
+    from ldmaps.metrics import RMSD
+
+    out = {}
+    data, masses = frames(20_000)
+    roll = swiss(20_000)
+    for name, points, epsilon, metric in (
+        ("rmsd", data, 1.36e-3, RMSD(weights=masses)),
+        ("3-D", roll, 1.0, "euclidean"),
+    ):
+        grouped = LandmarkDiffusionMap(
+            2, epsilon, metric=metric, n_landmarks=m, extension="nystrom", landmarks="uniform"
+        ).fit(points)
+        mixed = np.random.default_rng(0).permutation(grouped.landmark_indices_)
+        shuffled = LandmarkDiffusionMap(2, epsilon, metric=metric, landmarks=mixed, extension="nystrom").fit(
+            points
+        )
+        new = [model.embedder_.prepare(points[:2000]) for model in (grouped, shuffled)]
+        a, b = turns(
+            [lambda: grouped.embedder_.extend(new[0], 1), lambda: shuffled.embedder_.extend(new[1], 1)],
+            rounds=7,
+        )
+        out[name] = {
+            "grouped": float(np.median(a)) / 2000,
+            "shuffled": float(np.median(b)) / 2000,
+            "ratio": float(np.median(np.array(b) / np.array(a))),
+        }
+    return out
+
+
+CASES = {
+    case.__name__: case
+    for case in (landmark_fit, landmark_fit_rmsd, tree_landmarks, tree_landmarks_rmsd, exact_rmsd, per_point)
+}
+SIZES = {
+    "landmark_fit": (10_000, 30_000, 100_000, 300_000, 1_000_000),
+    "landmark_fit_rmsd": (10_000, 50_000, 200_000),
+    "tree_landmarks": (100_000, 1_000_000),
+    "tree_landmarks_rmsd": (25_000, 100_000),
+    "exact_rmsd": (5_000, 10_000, 20_000),
+    "per_point": (100, 200, 400, 800, 1600, 3200, 6400),
+}
+
+
+def exponent(x: list[float], y: list[float]) -> float:
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def main() -> None:
+    results: dict[str, dict[int, dict]] = {}
+    for name, sizes in SIZES.items():
+        for size in sizes:
+            print(f"... {name} {size:,}", file=sys.stderr, flush=True)
+            answer = subprocess.run(
+                [sys.executable, __file__, name, str(size)], capture_output=True, text=True, check=True
+            )
+            results.setdefault(name, {})[size] = json.loads(answer.stdout.splitlines()[-1])
+            write(results)
+
+
+def write(results: dict[str, dict[int, dict]]) -> None:
+    DOCS.mkdir(parents=True, exist_ok=True)
+    (DOCS / "scale.json").write_text(json.dumps(results, indent=1))
+    lines = ["# Scale: what grows with N and with M", "", f"`make bench-scale` on {provenance()}.", ""]
+    titles = {
+        "landmark_fit": "Landmark fit and embedding of all points, 3-D, ε given, M = 400",
+        "landmark_fit_rmsd": "The same, 22-atom frames with RMSD",
+        "tree_landmarks": "Pruned spanning tree through a radius tree, 3-D, ε = 0.25",
+        "tree_landmarks_rmsd": "Pruned spanning tree row by row, 22-atom frames with RMSD, ε = 1.6e-3 nm²",
+        "exact_rmsd": "Exact map, 22-atom frames with RMSD, connected ε",
+    }
+    for name, title in titles.items():
+        if name not in results:
+            continue
+        rows = results[name]
+        lines += [
+            f"## {title}",
+            "",
+            "| N | seconds | peak memory, MB | of which before, MB | |",
+            "|---|---|---|---|---|",
+        ]
+        for n, row in rows.items():
+            note = (
+                f"{row['landmarks']:,} landmarks, all points covered: {row['covered']}"
+                if "landmarks" in row
+                else ""
+            )
+            lines.append(
+                f"| {n:,} | {row['seconds']:.1f} | {row['peak'] / 1e6:.0f} | {row['before'] / 1e6:.0f} | {note} |"
+            )
+        if len(rows) > 1:
+            lines += [
+                "",
+                f"Time grows as N^{exponent(list(rows), [row['seconds'] for row in rows.values()]):.2f}.",
+            ]
+        lines.append("")
+    if "per_point" in results:
+        lines += [
+            "## Batch transform of one point against M, one thread",
+            "",
+            "Landmarks stand in groups of neighbours; groups too far to matter are passed over after their distances",
+            "are known. The ratio is the time with the same landmarks in random order, where none can be.",
+            "",
+            "| M | RMSD, µs | ratio | 3-D, µs | ratio |",
+            "|---|---|---|---|---|",
+        ]
+        rows = results["per_point"]
+        for m, row in rows.items():
+            cells = " | ".join(
+                f"{row[name]['grouped'] * 1e6:.2f} | {row[name]['ratio']:.2f}" for name in ("rmsd", "3-D")
+            )
+            lines.append(f"| {m:,} | {cells} |")
+        if len(rows) > 2:
+            grown = [
+                exponent(list(rows), [row[name]["grouped"] for row in rows.values()])
+                for name in ("rmsd", "3-D")
+            ]
+            lines += [
+                "",
+                f"Time grows as M^{grown[0]:.2f} (RMSD) and M^{grown[1]:.2f} (3-D); theory without groups: M^1.",
+            ]
+    (DOCS / "scale.md").write_text("\n".join(lines) + "\n")
+    draw(results)
+
+
+def draw(results: dict[str, dict[int, dict]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for name, label, marker in (
+        ("landmark_fit", "landmark map, 3-D", "o"),
+        ("landmark_fit_rmsd", "landmark map, 22 atoms", "s"),
+        ("exact_rmsd", "exact map, 22 atoms", "^"),
+    ):
+        if name in results:
+            sizes = list(results[name])
+            left.loglog(
+                sizes, [row["peak"] / 1e9 for row in results[name].values()], marker=marker, label=label
+            )
+    grid = np.array([1e4, 3e4])
+    left.loglog(grid, 4 * grid**2 / 1e9, "k:", label="N × N of float32")
+    left.set(xlabel="N", ylabel="peak memory, GB", title="Memory of a fit")
+    left.legend(frameon=False)
+    if "per_point" in results:
+        rows = results["per_point"]
+        for name, marker in (("rmsd", "s"), ("3-D", "o")):
+            for kind, style in (("grouped", "-"), ("shuffled", "--")):
+                label = f"{'22 atoms, RMSD' if name == 'rmsd' else name}, {kind} landmarks"
+                right.loglog(
+                    list(rows),
+                    [row[name][kind] * 1e6 for row in rows.values()],
+                    style,
+                    marker=marker,
+                    label=label,
+                )
+        right.set(xlabel="landmarks M", ylabel="µs a point, one thread", title="Batch transform")
+        right.legend(frameon=False)
+    for suffix in ("png", "svg"):
+        figure.savefig(DOCS / f"scale.{suffix}", dpi=150)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.path.insert(0, str(Path(__file__).parent))
+        print(json.dumps(CASES[sys.argv[1]](int(sys.argv[2]))))
+    else:
+        main()

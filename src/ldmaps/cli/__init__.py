@@ -1,0 +1,31 @@
+"""The ``ldmaps`` command; one file a command.
+
+Nothing here or at the top of a command's file imports numpy or anything slower,
+so that ``--help`` and completion answer at once; commands import what they need
+when they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ldmaps.cli.parser import build_parser
+from ldmaps.cli.session import guarded
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name; return the exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; ``sys.argv`` by default.
+    """
+    parser = build_parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as stop:  # argparse ends --help, --version and usage errors like this
+        return int(stop.code or 0)
+    return guarded(arguments.run, arguments)

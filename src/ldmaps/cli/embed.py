@@ -1,0 +1,145 @@
+"""``ldmaps embed``: place new frames or rows on a map."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ldmaps.cli.options import add_command as add_parser
+from ldmaps.cli.options import add_common, add_input_options
+
+if TYPE_CHECKING:
+    from ldmaps.cli.inputs import Source
+    from ldmaps.cli.writers import Writer
+    from ldmaps.embedder import Embedder
+    from ldmaps.progress import Stage
+    from ldmaps.trajectory import FrameChunk
+
+__all__ = ["add_command", "embed_chunks", "run"]
+
+_EPILOG = """\
+columns of the output:
+  file, frame, time    where the row comes from; frames count from 0, time is in ps (empty if unknown)
+  psi2, psi3, ...      coordinates on the map
+  distance             to the nearest landmark, in units of the square root of epsilon
+  inside               1 where the map covers the point, 0 where its coordinates are extrapolated
+  nearest              number of the nearest landmark
+
+examples:
+  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
+  ldmaps embed map.ldm run*.xtc -t top.pdb -o psi.parquet
+  cat sensors.csv | ldmaps embed map.ldm - -o - | head
+
+The model remembers its atom selection (or columns) and applies it to the inputs.
+Inputs are read in chunks: memory does not depend on their length.
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add the command."""
+    parser = add_parser(
+        commands,
+        "embed",
+        "place new frames or rows on a map",
+        "Place new frames or rows on a fitted map.",
+        _EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
+    parser.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="trajectories or tables; - is CSV from stdin"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help=".csv, .tsv, .npy or .parquet; - is CSV on stdout",
+    )
+    parser.add_argument(
+        "--ignore-names",
+        action="store_true",
+        help="accept atoms of other names; their number must still agree",
+    )
+    add_input_options(parser)
+    add_common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from ldmaps.cli.inputs import open_inputs
+    from ldmaps.cli.session import check_output, say, write_json
+    from ldmaps.cli.writers import check_format, open_writer
+    from ldmaps.model_file import load
+    from ldmaps.progress import Progress
+    from ldmaps.trajectory import FrameSource, check_same_atoms, prefetch
+
+    check_format(arguments.output)
+    check_output(arguments.output, arguments.force)
+    model = load(arguments.model)
+    facts = model.source_
+    if facts and facts.get("kind") == "frames" and arguments.ignore_names:
+        facts = {**facts, "atom_names": None}
+    source = open_inputs(arguments, facts)
+    if isinstance(source, FrameSource):
+        check_same_atoms(facts, source)
+    check_width(model, source)
+    progress = Progress(False if arguments.quiet else None)
+    total = source.n_frames if progress.visible else None
+    unit = "frames" if isinstance(source, FrameSource) else "rows"
+    with (
+        progress.stage("embedding", total, unit) as stage,
+        open_writer(arguments.output, model.n_components_, source.files) as writer,
+    ):
+        inside = embed_chunks(model.embedder_, prefetch(source), writer, stage, arguments.threads)
+    share = inside / stage.done
+    summary = {"output": arguments.output, "rows": stage.done, "inside": share, "seconds": stage.seconds}
+    if arguments.json:
+        write_json(summary, sys.stderr if arguments.output == "-" else None)
+    elif arguments.output != "-":
+        say(arguments, f"{arguments.output}: {stage.summary()}, {100 * share:.1f} % inside the map")
+
+
+def embed_chunks(
+    embedder: Embedder, chunks: Iterable[FrameChunk], writer: Writer, stage: Stage, n_threads: int | None
+) -> int:
+    """Embed and write chunk after chunk; return how many points are inside the map."""
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.trajectory import check_frames_finite
+
+    inside = 0
+    for chunk in chunks:
+        try:
+            points = embedder.prepare(chunk.frames)
+        except InvalidInputError:
+            check_frames_finite(chunk)  # says where in which file
+            raise
+        extended = embedder.extend(points, n_threads)
+        coverage = embedder.coverage_of(extended)
+        writer.write(chunk, extended.coordinates, coverage)
+        inside += int(coverage.inside.sum())
+        stage.advance(len(chunk))
+    return inside
+
+
+def check_width(model: Any, source: Source) -> None:
+    """Raise when rows do not have as many numbers as the map's points."""
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.metrics import Precomputed
+    from ldmaps.trajectory import FrameSource
+
+    shape = (source.n_atoms, 3) if isinstance(source, FrameSource) else source.shape
+    width = 1
+    for length in shape:
+        width *= length
+    if isinstance(model.metric_, Precomputed) or width == model.n_features_in_:
+        return
+    got = f"{shape[0]} atoms" if len(shape) == 2 else f"{width} columns"
+    needed = f"{model.n_features_in_} numbers a point"
+    if model.metric_.takes_frames:
+        needed += f" ({model.n_features_in_ // 3} atoms)"
+    raise InvalidInputError(
+        f"{source.describe()} has {got}, but the map was fitted on {needed}; choose the same with --select or --columns"
+    )

@@ -1,0 +1,118 @@
+"""``ldmaps info``: what a model file holds."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ldmaps.cli.options import add_command as add_parser
+from ldmaps.cli.options import add_common
+
+__all__ = ["add_command", "facts_of", "run"]
+
+
+def add_command(commands: Any) -> None:
+    """Add the command."""
+    parser = add_parser(
+        commands,
+        "info",
+        "say what a model file holds",
+        "Say what a model file holds: metric, bandwidth, spectrum, landmarks, atoms.",
+        "example:\n  ldmaps info map.ldm --json",
+    )
+    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
+    add_common(parser, force=False, threads=False)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from ldmaps.cli.session import write_json
+
+    facts = facts_of(arguments.model)
+    if arguments.json:
+        write_json(facts)
+    else:
+        print(as_text(arguments.model, facts))
+
+
+def facts_of(path: str) -> dict[str, Any]:
+    """Return the header of a model file together with the numbers people ask for."""
+    from ldmaps.model_file import load, read_header
+
+    header = read_header(path)
+    facts = dict(header)
+    model = _load_or_none(load, path)
+    if model is not None:
+        facts["eigenvalues"] = [float(value) for value in model.eigenvalues_]
+        facts["spectrum"] = [float(value) for value in model.spectrum_]
+        facts["total_weight"] = float(model.multiplicities_.sum())
+        facts["has_embedding"] = hasattr(model, "embedding_")
+    return facts
+
+
+def _load_or_none(load: Any, path: str) -> Any:
+    """Read the model's arrays; a map with a Python function as metric has a header only."""
+    from ldmaps.errors import InvalidInputError, ModelFileError
+
+    try:
+        return load(path)
+    except ModelFileError:
+        raise
+    except InvalidInputError:
+        return None
+
+
+def as_text(path: str, facts: dict[str, Any]) -> str:
+    """Lay the facts out for reading."""
+    units, source = facts.get("units"), facts.get("source") or {}
+    squared = f" {units}²" if units else ""
+    metric = facts["metric"]["__metric__"]
+    weighted = facts["metric"].get("parameters", {}).get("weights") is not None
+    settings = facts["settings"]
+    rows = [
+        (
+            "model",
+            f"{path}: {facts['estimator']}, ldmaps {facts['library_version']}, format "
+            f"{'.'.join(map(str, facts['format_version']))}",
+        ),
+        ("metric", metric + (" with weights" if weighted else "")),
+        ("epsilon", f"{facts['epsilon']:.6g}{squared} ({facts['bandwidth']['rule']})"),
+        ("landmarks", f"{facts['n_landmarks']:,}" + _chosen_by(settings.get("landmarks"))),
+    ]
+    if "total_weight" in facts:
+        rows.append(("points", f"{facts['total_weight']:,.10g} (sum of multiplicities)"))
+    rows.append(("coordinates", f"{facts['n_components']} (psi2 to psi{facts['n_components'] + 1})"))
+    if "spectrum" in facts:
+        leading = facts["n_components"]
+        spectrum = [f"{value:.4f}" for value in facts["spectrum"][: leading + 4]]
+        rows.append(("spectrum", " ".join(spectrum[:leading]) + " | " + " ".join(spectrum[leading:])))
+    if facts["n_components"] and settings.get("alpha"):
+        rows.append(("alpha", f"{settings['alpha']:g}"))
+    if settings.get("t"):
+        rows.append(("time", f"{settings['t']:g}"))
+    if source.get("kind") == "frames":
+        chosen = f", selected by {source['select']!r}" if source.get("select") else ""
+        rows.append(("atoms", f"{source['n_atoms']}{chosen}"))
+        labels = source.get("atom_labels")
+        if labels:
+            rows.append(("", ", ".join(labels[:6]) + (", ..." if len(labels) > 6 else "")))
+    else:
+        rows.append(("features", f"{facts['n_features_in']}"))
+        columns = source.get("columns")
+        if columns:
+            rows.append(("", ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")))
+    files = source.get("files")
+    if files:
+        rows.append(
+            ("fitted on", ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else ""))
+        )
+    return "\n".join(f"{name:<12}{value}" for name, value in rows)
+
+
+def _chosen_by(landmarks: Any) -> str:
+    if isinstance(landmarks, str):
+        return f" ({landmarks})"
+    if isinstance(landmarks, dict) and "__selector__" in landmarks:
+        return f" ({landmarks['__selector__']})"
+    return " (given)"

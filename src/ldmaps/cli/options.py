@@ -1,0 +1,130 @@
+"""Options that several commands share, and the types of their values."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+__all__ = [
+    "add_command",
+    "add_common",
+    "add_input_options",
+    "epsilon",
+    "n_components",
+    "not_negative",
+    "positive",
+]
+
+
+def add_command(
+    commands: Any, name: str, summary: str, description: str, epilog: str
+) -> argparse.ArgumentParser:
+    """Add a command's parser in the house style."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def add_common(
+    parser: argparse.ArgumentParser,
+    *,
+    json: bool = True,
+    force: bool = True,
+    threads: bool = True,
+    seed: bool = False,
+) -> None:
+    """Add the options that work alike everywhere."""
+    group = parser.add_argument_group("general")
+    group.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    if json:
+        group.add_argument("--json", action="store_true", help="write the summary as JSON to stdout")
+    if seed:
+        group.add_argument(
+            "--seed", type=not_negative, default=0, metavar="N", help="seed of all random choices (0)"
+        )
+    if threads:
+        group.add_argument("--threads", type=positive, metavar="N", help="threads to use (all cores)")
+    if force:
+        group.add_argument("-f", "--force", action="store_true", help="overwrite an existing output")
+    group.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says which frames, atoms or columns to read."""
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "-t",
+        "--top",
+        "--topology",
+        dest="top",
+        metavar="FILE",
+        help="file that names the atoms (PDB, GRO, PSF, ...)",
+    )
+    group.add_argument(
+        "--select", metavar="ATOMS", help='atoms to use, in mdtraj\'s language: "protein and not element H"'
+    )
+    group.add_argument(
+        "-s", "--stride", type=positive, default=1, metavar="N", help="use every N-th frame or row (1)"
+    )
+    group.add_argument(
+        "--start", type=not_negative, metavar="N", help="first frame of each file, counted from 0"
+    )
+    group.add_argument("--stop", type=positive, metavar="N", help="stop before this frame of each file")
+    group.add_argument(
+        "-c", "--chunk", type=positive, metavar="N", help="frames to hold at a time (about 4 MB)"
+    )
+    group.add_argument(
+        "--periodic",
+        choices=("whole", "keep"),
+        default="whole",
+        help="join molecules that a periodic box cut apart, or keep coordinates as they stand (whole)",
+    )
+    group.add_argument(
+        "--columns", metavar="A,B,...", help="columns of a table to use, by name or number from 1 (all)"
+    )
+    group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+
+
+def positive(text: str) -> int:
+    """Read a whole number of at least 1."""
+    return _whole(text, 1)
+
+
+def not_negative(text: str) -> int:
+    """Read a whole number of at least 0."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, lowest: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = lowest - 1
+    if value < lowest:
+        raise argparse.ArgumentTypeError(f"a whole number of at least {lowest} is needed, got {text!r}")
+    return value
+
+
+def epsilon(text: str) -> float | str:
+    """Read a bandwidth: a rule or a number."""
+    if text in ("connected", "coifman"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"'connected', 'coifman' or a number above 0 is needed, got {text!r}"
+        )
+    return value
+
+
+def n_components(text: str) -> int | str:
+    """Read a number of coordinates, or "gap"."""
+    return text if text == "gap" else positive(text)

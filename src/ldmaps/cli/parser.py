@@ -1,0 +1,50 @@
+"""The command line's grammar."""
+
+from __future__ import annotations
+
+import argparse
+
+from ldmaps._version import __version__
+from ldmaps.cli import completion, demo, embed, fit, info, paper, report
+
+__all__ = ["EXIT_CODES", "build_parser"]
+
+COMMANDS = (fit, embed, report, info, demo, paper, completion)
+
+EXIT_CODES = """\
+exit status:
+  0    done
+  1    the data, a file or a setting is at fault; the message says what to do
+  2    the command line is not understood
+  3    a fault in ldmaps itself (please report it, with the output of --debug)
+  130  interrupted with Ctrl-C; 143 terminated; 141 the reader of stdout went away
+"""
+
+_EPILOG = f"""\
+examples:
+  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -m 400 -o map.ldm
+  ldmaps fit sensors.csv --metric euclidean -o map.ldm
+  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
+  ldmaps embed map.ldm new.xtc -t top.pdb -o - | head
+  ldmaps report map.ldm -o report.html
+  ldmaps info map.ldm
+
+Data go to stdout, everything else to stderr. Existing files are only
+overwritten with --force. "ldmaps COMMAND --help" tells more.
+
+{EXIT_CODES}"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="ldmaps",
+        description="Landmark diffusion maps: learn the manifold in trajectories or tables, place new points on it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ldmaps {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        module.add_command(commands)
+    return parser

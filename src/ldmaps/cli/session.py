@@ -1,0 +1,187 @@
+"""How every command behaves: messages to stderr, exit codes, interruptions, pipes, existing outputs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+from ldmaps.errors import InvalidInputError, LdmapsError
+
+__all__ = ["check_output", "guarded", "say", "write_json"]
+
+DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
+
+
+def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse.Namespace) -> int:
+    """Run a command and turn whatever happens into a message and an exit status."""
+    debug = bool(getattr(arguments, "debug", False))
+    quiet = bool(getattr(arguments, "quiet", False))
+    try:
+        with _clean_streams(debug), _warnings_in_a_line(quiet), _terminated_like_interrupted():
+            status = run(arguments)
+            sys.stdout.flush()
+        return DONE if status is None else status
+    except KeyboardInterrupt:
+        _complain("interrupted; no output was left half-written")
+        return INTERRUPTED
+    except _Terminated:
+        return TERMINATED
+    except BrokenPipeError:
+        _close_stdout()
+        return PIPE_CLOSED
+    except (LdmapsError, OSError, MemoryError) as error:
+        if debug:
+            raise
+        _complain(f"error: {_message(error)}")
+        return FAULTY_INPUT
+    except Exception as error:
+        if debug:
+            raise
+        _complain(
+            f"internal error: {type(error).__name__}: {_one_line(error)}; "
+            "please report this with what the same command prints with --debug"
+        )
+        return FAULTY_PROGRAM
+
+
+def say(arguments: argparse.Namespace, text: str) -> None:
+    """Tell the user something, on stderr, unless --quiet."""
+    if not arguments.quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def write_json(value: Any, stream: TextIO | None = None) -> None:
+    """Write a value as JSON, to stdout by default."""
+    import json
+
+    print(json.dumps(value, indent=2, ensure_ascii=False), file=stream or sys.stdout)
+
+
+def check_output(path: str, force: bool) -> None:
+    """Raise when an output cannot or must not be written, before any work is done."""
+    if path == "-":
+        return
+    if os.path.isdir(path):
+        raise InvalidInputError(f"the output {path} is a directory; name a file")
+    if os.path.exists(path) and not force:
+        raise InvalidInputError(f"{path} exists already; name another output, or overwrite it with --force")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise InvalidInputError(f"there is no directory {folder} for the output; create it first")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInputError(f"the directory {folder} cannot be written to; name another output")
+
+
+# -- pieces -------------------------------------------------------------------
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that half-written files go."""
+
+    def stop(*_: object) -> None:
+        raise _Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: somebody called main() from a program
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _warnings_in_a_line(quiet: bool) -> Iterator[None]:
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if not quiet:
+            _complain(f"warning: {_one_line(message)}")
+
+    with warnings.catch_warnings():
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _clean_streams(debug: bool) -> Iterator[None]:
+    """Keep what C libraries print (mdtraj's readers do) out of our streams.
+
+    Python's own stdout and stderr move to copies of their descriptors; 1 and 2
+    themselves lead nowhere until the command ends.
+    """
+    streams = sys.stdout, sys.stderr
+    if debug or streams != (sys.__stdout__, sys.__stderr__):
+        yield
+        return
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        copies = os.dup(1), os.dup(2)
+    except (OSError, AttributeError):
+        yield
+        return
+    sys.stdout = os.fdopen(copies[0], "w", encoding="utf-8", newline="")
+    sys.stderr = os.fdopen(copies[1], "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+        sys.stdout.flush()
+    finally:
+        _flush_c()
+        os.dup2(copies[0], 1)
+        os.dup2(copies[1], 2)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.close()
+        sys.stdout, sys.stderr = streams
+
+
+def _flush_c() -> None:
+    """Empty the C library's buffers while descriptor 1 still leads nowhere."""
+    if "numpy" not in sys.modules:  # then no such library has been loaded either
+        return
+    with suppress(ImportError, OSError, AttributeError, TypeError):
+        import ctypes
+
+        ctypes.CDLL(None).fflush(None)
+
+
+def _close_stdout() -> None:
+    # The interpreter flushes stdout when it ends, and would complain.
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _complain(text: str) -> None:
+    print(f"ldmaps: {text}", file=sys.stderr, flush=True)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return f"not enough memory ({_one_line(error)}); use fewer frames with --stride, or fewer landmarks"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return _one_line(error)
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

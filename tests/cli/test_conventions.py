@@ -1,0 +1,174 @@
+"""What only a real process can show: start-up, pipes, signals, shells."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from ldmaps import LandmarkDiffusionMap, __version__
+from ldmaps.cli import main
+from ldmaps.cli.completion import script
+from ldmaps.cli.parser import build_parser
+from ldmaps.datasets import swiss_roll
+
+LDMAPS = [sys.executable, "-m", "ldmaps"]
+HEAVY = {
+    "numpy",
+    "scipy",
+    "numba",
+    "sklearn",
+    "mdtraj",
+    "MDAnalysis",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "ctypes",
+}
+
+
+@pytest.fixture(scope="module")
+def roll_map(tmp_path_factory):
+    path = tmp_path_factory.mktemp("maps") / "roll.ldm"
+    LandmarkDiffusionMap(2, 9.0, n_landmarks=40).fit(swiss_roll(300, random_state=0).points).save(path)
+    return path
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["completion", "bash"]])
+def test_help_and_completion_import_nothing_heavy(arguments):
+    code = (
+        "import sys, json; from ldmaps.cli import main;"
+        f"status = main({arguments!r}); print(json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & {name.partition(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
+    assert "ldmaps" in done.stdout
+
+
+def test_help_is_worth_reading(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "ldmaps fit traj.xtc -t top.pdb" in text
+    assert "exit status:" in text
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"ldmaps {__version__}"
+
+
+def test_c_libraries_do_not_write_into_the_data(files, tmp_path):
+    """mdtraj's DCD reader prints to stdout; the table must not contain it."""
+    model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=20)
+    import ldmaps.trajectory
+
+    model.fit(ldmaps.trajectory.open(files["dcd"], top=files["top"])).save(tmp_path / "map.ldm")
+    command = [
+        *LDMAPS,
+        "embed",
+        str(tmp_path / "map.ldm"),
+        str(files["dcd"]),
+        "-t",
+        str(files["top"]),
+        "-o",
+        "-",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 102
+    assert lines[0].startswith("file,frame,time,psi2")
+    assert done.stderr == ""
+
+
+def test_a_closed_pipe_ends_quietly(roll_map, tmp_path):
+    np.save(tmp_path / "many.npy", np.tile(swiss_roll(300, random_state=0).points, (300, 1)))
+    command = [*LDMAPS, "embed", str(roll_map), str(tmp_path / "many.npy"), "-o", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_stdin_is_a_table(roll_map):
+    command = [*LDMAPS, "embed", str(roll_map), "-", "-o", "-"]
+    done = subprocess.run(command, input="x,y,z\n1,2,3\n4,5,6\n", capture_output=True, text=True, check=True)
+    assert [line.split(",")[:2] for line in done.stdout.splitlines()[1:]] == [["stdin", "0"], ["stdin", "1"]]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, status):
+    output = tmp_path / "out"
+    output.mkdir()
+    # Rows are trickled in, so that the command is at work for as long as the test likes.
+    command = [*LDMAPS, "embed", str(roll_map), "-", "-c", "1", "-o", str(output / "psi.csv")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(600):
+            process.stdin.write("1,2,3\n")
+            process.stdin.flush()
+            if list(output.iterdir()):
+                break
+            time.sleep(0.05)
+        assert list(output.iterdir()), "the command never started to write"
+        process.send_signal(number)
+        process.stdin.close()
+        said = process.stderr.read()
+        assert process.wait(timeout=30) == status
+    assert list(output.iterdir()) == []
+    assert "Traceback" not in said
+    if number == signal.SIGINT:
+        assert "interrupted" in said
+
+
+def test_completion_scripts_know_every_command_and_option():
+    parser = build_parser()
+    for shell in ("bash", "zsh", "fish"):
+        text = script(shell, parser)
+        for word in ("fit", "embed", "info", "demo", "completion", "mass-weighted", "kmedoids"):
+            assert word in text, (shell, word)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_parse(shell, tmp_path):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "script").write_text(script(shell, build_parser()))
+    subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ldmaps", "em"], ["embed"]),
+        (["ldmaps", "fit", "--mas"], ["--mass-weighted"]),
+        (["ldmaps", "fit", "--landmarks", "k"], ["kmedoids"]),
+        (["ldmaps", "completion", "z"], ["zsh"]),
+    ],
+)
+def test_bash_completes(words, expected, tmp_path):
+    (tmp_path / "script").write_text(script("bash", build_parser()))
+    quoted = " ".join(f"'{word}'" for word in words)
+    code = (
+        f"source {tmp_path / 'script'}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _ldmaps; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == expected
+
+
+def test_names_on_the_command_line_are_those_of_the_library():
+    """They are spelled out twice so that --help need not import the library."""
+    from ldmaps.cli.fit import EXTENSION_NAMES, LANDMARK_NAMES, METRIC_NAMES
+    from ldmaps.extension import EXTENSIONS
+    from ldmaps.landmarks import SELECTORS
+    from ldmaps.metrics import METRICS
+
+    assert set(METRIC_NAMES) == set(METRICS) - {"function"}
+    assert set(LANDMARK_NAMES) == set(SELECTORS)
+    assert set(EXTENSION_NAMES) == set(EXTENSIONS)
