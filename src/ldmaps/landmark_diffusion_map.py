@@ -26,6 +26,7 @@ from ldmaps.fidelity import zeta
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import assign
 from ldmaps.landmarks.given import check_indices
+from ldmaps.landmarks.grouping import group_neighbours
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.pairwise import gaussian_kernel, squared_matrix
@@ -37,6 +38,8 @@ __all__ = ["LandmarkDiffusionMap"]
 
 #: Landmarks to take where nobody says how many.
 DEFAULT_LANDMARKS = 400
+#: Sets of landmarks that a tolerance tries for each number of them, and up to which number.
+RESTARTS, RESTARTED_LANDMARKS = 3, 100
 #: Eigenvalues of the map to distil from that are computed beyond those asked for, to be looked at.
 REFERENCE_EXTRA = 4
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
@@ -93,8 +96,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         the fewest landmarks that do so are taken in place of ``n_landmarks``. 30 % of the
         points (6,000 at most) are held out for it and only embedded. See
         :mod:`ldmaps.tolerance`.
-    extension : {"nystrom", "distilled"}
-        How points between landmarks get coordinates. "nystrom" is the paper's
+    extension : {"auto", "nystrom", "distilled"}
+        How points between landmarks get coordinates. "auto" is "nystrom" for a given
+        number of landmarks and "distilled" for a tolerance. "nystrom" is the paper's
         (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
         the same online step to the exact map of the training points, or where that does
         not fit into memory, to a landmark map with many more landmarks; ten to a hundred
@@ -133,7 +137,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     distillation_ : Distillation or None
         How the weights' width and the ridge were chosen; None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
-        Which training points are landmarks.
+        Which training points are landmarks; neighbours stand together.
     landmark_embedding_ : ndarray of shape (M, n_components_)
     multiplicities_ : ndarray of shape (M,)
         c_j.
@@ -167,7 +171,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         landmarks: Any = "kmedoids",
         n_landmarks: int | None = None,
         tolerance: float | None = None,
-        extension: str = "distilled",
+        extension: str = "auto",
         alpha: float = 0.0,
         t: float = 0.0,
         memory_limit: float = 4e9,
@@ -205,9 +209,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             return self._fit(X, sample_weight)
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        if self.extension not in EXTENSIONS:
-            known = " or ".join(f'"{name}"' for name in EXTENSIONS)
-            raise InvalidInputError(f"extension must be {known}, got {self.extension!r}")
+        method = self._extension_method()
         points, weights, used = self._training_points(X, sample_weight)
         everything = len(used) == len(points)
         members = points if everything else points.take(used)
@@ -225,7 +227,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.certificate_ = None
         if self.tolerance is not None:
             chosen = self._fit_tolerance(selector, members, member_weights, rng)
-        elif self.extension == "nystrom":
+        elif method == "nystrom":
             with stage("bandwidth", len(members)):
                 bandwidth = choose_bandwidth(
                     self.epsilon, self.metric_, members, member_weights, rng, self.n_threads
@@ -251,6 +253,14 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self._error_estimator: ErrorEstimator | None = None
         return self
 
+    def _extension_method(self) -> str:
+        if self.extension == "auto":
+            return "nystrom" if self.tolerance is None else "distilled"
+        if self.extension not in EXTENSIONS:
+            known = ", ".join(f'"{name}"' for name in EXTENSIONS)
+            raise InvalidInputError(f'extension must be "auto" or one of {known}, got {self.extension!r}')
+        return self.extension
+
     def _select(
         self,
         selector: LandmarkSelector,
@@ -260,7 +270,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         rng: np.random.Generator,
     ) -> Landmarks:
         with stage("landmarks", unit="rows"):
-            return selector.select(
+            chosen = selector.select(
                 members,
                 self.metric_,
                 epsilon=bandwidth.epsilon,
@@ -268,6 +278,10 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 rng=rng,
                 n_threads=self.n_threads,
             )
+            # The user's order is the user's, and all points stay as they came.
+            if isinstance(selector, Given) or len(chosen.indices) == len(members):
+                return chosen
+            return group_neighbours(chosen, members, self.metric_, self.n_threads)
 
     def _begin_reference(
         self, members: Points, weights: NDArray[np.float64], n_landmarks: int, rng: np.random.Generator
@@ -411,29 +425,37 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         counted = weights[unseen] / weights[unseen].mean()
         unseen_points = members.take(unseen)
         seed = int(rng.integers(2**63))
+        is_distilled = self._extension_method() == "distilled"
 
         def attempt(count: int) -> Attempt[_Fitted]:
             own_rng = np.random.default_rng([seed, count])
             selector.n_landmarks = count
-            among = self._select(selector, fitted_points, fitted_weights, bandwidth, own_rng)
-            chosen = assign(members, self.metric_, held.fitted[among.indices], weights, self.n_threads)
-            landmarks = members.take(chosen.indices)
-            spectrum = found = None
-            if self.extension == "distilled":
-                found = distil_landmarks(reference, chosen, weights, held.fitted, own_rng, self.n_threads)
-                embedder = self._distilled_embedder(landmarks, chosen, bandwidth, found)
-            else:
+            made: _Fitted | None = None
+            # Few landmarks can lie well or badly; the distillation's own held-out points tell.
+            for _ in range(RESTARTS if is_distilled and count <= RESTARTED_LANDMARKS else 1):
+                among = self._select(selector, fitted_points, fitted_weights, bandwidth, own_rng)
+                chosen = assign(members, self.metric_, held.fitted[among.indices], weights, self.n_threads)
+                landmarks = members.take(chosen.indices)
+                if is_distilled:
+                    found = distil_landmarks(reference, chosen, weights, held.fitted, own_rng, self.n_threads)
+                    if made is None or made.found is None or found.held_out_z < made.found.held_out_z:
+                        embedder = self._distilled_embedder(landmarks, chosen, bandwidth, found)
+                        made = _Fitted(chosen, embedder, None, found)
+                    continue
                 try:
                     spectrum = self._landmark_spectrum(landmarks, chosen, bandwidth)
                 except DisconnectedError:
-                    nothing = np.full(1, np.inf)
-                    return Attempt(None, nothing, nothing)
+                    break
                 leading = spectrum.leading(self.n_components_)
                 embedder = self._nystrom_embedder(landmarks, chosen, bandwidth, leading)
-            embedded = embedder.extend(unseen_points, self.n_threads).coordinates
-            squares = counted * zeta(targets, embedded, ranges=span, aligned=found is not None) ** 2
+                made = _Fitted(chosen, embedder, spectrum, None)
+            if made is None:
+                nothing = np.full(1, np.inf)
+                return Attempt(None, nothing, nothing)
+            embedded = made.embedder.extend(unseen_points, self.n_threads).coordinates
+            squares = counted * zeta(targets, embedded, ranges=span, aligned=is_distilled) ** 2
             n_search = len(held.search)
-            return Attempt(_Fitted(chosen, embedder, spectrum, found), squares[:n_search], squares[n_search:])
+            return Attempt(made, squares[:n_search], squares[n_search:])
 
         most = min(len(held.fitted) // 2, MOST_LANDMARKS)
         fewest = min(most, max(8, 2 * self.n_components_ + 2))

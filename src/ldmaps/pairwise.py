@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -333,19 +333,37 @@ def near_pairs(
 
 
 def distance_sums(
-    metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None = None
+    metric: Metric,
+    points: Points,
+    weights: NDArray[np.float64],
+    n_threads: int | None = None,
+    groups: Sequence[slice] | None = None,
 ) -> NDArray[np.float64]:
-    """Return Σ_j w_j d(x_i, x_j) for every point."""
-    sums = np.empty(len(points))
-    columns = slice(0, len(points))
+    """Return Σ_j w_j d(x_i, x_j) for every point, over all points or over those of its group.
+
+    Parameters
+    ----------
+    groups : sequence of slice, optional
+        Runs of points that are only compared among themselves; the sums of points in
+        no group are left at 0.
+    """
+    sums = np.zeros(len(points))
     reduce = kernels().distance_sums
+    # Groups may be many and small, or few and large: the unit of work is a tile of one group's rows.
+    tiles = [
+        (slice(start, min(start + height, group.stop)), group)
+        for group in ([slice(0, len(points))] if groups is None else groups)
+        for height in [_tile_rows(group.stop - group.start, points.dtype.itemsize)]
+        for start in range(group.start, group.stop, height)
+    ]
 
-    def work(rows: slice) -> None:
-        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
-        metric.squared_block(points, rows, points, columns, block)
-        reduce(block, weights, sums[rows])
+    def work(part: slice) -> None:
+        for rows, group in tiles[part]:
+            block = np.empty((rows.stop - rows.start, group.stop - group.start), dtype=points.dtype)
+            metric.squared_block(points, rows, points, group, block)
+            reduce(block, weights[group], sums[rows])
 
-    _walk(len(points), _tile_rows(len(points), points.dtype.itemsize), work, resolve_threads(n_threads))
+    _walk(len(tiles), 1 if groups is None else 16, work, resolve_threads(n_threads))
     return sums
 
 

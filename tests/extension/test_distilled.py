@@ -39,8 +39,13 @@ def model():
     return distilled_map(2, 9.0, n_landmarks=120).fit(TRAIN)
 
 
-def test_is_the_default():
-    assert LandmarkDiffusionMap().extension == "distilled"
+def test_is_what_a_tolerance_takes_and_what_a_number_of_landmarks_does_not():
+    by_number = LandmarkDiffusionMap(2, 9.0, n_landmarks=60).fit(TRAIN)
+    nystrom = LandmarkDiffusionMap(2, 9.0, n_landmarks=60, extension="nystrom").fit(TRAIN)
+    np.testing.assert_array_equal(by_number.embedding_, nystrom.embedding_)
+    assert not hasattr(by_number, "distillation_") or by_number.distillation_ is None
+    by_tolerance = LandmarkDiffusionMap(2, 9.0, tolerance=5.0).fit(TRAIN)
+    assert by_tolerance.distillation_ is not None
 
 
 def test_training_points_come_out_where_the_fit_put_them(model):

@@ -76,7 +76,7 @@ def add_command(commands: Any) -> None:
     group.add_argument(
         "--extension",
         choices=EXTENSION_NAMES,
-        help="how points between landmarks get coordinates (distilled)",
+        help="how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
     )
     group.add_argument(
         "--alpha", type=float, default=0.0, metavar="A", help="density normalisation, 0 to 1 (0)"

@@ -6,9 +6,12 @@ import argparse
 from typing import Any
 
 from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, positive
+from ldmaps.cli.options import add_common, add_input_options, positive
 
 __all__ = ["add_command", "run"]
+
+#: Training points that errors are measured against: their square is what it costs.
+REFERENCE_POINTS = 5_000
 
 _EPILOG = """\
 The page is one HTML file that works offline: open it in any browser, mail it, print it.
@@ -18,6 +21,10 @@ examples:
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
   ldmaps report map.ldm --data psi.csv -o new.html      show other frames than those the map was learned from
   ldmaps report map.ldm --data angles.csv -o map.html   colour the map's own frames, one row each, by any column
+  ldmaps report map.ldm --errors traj.xtc -t top.pdb -o map.html   estimate every frame's error
+
+A model file holds no frames, so an error estimate needs those it was fitted on, read with the same --stride, --start
+and --stop.
 """
 
 
@@ -39,6 +46,12 @@ def add_command(commands: Any) -> None:
         metavar="TABLE",
         help=".csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own points",
     )
+    parser.add_argument(
+        "--errors",
+        nargs="+",
+        metavar="INPUT",
+        help="trajectories or tables the map was fitted on: estimate the error of every point from them",
+    )
     parser.add_argument("--title", metavar="TEXT", help="heading of the page")
     parser.add_argument(
         "--max-points",
@@ -47,7 +60,8 @@ def add_command(commands: Any) -> None:
         metavar="N",
         help="draw at most so many points (100000)",
     )
-    add_common(parser, threads=False)
+    add_input_options(parser)
+    add_common(parser)
     parser.set_defaults(run=run)
 
 
@@ -69,9 +83,54 @@ def run(arguments: argparse.Namespace) -> None:
         from ldmaps.report.tables import read_table
 
         shown = read_table(arguments.data, model)
+    if arguments.errors is not None:
+        shown["errors"] = _errors(arguments, model)
     write_report(model, arguments.output, title=arguments.title, max_points=arguments.max_points, **shown)
     size = os.path.getsize(arguments.output)
     if arguments.json:
         write_json({"output": arguments.output, "bytes": size})
     else:
         say(arguments, f"{arguments.output}: {size / 1e6:.1f} MB; open it in a browser")
+
+
+def _errors(arguments: argparse.Namespace, model: Any) -> Any:
+    """Estimate the errors of the training points that the page shows."""
+    import numpy as np
+
+    from ldmaps.cli.inputs import open_inputs
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.progress import Progress
+    from ldmaps.training_record import thinned_rows
+    from ldmaps.trajectory import FrameSource, check_frames_finite, check_same_atoms
+
+    if arguments.data is not None:
+        raise InvalidInputError(
+            "--errors is about the frames a map was fitted on, --data about others; give one"
+        )
+    if not hasattr(model, "error_estimate") or not hasattr(model, "embedding_"):
+        raise InvalidInputError(
+            "errors are estimated for landmark maps whose file holds their training points; fit without --no-embedding"
+        )
+    arguments.inputs = arguments.errors
+    source = open_inputs(arguments, model.source_)
+    if isinstance(source, FrameSource):
+        check_same_atoms(model.source_, source)
+    progress = Progress(False if arguments.quiet else None)
+    parts = []
+    with progress.stage("reading", source.n_frames if progress.visible else None, "frames") as stage:
+        for chunk in source:
+            check_frames_finite(chunk)
+            parts.append(chunk.frames)
+            stage.advance(len(chunk))
+    points = np.concatenate(parts)
+    n = len(model.embedding_)
+    if len(points) != n:
+        raise InvalidInputError(
+            f"{source.describe()} gives {len(points)} points, but the map was fitted on {n}; name all files it was "
+            "fitted on, with the same --stride, --start and --stop"
+        )
+    rows = thinned_rows(n, np.empty(0, dtype=np.intp)) if model.training_ is None else model.training_.rows
+    reference = points[thinned_rows(n, np.empty(0, dtype=np.intp), REFERENCE_POINTS)]
+    model.n_threads = arguments.threads
+    with progress.stage("errors"):
+        return model.error_estimate(points[rows], reference=reference)

@@ -15,6 +15,9 @@ __all__ = ["KMedoids"]
 #: The iteration looks at no more points than this, or this many to a landmark.
 MIN_SAMPLE = 50_000
 SAMPLE_PER_LANDMARK = 100
+#: K-means++ seeds are drawn from no more points than this, or this many to a landmark.
+MIN_POOL = 5_000
+POOL_PER_LANDMARK = 8
 
 
 class KMedoids(LandmarkSelector):
@@ -76,7 +79,10 @@ class KMedoids(LandmarkSelector):
             drawn = np.sort(rng.choice(len(points), most, replace=False))
             sample, sample_weights = points.take(drawn), weights[drawn]
         if self.init == "k-means++":
-            seeds = _spread_seeds(sample, metric, count, sample_weights, rng)
+            # Seeds come one after the other, which no thread can help: a pool of a few points to a seed spreads
+            # them as well, and the iteration moves them anyway.
+            pool = np.sort(rng.permutation(len(sample))[: max(MIN_POOL, POOL_PER_LANDMARK * count)])
+            seeds = pool[_spread_seeds(sample.take(pool), metric, count, sample_weights[pool], rng)]
         else:
             seeds = rng.choice(len(sample), count, replace=False)
         landmarks = assign(sample, metric, seeds, sample_weights, n_threads)
@@ -105,16 +111,21 @@ def _medoids(
 ) -> NDArray[np.intp]:
     """Return the medoid of every cell; the present landmark stays where no other is strictly better."""
     moved = landmarks.indices.copy()
+    # Members of a cell are brought together once, so that every cell is a block on the diagonal.
     order = np.argsort(landmarks.assignment, kind="stable")
-    starts = np.searchsorted(landmarks.assignment[order], np.arange(len(moved) + 1))
-    for cell in np.flatnonzero(unsettled):
-        members = order[starts[cell] : starts[cell + 1]]
-        if len(members) == 1:
-            continue
-        sums = distance_sums(metric, points.take(members), weights[members], n_threads)
-        best = int(np.argmin(sums))
+    order = order[unsettled[landmarks.assignment[order]]]
+    if len(order) == 0:
+        return moved
+    cells, starts = np.unique(landmarks.assignment[order], return_index=True)
+    stops = np.append(starts[1:], len(order))
+    groups = [slice(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
+    sums = distance_sums(metric, points.take(order), weights[order], n_threads, groups)
+    for cell, group in zip(cells, groups, strict=True):
+        members = order[group]
+        best = int(np.argmin(sums[group]))
+        present = int(np.searchsorted(members, moved[cell]))
         # Strictly, and by more than rounding: ties would let medoids wander for ever.
-        if sums[best] < sums[np.searchsorted(members, moved[cell])] * (1.0 - 1e-6):
+        if sums[group][best] < sums[group][present] * (1.0 - 1e-6):
             moved[cell] = members[best]
     return moved
 
