@@ -289,7 +289,9 @@ def sparse_matvec_rows(starts: Any, columns: Any, data: Any, vector: Any, out: A
 
 
 @njit(cache=True, nogil=True, fastmath=REDUCE)
-def kernel_moments(squared: Any, rates: Any, row_weights: Any, col_weights: Any, sums: Any, moments: Any) -> None:
+def kernel_moments(
+    squared: Any, rates: Any, row_weights: Any, col_weights: Any, sums: Any, moments: Any
+) -> None:
     """Add Σ w_i w_j exp(−r d²) and Σ w_i w_j r d² exp(−r d²) over a block, for every rate r."""
     for i in range(squared.shape[0]):
         row = squared[i]

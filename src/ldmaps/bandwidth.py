@@ -73,7 +73,12 @@ def choose_bandwidth(
         if rule == "coifman":
             return _coifman(metric, points, weights, rng, n_threads)
         raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
-    if isinstance(rule, bool) or not isinstance(rule, Real) or not np.isfinite(float(rule)) or float(rule) <= 0:
+    if (
+        isinstance(rule, bool)
+        or not isinstance(rule, Real)
+        or not np.isfinite(float(rule))
+        or float(rule) <= 0
+    ):
         raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
     return Bandwidth(float(rule), "given")
 
@@ -116,7 +121,9 @@ def _coifman(
     if 0 < peak < len(grid) - 1:
         # The vertex of the parabola through the three highest slopes.
         before, top, after = slopes[peak - 1 : peak + 2]
-        shift = 0.5 * (before - after) / (before - 2.0 * top + after) if before - 2.0 * top + after < 0 else 0.0
+        shift = (
+            0.5 * (before - after) / (before - 2.0 * top + after) if before - 2.0 * top + after < 0 else 0.0
+        )
     else:
         shift = 0.0
     step = np.log(grid[1] / grid[0])

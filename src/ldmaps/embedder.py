@@ -108,7 +108,13 @@ class Embedder:
     def extend(self, points: Points, n_threads: int | None = None) -> Extended:
         """Embed prepared points; the result also holds their nearest landmarks."""
         return extend(
-            self.metric, points, self.landmarks, self.bandwidth, self.source_weights, self.coefficients, n_threads
+            self.metric,
+            points,
+            self.landmarks,
+            self.bandwidth,
+            self.source_weights,
+            self.coefficients,
+            n_threads,
         )
 
     def embed_one(self, x: ArrayLike) -> NDArray[Any]:

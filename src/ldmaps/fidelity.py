@@ -86,7 +86,9 @@ def rms_error(
     return float(np.sqrt(np.mean(zeta(reference, embedding, ranges=ranges, aligned=aligned) ** 2)))
 
 
-def _matching_pair(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _matching_pair(
+    reference: ArrayLike, embedding: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     first, second = np.asarray(reference, dtype=np.float64), np.asarray(embedding, dtype=np.float64)
     if first.ndim != 2 or first.shape != second.shape or first.shape[0] == 0:
         raise InvalidInputError(

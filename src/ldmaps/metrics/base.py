@@ -122,7 +122,9 @@ class Metric(ABC):
         return f"{type(self).__name__}({shown})"
 
 
-def as_float_array(X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,)) -> NDArray[Any]:
+def as_float_array(
+    X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,)
+) -> NDArray[Any]:
     """Return ``X`` as a finite float32 or float64 array of one of the given ranks, or raise."""
     array = np.asarray(X)
     if array.dtype.kind in "OUSMmVc":

@@ -1,0 +1,252 @@
+"""The report's small charts, as SVG: sharp in print, and readable without any script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Chart",
+    "bandwidth_chart",
+    "format_number",
+    "histogram_chart",
+    "nice_ticks",
+    "profile_chart",
+    "spectrum_chart",
+]
+
+WIDTH, HEIGHT = 320, 206
+LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def format_number(value: float, digits: int = 4) -> str:
+    """Write a number for people.
+
+    >>> [format_number(value) for value in (25001, 0.5, 0.001356, 12345678.9, 0.0)]
+    ['25,001', '0.5', '1.356×10⁻³', '12,345,679', '0']
+    """
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}" if abs(value) < 1e9 else _scientific(value, digits)
+    if abs(value) < 0.01:
+        return _scientific(value, digits)
+    return f"{value:.{digits}g}"
+
+
+def _scientific(value: float, digits: int) -> str:
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+
+
+def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return round numbers between ``low`` and ``high``.
+
+    >>> nice_ticks(0.0, 1.0, 6)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    if not high > low:
+        return [low]
+    step = 10 ** math.floor(math.log10((high - low) / most))
+    for factor in (1, 2, 5, 10):
+        if (high - low) / (step * factor) <= most - 0.999:
+            step *= factor
+            break
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(index * step, 12) for index in range(first, last + 1)]
+
+
+class Chart:
+    """Axes with a title for screen readers, and things drawn on them."""
+
+    def __init__(self, described: str, x: tuple[float, float], y: tuple[float, float]) -> None:
+        self._described = described
+        self._x, self._y = x, y
+        self._parts: list[str] = []
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Return a point's place on the picture."""
+        across = (x - self._x[0]) / (self._x[1] - self._x[0])
+        up = (y - self._y[0]) / (self._y[1] - self._y[0])
+        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+
+    def axes(
+        self,
+        x_ticks: Sequence[tuple[float, str]],
+        y_ticks: Sequence[tuple[float, str]],
+        x_label: str,
+        y_label: str,
+    ) -> None:
+        """Draw ticks, grid lines and labels; each tick is a value and its text."""
+        bottom, left = HEIGHT - BOTTOM, LEFT
+        for value, text in y_ticks:
+            y = self.at(self._x[0], value)[1]
+            self._line(left, y, WIDTH - RIGHT, y, "grid")
+            self._text(left - 7, y + 3.5, text, "tick", "end")
+        for value, text in x_ticks:
+            x = self.at(value, self._y[0])[0]
+            self._line(x, bottom, x, bottom + 4, "axis")
+            self._text(x, bottom + 16, text, "tick", "middle")
+        self._line(left, bottom, WIDTH - RIGHT, bottom, "axis")
+        self._text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_label, "label", "middle")
+        middle = (TOP + HEIGHT - BOTTOM) / 2
+        self._parts.append(
+            f'<text class="label" text-anchor="middle" transform="translate(12 {middle:.1f}) rotate(-90)">'
+            f"{escape(y_label)}</text>"
+        )
+
+    def line(self, x: NDArray[np.float64], y: NDArray[np.float64], kind: str = "curve") -> None:
+        """Draw a curve."""
+        places = (self.at(float(a), float(b)) for a, b in zip(x, y, strict=True))
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
+        self._parts.append(f'<polyline class="{kind}" points="{path}"/>')
+
+    def dots(self, x: Sequence[float], y: Sequence[float], kind: str, hints: Sequence[str]) -> None:
+        """Draw circles, each with a hint for the pointer."""
+        for a, b, hint in zip(x, y, hints, strict=True):
+            px, py = self.at(a, b)
+            self._parts.append(
+                f'<circle class="{kind}" cx="{px:.1f}" cy="{py:.1f}" r="4.5"><title>{escape(hint)}</title></circle>'
+            )
+
+    def bars(self, edges: NDArray[np.float64], heights: NDArray[np.float64], hints: Sequence[str]) -> None:
+        """Draw a histogram."""
+        for low, high, height, hint in zip(edges[:-1], edges[1:], heights, hints, strict=True):
+            if not height:
+                continue
+            x0, y0 = self.at(float(low), float(height))
+            x1, y1 = self.at(float(high), self._y[0])
+            self._parts.append(
+                f'<rect class="bar" x="{x0 + 0.4:.1f}" y="{y0:.1f}" width="{max(0.6, x1 - x0 - 0.8):.1f}" '
+                f'height="{y1 - y0:.1f}"><title>{escape(hint)}</title></rect>'
+            )
+
+    def mark(self, x: float, text: str, *, low: bool = False) -> None:
+        """Draw a dashed vertical line with words beside it, at its top or its foot."""
+        px = self.at(x, self._y[0])[0]
+        self._line(px, TOP, px, HEIGHT - BOTTOM, "mark")
+        left = px > LEFT + 0.6 * (WIDTH - LEFT - RIGHT)
+        y = HEIGHT - BOTTOM - 8 if low else TOP + 9
+        self._text(px + (-6 if left else 6), y, text, "note", "end" if left else "start")
+
+    def svg(self) -> str:
+        """Return the picture."""
+        return (
+            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(self._described)}">'
+            f"{''.join(self._parts)}</svg>"
+        )
+
+    def _line(self, x0: float, y0: float, x1: float, y1: float, kind: str) -> None:
+        self._parts.append(f'<line class="{kind}" x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}"/>')
+
+    def _text(self, x: float, y: float, text: str, kind: str, anchor: str) -> None:
+        self._parts.append(
+            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+        )
+
+
+def spectrum_chart(spectrum: NDArray[np.float64], n_kept: int) -> str:
+    """Draw the non-trivial eigenvalues with the gap behind those kept."""
+    shown = spectrum[: max(12, n_kept + 4)]
+    numbers = np.arange(len(shown)) + 2
+    last = float(shown[min(n_kept, len(shown)) - 1])
+    after = float(shown[n_kept]) if n_kept < len(shown) else None
+    words = f"Eigenvalues from λ2 to λ{numbers[-1]}: " + ", ".join(f"{value:.3f}" for value in shown[:8])
+    words += f". {n_kept} kept."
+    # From 0 where that leaves room to see the differences.
+    least = float(shown.min())
+    floor = min(0.0, least * 1.05) if least < 0.6 else 1.0 - 1.35 * (1.0 - least)
+    chart = Chart(words, (1.4, float(numbers[-1]) + 0.6), (floor, 1.0))
+    every = max(1, math.ceil(len(shown) / 10))
+    x_ticks = [(float(number), str(number)) for number in numbers[::every]]
+    chart.axes(x_ticks, [(tick, f"{tick:g}") for tick in nice_ticks(floor, 1.0)], "index l", "eigenvalue λ")
+    chart.line(numbers.astype(float), shown, "thin")
+    if after is not None:
+        chart.mark(n_kept + 1.5, f"gap {last - after:.3f}", low=after > floor + 0.75 * (1.0 - floor))
+    for kind, rows in (("kept", slice(0, n_kept)), ("left-out", slice(n_kept, None))):
+        hints = [f"λ{number} = {value:.5f}" for number, value in zip(numbers[rows], shown[rows], strict=True)]
+        chart.dots(numbers[rows].tolist(), shown[rows].tolist(), kind, hints)
+    return chart.svg()
+
+
+def bandwidth_chart(
+    epsilons: NDArray[np.float64], slopes: NDArray[np.float64], epsilon: float, unit: str
+) -> str:
+    """Draw the log-log rule's slope against ε, with the ε it chose."""
+    x = np.log10(epsilons)
+    top = float(slopes.max()) * 1.12
+    described = f"Slope of ln S against ln epsilon; steepest at epsilon = {epsilon:.3g}"
+    chart = Chart(described, (float(x[0]), float(x[-1])), (0.0, top))
+    ticks = [tick for tick in nice_ticks(float(x[0]), float(x[-1])) if tick == round(tick)]
+    chart.axes(
+        [(tick, f"10{str(int(tick)).translate(_SUPERSCRIPT)}") for tick in ticks],
+        [(tick, f"{tick:g}") for tick in nice_ticks(0, top, 5)],
+        f"ε ({unit})" if unit else "ε",
+        "d ln S / d ln ε",
+    )
+    chart.line(x, slopes)
+    chart.mark(math.log10(epsilon), f"ε = {format_number(epsilon, 3)}")
+    return chart.svg()
+
+
+def profile_chart(along: NDArray[np.float64], energy: NDArray[np.float64], name: str) -> str:
+    """Draw a free-energy profile over the only coordinate of a map."""
+    known = np.isfinite(energy)
+    along, energy = along[known], energy[known]
+    top = max(float(energy.max()) * 1.08, 1e-9)
+    chart = Chart(
+        f"Free energy along {name}, from 0 to {float(energy.max()):.2g} kT",
+        (float(along[0]), float(along[-1])),
+        (0.0, top),
+    )
+    power = 3 * math.floor(math.log10(max(float(np.abs(along).max()), 1e-300)) / 3)
+    scale = 10.0**power
+    chart.axes(
+        [(tick * scale, f"{tick:g}") for tick in nice_ticks(along[0] / scale, along[-1] / scale)],
+        [(tick, f"{tick:g}") for tick in nice_ticks(0.0, top, 5)],
+        f"{name} (×10{str(power).translate(_SUPERSCRIPT)})" if power else name,
+        "−ln p (kT)",
+    )
+    chart.line(along, energy)
+    return chart.svg()
+
+
+def histogram_chart(
+    values: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    x_label: str,
+    described: str,
+    marks: Sequence[tuple[float, str]] = (),
+    bins: int = 48,
+) -> str:
+    """Draw how values are spread, in percent of the points; the last half percent is gathered at the end."""
+    top = max([float(np.quantile(values, 0.995)), *(value for value, _ in marks)]) * 1.04
+    top = top if top > 0 else 1.0
+    counts, edges = np.histogram(np.minimum(values, top), bins=bins, range=(0.0, top), weights=weights)
+    share = 100.0 * counts / max(counts.sum(), 1e-300)
+    highest = max(float(share.max()) * 1.12, 1e-9)
+    chart = Chart(described, (0.0, top), (0.0, highest))
+    chart.axes(
+        [(tick, f"{tick:g}") for tick in nice_ticks(0.0, top)],
+        [(tick, f"{tick:g}") for tick in nice_ticks(0.0, highest, 5)],
+        x_label,
+        "% of points",
+    )
+    hints = [
+        f"{low:.3g} to {high:.3g}: {part:.2f} %"
+        for low, high, part in zip(edges[:-1], edges[1:], share, strict=True)
+    ]
+    chart.bars(edges, share, hints)
+    for value, text in marks:
+        chart.mark(value, text)
+    return chart.svg()
