@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from ldmaps._version import __version__
-from ldmaps.cli import completion, demo, embed, fit, info, paper, report
+from ldmaps.cli import completion, demo, embed, fit, info, paper, plan, report
 
 __all__ = ["EXIT_CODES", "build_parser"]
 
-COMMANDS = (fit, embed, report, info, demo, paper, completion)
+COMMANDS = (fit, embed, report, info, plan, demo, paper, completion)
 
 EXIT_CODES = """\
 exit status:
@@ -28,6 +28,7 @@ examples:
   ldmaps embed map.ldm new.xtc -t top.pdb -o - | head
   ldmaps report map.ldm -o report.html
   ldmaps info map.ldm
+  ldmaps plan 200000 22 --metric rmsd -m 400
 
 Data go to stdout, everything else to stderr. Existing files are only
 overwritten with --force. "ldmaps COMMAND --help" tells more.
