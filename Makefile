@@ -7,6 +7,7 @@ PYTEST_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+RUNNABLE := $(VENV)/.runnable
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -19,15 +20,19 @@ help: ## List the targets
 .PHONY: install
 install: $(INSTALLED) ## Create .venv with the package (editable) and all that tests and demo need
 
-# The stamp is written last: an interrupted installation starts again.
-$(INSTALLED): pyproject.toml
+# Stamps are written last: an interrupted installation starts again. The demo needs little, so it waits for little.
+$(RUNNABLE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[plot]"
+	touch $@
+
+$(INSTALLED): $(RUNNABLE)
 	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]" --group dev
 	touch $@
 
 .PHONY: demo
-demo: $(INSTALLED) ## Map alanine dipeptide, stream new frames into the map, draw the figure
+demo: $(RUNNABLE) ## Map alanine dipeptide, stream new frames into the map, draw the figure
 	$(BIN)/python -m ldmaps.demo
 
 .PHONY: paper
@@ -35,14 +40,19 @@ paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an ho
 	$(BIN)/python -m ldmaps.paper --output docs/paper
 
 .PHONY: test
-test: $(INSTALLED) ## Run the tests and the examples in the docstrings
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(INSTALLED) ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+.PHONY: accuracy
+accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full size (half an hour, 3 GB): docs/accuracy.md
+	$(BIN)/python benchmarks/distilling_ideas.py
+	$(BIN)/python benchmarks/accuracy.py
 
 .PHONY: error-estimates
 error-estimates: $(INSTALLED) ## Measure predicted against true errors at full size (minutes, 3 GB): docs/error_estimates.md
