@@ -64,6 +64,10 @@ SLOTS = 32
 GROUP = 4
 #: Atoms summed in registers before partial sums are added up: bounds rounding and cache footprint.
 ATOM_BLOCK = 64
+#: Frames that are prepared together, one to a lane; a literal, so that the loops over lanes become vector code.
+TOGETHER = 8
+#: Sweeps of Jacobi's method that make a frame's covariance diagonal to rounding.
+JACOBI_SWEEPS = 4
 #: Rows of the work array beyond the nine sums.
 BOUND, ROOT, WORK_ROWS = 9, 10, 11
 #: Rows of the moments of a frame: G = Σ|a|², its root s, and sqrt(Σ_{i<j} σ_i²σ_j²) after division by s.
@@ -478,51 +482,42 @@ def _careful_root(work: Any, lane: int, epsilon: float, u: Any, v: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _principal_axes(covariance: Any, axes: Any) -> None:
-    """Write a proper rotation whose columns are the principal axes, longest first (two-sided Jacobi)."""
-    for i in range(3):
-        for j in range(3):
-            axes[i, j] = 1.0 if i == j else 0.0
-    for _ in range(30):
-        turned = False
-        for p in range(2):
-            for q in range(p + 1, 3):
-                pq = covariance[p, q]
-                if abs(pq) <= 1e-17 * math.sqrt(abs(covariance[p, p] * covariance[q, q])) or pq == 0.0:
-                    continue
-                turned = True
-                tau = (covariance[q, q] - covariance[p, p]) / (2.0 * pq)
-                t = math.copysign(1.0, tau) / (abs(tau) + math.sqrt(1.0 + tau * tau))
-                cosine = 1.0 / math.sqrt(1.0 + t * t)
-                sine = cosine * t
-                for i in range(3):
-                    x, y = covariance[i, p], covariance[i, q]
-                    covariance[i, p], covariance[i, q] = cosine * x - sine * y, sine * x + cosine * y
-                for i in range(3):
-                    x, y = covariance[p, i], covariance[q, i]
-                    covariance[p, i], covariance[q, i] = cosine * x - sine * y, sine * x + cosine * y
-                    x, y = axes[i, p], axes[i, q]
-                    axes[i, p], axes[i, q] = cosine * x - sine * y, sine * x + cosine * y
-                covariance[p, q] = covariance[q, p] = 0.0
-        if not turned:
-            break
-    for p in range(2):
-        for q in range(2 - p):
-            if covariance[q, q] < covariance[q + 1, q + 1]:
-                covariance[q, q], covariance[q + 1, q + 1] = covariance[q + 1, q + 1], covariance[q, q]
-                for i in range(3):
-                    axes[i, q], axes[i, q + 1] = axes[i, q + 1], axes[i, q]
-    # Many rotations leave the columns orthonormal to a few roundings only; one rounding is to be had.
-    along = axes[0, 0] * axes[0, 1] + axes[1, 0] * axes[1, 1] + axes[2, 0] * axes[2, 1]
-    for i in range(3):
-        axes[i, 1] -= along * axes[i, 0]
-    for p in range(2):
-        length = math.sqrt(axes[0, p] ** 2 + axes[1, p] ** 2 + axes[2, p] ** 2)
-        for i in range(3):
-            axes[i, p] /= length
-    axes[0, 2] = axes[1, 0] * axes[2, 1] - axes[2, 0] * axes[1, 1]
-    axes[1, 2] = axes[2, 0] * axes[0, 1] - axes[0, 0] * axes[2, 1]
-    axes[2, 2] = axes[0, 0] * axes[1, 1] - axes[1, 0] * axes[0, 1]
+def _rotate(pp: Any, qq: Any, pq: Any, pr: Any, qr: Any, axes: Any, p: int, q: int) -> None:
+    """One Jacobi rotation in every lane: clears the entry pq of the covariance and turns the axes along."""
+    for lane in range(TOGETHER):
+        x = pq[lane]
+        difference = qq[lane] - pp[lane]
+        root = math.sqrt(difference * difference + 4.0 * x * x)
+        below = difference + root if difference >= 0.0 else difference - root
+        t = 2.0 * x / below if below != 0.0 else 0.0
+        c = 1.0 / math.sqrt(t * t + 1.0)
+        s = t * c
+        pp[lane] -= t * x
+        qq[lane] += t * x
+        pq[lane] = 0.0
+        u, v = pr[lane], qr[lane]
+        pr[lane] = c * u - s * v
+        qr[lane] = s * u + c * v
+        u, v = axes[0, p, lane], axes[0, q, lane]
+        axes[0, p, lane], axes[0, q, lane] = c * u - s * v, s * u + c * v
+        u, v = axes[1, p, lane], axes[1, q, lane]
+        axes[1, p, lane], axes[1, q, lane] = c * u - s * v, s * u + c * v
+        u, v = axes[2, p, lane], axes[2, q, lane]
+        axes[2, p, lane], axes[2, q, lane] = c * u - s * v, s * u + c * v
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _order(moments: Any, axes: Any, p: int, q: int) -> None:
+    """Exchange two axes in every lane where the second has the larger moment; a sign keeps them right-handed."""
+    for lane in range(TOGETHER):
+        u, v = moments[p, lane], moments[q, lane]
+        swap = v > u
+        moments[p, lane] = v if swap else u
+        moments[q, lane] = u if swap else v
+        for row in range(3):
+            u, v = axes[row, p, lane], axes[row, q, lane]
+            axes[row, p, lane] = v if swap else u
+            axes[row, q, lane] = -u if swap else v
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -532,68 +527,107 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
     Returns whether all norms are finite.
 
     All in float64: only the finished coordinates are rounded to the panels' dtype,
-    so an offset of any size costs no accuracy that the input still had.
+    so an offset of any size costs no accuracy that the input still had. Frames go
+    through in lanes, each by the same instructions, so a frame's result does not
+    depend on its neighbours.
     """
-    n_kept = kept.shape[0]
-    lanes = panels.shape[2]
+    n_frames, n_kept, lanes = frames.shape[0], kept.shape[0], panels.shape[2]
     real = panels.dtype.type
-    centred = np.empty((n_kept, 3), np.float64)
-    covariance = np.empty((3, 3), np.float64)
-    axes = np.empty((3, 3), np.float64)
-    centre = np.empty(3, np.float64)
+    x, y, z = np.empty((n_kept, TOGETHER)), np.empty((n_kept, TOGETHER)), np.empty((n_kept, TOGETHER))
+    centre = np.empty((3, TOGETHER))
+    diagonal, off = np.empty((3, TOGETHER)), np.empty((3, TOGETHER))
+    axes = np.empty((3, 3, TOGETHER))
+    scale, inverse = np.empty(TOGETHER), np.empty(TOGETHER)
+    part, total = np.empty((3, TOGETHER)), np.empty((3, TOGETHER))
+    rounded = np.empty((3, TOGETHER), panels.dtype)
     finite = True
-    for n in range(frames.shape[0]):
-        panel, lane = n // lanes, n % lanes
-        # Relative to the first atom, because differences of nearby numbers are exact.
-        for c in range(3):
-            centre[c] = 0.0
-            origin = np.float64(frames[n, kept[0], c])
+    for first in range(0, n_frames, TOGETHER):
+        # Lanes beyond the last frame repeat it and are not kept.
+        for lane in range(TOGETHER):
+            frame = frames[min(first + lane, n_frames - 1)]
+            # Relative to the first atom, because differences of nearby numbers are exact.
+            ox, oy, oz = (
+                np.float64(frame[kept[0], 0]),
+                np.float64(frame[kept[0], 1]),
+                np.float64(frame[kept[0], 2]),
+            )
             for k in range(n_kept):
-                x = np.float64(frames[n, kept[k], c]) - origin
-                centred[k, c] = x
-                centre[c] += root_weights[k] * root_weights[k] * x
-        covariance[:] = 0.0
+                atom = kept[k]
+                x[k, lane] = np.float64(frame[atom, 0]) - ox
+                y[k, lane] = np.float64(frame[atom, 1]) - oy
+                z[k, lane] = np.float64(frame[atom, 2]) - oz
+        centre[:] = 0.0
         for k in range(n_kept):
-            x = root_weights[k] * (centred[k, 0] - centre[0])
-            y = root_weights[k] * (centred[k, 1] - centre[1])
-            z = root_weights[k] * (centred[k, 2] - centre[2])
-            centred[k, 0], centred[k, 1], centred[k, 2] = x, y, z
-            covariance[0, 0] += x * x
-            covariance[1, 1] += y * y
-            covariance[2, 2] += z * z
-            covariance[0, 1] += x * y
-            covariance[0, 2] += x * z
-            covariance[1, 2] += y * z
-        covariance[1, 0] = covariance[0, 1]
-        covariance[2, 0] = covariance[0, 2]
-        covariance[2, 1] = covariance[1, 2]
-        # Rounded before the division, so that s times the stored frame is the frame.
-        scale = np.float64(real(math.sqrt(covariance[0, 0] + covariance[1, 1] + covariance[2, 2])))
-        if not (scale > 0.0 and scale < np.inf):
-            scale = np.float64(1.0)
-        _principal_axes(covariance, axes)
-        xx = yy = zz = 0.0
-        xx_part = yy_part = zz_part = 0.0  # partial sums, as for the products of pairs
+            weight = root_weights[k] * root_weights[k]
+            for lane in range(TOGETHER):
+                centre[0, lane] += weight * x[k, lane]
+                centre[1, lane] += weight * y[k, lane]
+                centre[2, lane] += weight * z[k, lane]
+        diagonal[:] = 0.0
+        off[:] = 0.0
         for k in range(n_kept):
-            if k % ATOM_BLOCK == 0:
-                xx, yy, zz = xx + xx_part, yy + yy_part, zz + zz_part
-                xx_part = yy_part = zz_part = 0.0
-            x, y, z = centred[k, 0] / scale, centred[k, 1] / scale, centred[k, 2] / scale
-            p = real(x * axes[0, 0] + y * axes[1, 0] + z * axes[2, 0])
-            q = real(x * axes[0, 1] + y * axes[1, 1] + z * axes[2, 1])
-            r = real(x * axes[0, 2] + y * axes[1, 2] + z * axes[2, 2])
-            panels[panel, 3 * k, lane] = p
-            panels[panel, 3 * k + 1, lane] = q
-            panels[panel, 3 * k + 2, lane] = r
-            # Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
-            xx_part += np.float64(p) * np.float64(p)
-            yy_part += np.float64(q) * np.float64(q)
-            zz_part += np.float64(r) * np.float64(r)
-        xx, yy, zz = xx + xx_part, yy + yy_part, zz + zz_part
-        moments[SQUARED_NORM, n] = real((xx + yy + zz) * scale * scale)
-        moments[SCALE, n] = real(scale)
-        moments[AREA, n] = real(math.sqrt(xx * yy + xx * zz + yy * zz))
-        finite = finite and math.isfinite(moments[SQUARED_NORM, n])
+            weight = root_weights[k]
+            for lane in range(TOGETHER):
+                u = weight * (x[k, lane] - centre[0, lane])
+                v = weight * (y[k, lane] - centre[1, lane])
+                w = weight * (z[k, lane] - centre[2, lane])
+                x[k, lane], y[k, lane], z[k, lane] = u, v, w
+                diagonal[0, lane] += u * u
+                diagonal[1, lane] += v * v
+                diagonal[2, lane] += w * w
+                off[0, lane] += u * v
+                off[1, lane] += u * w
+                off[2, lane] += v * w
+        for lane in range(TOGETHER):
+            # Rounded before the division, so that s times the stored frame is the frame.
+            size = np.float64(real(math.sqrt(diagonal[0, lane] + diagonal[1, lane] + diagonal[2, lane])))
+            scale[lane] = size if size > 0.0 and size < np.inf else 1.0
+            inverse[lane] = 1.0 / scale[lane]
+            for c in range(3):
+                diagonal[c, lane] *= inverse[lane] * inverse[lane]
+                off[c, lane] *= inverse[lane] * inverse[lane]
+        axes[:] = 0.0
+        axes[0, 0], axes[1, 1], axes[2, 2] = 1.0, 1.0, 1.0
+        for _ in range(JACOBI_SWEEPS):
+            _rotate(diagonal[0], diagonal[1], off[0], off[1], off[2], axes, 0, 1)
+            _rotate(diagonal[0], diagonal[2], off[1], off[0], off[2], axes, 0, 2)
+            _rotate(diagonal[1], diagonal[2], off[2], off[0], off[1], axes, 1, 2)
+        _order(diagonal, axes, 0, 1)
+        _order(diagonal, axes, 1, 2)
+        _order(diagonal, axes, 0, 1)
+        total[:] = 0.0
+        part[:] = 0.0
+        for k in range(n_kept):
+            if k % ATOM_BLOCK == 0:  # partial sums, as for the products of pairs
+                for lane in range(TOGETHER):
+                    for c in range(3):
+                        total[c, lane] += part[c, lane]
+                        part[c, lane] = 0.0
+            for lane in range(TOGETHER):
+                u, v, w = x[k, lane] * inverse[lane], y[k, lane] * inverse[lane], z[k, lane] * inverse[lane]
+                for c in range(3):
+                    turned = real(u * axes[0, c, lane] + v * axes[1, c, lane] + w * axes[2, c, lane])
+                    rounded[c, lane] = turned
+                    # Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
+                    part[c, lane] += np.float64(turned) * np.float64(turned)
+            for start in range(0, TOGETHER, lanes):
+                panel = (first + start) // lanes
+                if panel < panels.shape[0]:
+                    for c in range(3):
+                        panels[panel, 3 * k + c, :] = rounded[c, start : start + lanes]
+        for lane in range(min(TOGETHER, n_frames - first)):
+            n = first + lane
+            xx, yy, zz = (
+                total[0, lane] + part[0, lane],
+                total[1, lane] + part[1, lane],
+                total[2, lane] + part[2, lane],
+            )
+            moments[SQUARED_NORM, n] = real((xx + yy + zz) * scale[lane] * scale[lane])
+            moments[SCALE, n] = real(scale[lane])
+            moments[AREA, n] = real(math.sqrt(xx * yy + xx * zz + yy * zz))
+            finite = finite and math.isfinite(moments[SQUARED_NORM, n])
+    if n_frames % lanes:
+        panels[-1, :, n_frames % lanes :] = 0
     return finite
 
 
