@@ -29,6 +29,7 @@ from ldmaps.pairwise import (
     interpolation_weights,
     is_whole_number,
     multiply,
+    resolve_threads,
     single_threaded_blas,
     squared_matrix,
     squared_row,
@@ -37,12 +38,15 @@ from ldmaps.pairwise import (
 
 __all__ = ["Plan", "plan"]
 
-#: Matrix-vector products that the leading eigenpairs take: one basis of the Lanczos iteration, and usually a restart.
-LANCZOS_PRODUCTS, LANCZOS_VECTORS = 140, 96
+#: Matrix-vector products that the leading eigenpairs take (98 where there is a gap, 280 where they crowd below 1),
+#: and vectors of the Lanczos basis.
+LANCZOS_PRODUCTS, LANCZOS_VECTORS = 170, 96
 #: Iterations that k-medoids take until no medoid moves, typically.
 MEDOID_ITERATIONS = 12
 #: Passes over the weights while distilling: widths tried, the tuned one, held-out points, and once more in the end.
 DISTILLING_PASSES = 6
+#: Matrices in double precision that the check of the landmarks' connectivity holds beside the kernel.
+CONNECTIVITY_MATRICES = 3.5
 #: Seconds for each measurement.
 MEASURED_SECONDS = 0.04
 
@@ -121,8 +125,8 @@ def plan(
     Notes
     -----
     Meant to be right within a factor of two. The number of iterations (of k-medoids and
-    of the eigensolver) depends on the data and is taken to be typical: eigenvalues that
-    crowd near 1 can take the solver several times longer.
+    of the eigensolver) depends on the data and is taken to be typical. What else the
+    machine is doing is part of what is measured.
 
     Examples
     --------
@@ -215,6 +219,8 @@ def _peak_bytes(n: int, m: int, k: int, reference: int, itemsize: int) -> float:
     size = reference or m
     # The kernel, its Lanczos basis, and what every point has: assignment, coordinates, distances.
     solving = size**2 * itemsize + 8.0 * (LANCZOS_VECTORS + 8) * size + n * (24 + 8 * k)
+    if size < n:
+        solving += CONNECTIVITY_MATRICES * 8.0 * size**2
     if not reference:
         return solving
     rows = min(n, max(distilled.MIN_ROWS, distilled.ROWS_PER_LANDMARK * m))
@@ -292,7 +298,7 @@ def _measure(
     weight = _seconds(lambda: interpolation_weights(square, 1.0, logs, n_threads)) / square.size
     large = np.ones((4096, 4096), dtype=dtype)  # beyond any cache, as real kernels are
     vector = np.ones(4096)
-    byte = _seconds(lambda: multiply(large, vector, n_threads or 1)) / large.nbytes
+    byte = _seconds(lambda: multiply(large, vector, resolve_threads(n_threads))) / large.nbytes
     with single_threaded_blas():
         product = _seconds(lambda: transposed_product(square, square, n_threads)) / (2048 * 256**2)
 

@@ -48,8 +48,9 @@ __all__ = ["Distillation", "distil", "distil_landmarks"]
 WIDTHS = (1.0, 1.5, 2.0, 3.0, 4.5)
 #: Ridges tried, in units of the mean diagonal of the normal equations; infinity is B = B₀.
 RIDGES = (math.inf, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-#: Ridge while widths are compared and weights tuned.
-WORKING_RIDGE = 1e-6
+#: Ridge while widths are compared, and while weights are tuned: the latter strong enough that the search does not
+#: wander off to wide weights with huge coefficients, whose hull would be far larger than the data's.
+WORKING_RIDGE, TUNING_RIDGE = 1e-6, 1e-4
 #: The strongest ridge is taken whose held-out error is within this factor of the best, or below this many percent:
 #: smaller coefficients, hence a smaller hull, for an error nobody would notice.
 SLACK, NEGLIGIBLE = 1.05, 0.01
@@ -353,7 +354,7 @@ def _tune(problem: _Problem, data: _Rows, start: _Setting) -> _Setting:
         scaled = weights * root
         gram = transposed_product(scaled, scaled, problem.n_threads)
         moments = transposed_product(scaled, missing * root, problem.n_threads)
-        change = _solve_ridge(gram, moments, WORKING_RIDGE)
+        change = _solve_ridge(gram, moments, TUNING_RIDGE)
         residuals = (missing - weights @ change) * data.weights[:, None]
         error = float((residuals**2 / data.weights[:, None]).sum() / len(data))
         by_weight, by_rate = weight_gradient(

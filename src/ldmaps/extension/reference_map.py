@@ -135,7 +135,9 @@ def reference_size(
     (20000, 5000)
     """
     most = max(2, int(math.sqrt(memory_limit / itemsize)))
-    if isinstance(metric, (Function, EarthMover)):
+    if isinstance(metric, Function) or (
+        isinstance(metric, EarthMover) and metric.ground_distance is not None
+    ):
         most = min(most, SLOW_METRIC_POINTS)
     if n_points <= most:
         return n_points
