@@ -26,7 +26,10 @@ def test_json_holds_the_figures(capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["1", "3"], "n must be a whole number of at least 3"), (["100", "3", "-m", "200"], "ask for at most 100")],
+    [
+        (["1", "3"], "n must be a whole number of at least 3"),
+        (["100", "3", "-m", "200"], "ask for at most 100"),
+    ],
 )
 def test_impossible_plans_are_refused(arguments, message, capsys):
     assert main(["plan", *arguments]) == 1

@@ -84,7 +84,9 @@ def test_unknown_name_lists_the_known_ones():
         assert f'"{name}"' in str(caught.value)
 
 
-@pytest.mark.parametrize("landmarks", [None, 5, 2.5, KMedoids, {"kmedoids"}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "landmarks", [None, 5, 2.5, KMedoids, {"kmedoids"}, object()], ids=lambda value: type(value).__name__
+)
 def test_neither_name_nor_selector_nor_indices(landmarks):
     with pytest.raises(
         InvalidInputError, match="must be a name, a selector or an array of indices, got "
