@@ -170,12 +170,12 @@ def weakly_joined_chain(n):
 
 
 def test_crowded_eigenvalues_of_a_dense_kernel_are_found_all_the_same(monkeypatch):
-    kernel = weakly_joined_chain(60)
-    expected = solve_spectrum(kernel, np.ones(60), 8)
+    kernel = weakly_joined_chain(400)
+    expected = solve_spectrum(kernel, np.ones(400), 8)
     assert 1 - expected.eigenvalues[-1] < 1e-6
     monkeypatch.setattr(spectrum, "DENSE_SIZE", 0)
     monkeypatch.setattr(spectrum, "DENSE_RESTARTS", 1)
-    np.testing.assert_array_equal(solve_spectrum(kernel, np.ones(60), 8).vectors, expected.vectors)
+    np.testing.assert_array_equal(solve_spectrum(kernel, np.ones(400), 8).vectors, expected.vectors)
 
 
 def test_crowded_eigenvalues_of_a_sparse_kernel_are_a_clear_error(monkeypatch):
@@ -183,7 +183,7 @@ def test_crowded_eigenvalues_of_a_sparse_kernel_are_a_clear_error(monkeypatch):
     with pytest.raises(
         LdmapsError, match=r"the 8 leading eigenvalues lie too close together .*raise epsilon or ask"
     ):
-        solve_spectrum(csr_array(weakly_joined_chain(60)), np.ones(60), 8)
+        solve_spectrum(csr_array(weakly_joined_chain(400)), np.ones(400), 8)
 
 
 # -- weights ----------------------------------------------------------------------------
