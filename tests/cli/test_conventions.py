@@ -107,7 +107,14 @@ def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, st
     output.mkdir()
     # Rows are trickled in, so that the command is at work for as long as the test likes.
     command = [*LDMAPS, "embed", str(roll_map), "-", "-c", "1", "-o", str(output / "psi.csv")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that runs the tests in the background has its children ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         for _ in range(600):
             process.stdin.write("1,2,3\n")
             process.stdin.flush()

@@ -68,6 +68,14 @@ def test_trees_and_medoids_at_equal_m(reproduction):
     assert "PST against k-medoids at equal M" in reproduction.page
 
 
+def test_the_page_sums_up_every_result(reproduction):
+    short = reproduction.page.partition("## In short")[2].partition("## Table 1")[0]
+    assert re.search(r"Distilled maps\*\* are [\d.]+ to [\d.]+ times as accurate", short)
+    predicted = re.search(r"at the largest M of Figure 4: (.*)\.\n", short)
+    assert predicted
+    assert len(re.findall(r"\d\.\d\d \(paper's formula \d\.\d\d\)", predicted[1])) == 3
+
+
 @pytest.mark.parametrize("key", SETS)
 def test_the_literal_tree_keeps_half_of_the_points_and_the_adopting_one_fewer(reproduction, key):
     n_train = 0.8 * reproduction.lab.plan.of(key).n_points

@@ -125,8 +125,7 @@ def _accuracy(lab: Laboratory) -> Iterator[str]:
         )
         if shown:
             yield f"**PST.** {shown}."
-    gains = [line.z_test[0] / line.distilled_test[0] for line in found if line.distilled_folds]
-    gains = [gain for gain in gains if not math.isnan(gain)]
+    gains = [line.gain for line in found if not math.isnan(line.gain)]
     if gains:
         yield (
             f"**Distilled maps** are {times(min(gains))} to {times(max(gains))} times as accurate (Z test) as "
@@ -189,8 +188,10 @@ def _prediction(lab: Laboratory) -> Iterator[str]:
             f"(paper's formula {float(entry['paper_point_ratio']):.2f})"
             for data, _, entry in last.values()
         )
-        yield "**Predicted errors** over measured ones, root mean square, at the largest M of Figure 4: "
-        f"{shown}."
+        yield (
+            "**Predicted errors** over measured ones, root mean square, at the largest M of Figure 4: "
+            f"{shown}."
+        )
 
 
 def _differences(lab: Laboratory) -> str:

@@ -38,6 +38,8 @@ class Line:
     distilled_train: tuple[float, float]
     distilled_test: tuple[float, float]
     distilled_folds: int
+    #: Plain Z over distilled Z on test points, geometric mean over the folds that have both.
+    gain: float
     printed: PrintedRow | None
 
 
@@ -96,10 +98,13 @@ def lines(lab: Laboratory) -> list[Line]:
     for data, width in blocks(lab):
         printed = TABLE_1[data.key]
         for method in methods(data, width):
-            plain = _finished(lab, data, width, method)
-            if not plain:
+            by_fold = _finished(lab, data, width, method)
+            if not by_fold:
                 continue
-            distilled = _finished(lab, data, width, Method(method.selector, method.m, "distilled"))
+            plain = list(by_fold.values())
+            fitted = _finished(lab, data, width, Method(method.selector, method.m, "distilled"))
+            distilled = list(fitted.values())
+            ratios = [by_fold[fold]["z_test"] / fitted[fold]["z_test"] for fold in fitted if fold in by_fold]
             count = mean_and_spread(entry["m"] for entry in plain)
             epsilons = [
                 float(lab.get(lab.exact(data, fold, width))["epsilon"])
@@ -124,18 +129,20 @@ def lines(lab: Laboratory) -> list[Line]:
                     mean_and_spread(entry["z_train"] for entry in distilled),
                     mean_and_spread(entry["z_test"] for entry in distilled),
                     len(distilled),
+                    math.exp(mean_and_spread(map(math.log, ratios))[0]) if ratios else math.nan,
                     beside,
                 )
             )
     return found
 
 
-def _finished(lab: Laboratory, data: DataPlan, width: Width, method: Method) -> list[dict[str, float]]:
-    entries = []
+def _finished(lab: Laboratory, data: DataPlan, width: Width, method: Method) -> dict[int, dict[str, float]]:
+    """Return the errors of the folds that are finished."""
+    entries = {}
     for fold in range(lab.plan.n_folds):
         piece = lab.errors(data, fold, method, width)
         if lab.store.has(piece):
-            entries.append({name: float(value) for name, value in lab.get(piece).items()})
+            entries[fold] = {name: float(value) for name, value in lab.get(piece).items()}
     return entries
 
 
@@ -179,7 +186,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         rule = "smallest connected" if width == CONNECTED else "as the paper prints"
         text.append(
             f"**{plain_title(data)}**, N = {n_train:,} training and {data.n_points - n_train:,} test "
-            f"points, k = {data.n_components}, {max(line.n_folds for line in block)} folds, "
+            f"points, k = {data.n_components}, {_folds(max(line.n_folds for line in block))}, "
             f"ε = {block[0].epsilon:.3g}{unit} ({rule}; paper {printed.epsilon:.3g}{unit})"
         )
         shown = Table(
@@ -192,8 +199,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         for line in block:
             beside = line.printed
             ratio = beside.z_test / line.z_test[0] if beside else None
-            gain = line.z_test[0] / line.distilled_test[0] if line.distilled_folds else None
-            note = "" if line.distilled_folds in (0, line.n_folds) else " ¹"
+            note = "" if line.distilled_folds == line.n_folds else f" [{_folds(line.distilled_folds)}]"
             shown.rows.append(
                 (
                     title_of(line),
@@ -207,7 +213,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
                     times(ratio),
                     _with_spread(line.distilled_train, percent) + note if line.distilled_folds else None,
                     _with_spread(line.distilled_test, percent) + note if line.distilled_folds else None,
-                    times(gain),
+                    times(line.gain),
                 )
             )
             machine.rows.append(
@@ -220,8 +226,8 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             )
         text.append(shown.markdown())
     text.append(
-        f"¹ Distilled in one fold: with M above {lab.plan.distilled_limit:,} it takes minutes a fold. Maps "
-        "with half of all points as landmarks are not distilled: there is nothing to gain."
+        "Maps with half of all points as landmarks are not distilled: there is nothing to gain. In square "
+        "brackets: how many folds were distilled, where not all."
     )
     machine.write_csv(folder / "table1.csv", remark)
     return "\n\n".join(text)
@@ -240,6 +246,10 @@ def _introduction(lab: Laboratory) -> str:
         "cost and fits the coefficients to the exact map "
         '(`extension="distilled"`). All numbers: [table1.csv](table1.csv).'
     )
+
+
+def _folds(count: int) -> str:
+    return f"{count} fold" if count == 1 else f"{count} folds"
 
 
 def _with_spread(pair: tuple[float, float], form: object) -> str:
