@@ -1,25 +1,69 @@
-"""Run the speed benchmarks and write docs/benchmarks/speed.md.
+"""Run the speed benchmarks; write docs/benchmarks/speed.md, .csv and the figure.
 
-python benchmarks/run.py [subject ...]     subjects: rmsd euclidean online batch k_medoids threads
+    python benchmarks/run.py [subject ...]     subjects: rmsd euclidean online batch k_medoids threads
+
+Subjects run again replace their rows of the last table and leave the others.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib
+import re
 import sys
 
-from harness import write_table
+from harness import DOCS, Row, write_table
 
 SUBJECTS = ("rmsd", "euclidean", "online", "batch", "k_medoids", "threads")
+STORE = DOCS / "speed.csv"
+
+
+def stored() -> list[Row]:
+    """Return the rows of the last run."""
+    if not STORE.exists():
+        return []
+    with STORE.open(newline="") as stream:
+        return [Row(**{**line, "ratio": float(line["ratio"])}) for line in csv.DictReader(stream)]
+
+
+def draw(rows: list[Row]) -> None:
+    """Draw every ratio as a bar, with its target as a mark."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(11, 0.36 * len(rows) + 1), layout="constrained")
+    for place, row in enumerate(reversed(rows)):
+        axes.barh(place, row.ratio, color="#0072B2", height=0.7)
+        # The number before "×" is the target; where there is none, none is drawn.
+        found = re.search(r"([\d.]+)×", row.target)
+        if found:
+            axes.plot([float(found[1])] * 2, [place - 0.45, place + 0.45], color="#D55E00", linewidth=2.5)
+        axes.text(row.ratio * 1.05, place, f"{row.ratio:.3g}×", va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [f"{row.what}  |  {row.against}" for row in reversed(rows)], fontsize=7)
+    axes.set(xscale="log", xlabel="times faster, in one run (orange: target)", xlim=(0.5, None))
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for suffix in ("png", "svg"):
+        figure.savefig(DOCS / f"speed.{suffix}", dpi=130)
+    plt.close(figure)
 
 
 def main(names: list[str]) -> None:
-    rows = []
+    rows = stored()
     for name in names or SUBJECTS:
         print(f"... {name}", file=sys.stderr, flush=True)
-        rows += importlib.import_module(name).run()
-    command = "make bench" if not names else "python benchmarks/run.py " + " ".join(names)
-    write_table("speed" if not names else "_".join(names), "Speed: ratios measured in one run", command, rows)
+        fresh = importlib.import_module(name).run()
+        known = {(row.what, row.against) for row in fresh}
+        places = [place for place, row in enumerate(rows) if (row.what, row.against) in known]
+        rows = [row for row in rows if (row.what, row.against) not in known]
+        first = min(places, default=len(rows))
+        rows = rows[:first] + fresh + rows[first:]
+    write_table("speed", "Speed: ratios measured in one run", "make bench", rows)
+    with (DOCS / "speed.md").open("a") as stream:
+        stream.write("\n![Ratios as bars, targets as marks](speed.png)\n")
+    draw(rows)
 
 
 if __name__ == "__main__":
