@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core.errors import TypingError
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 EXACT = {"contract", "nnan", "ninf", "nsz"}
 REDUCE = {"contract", "nnan", "ninf", "nsz", "reassoc", "arcp"}
@@ -97,32 +97,28 @@ def _exp64(x: Any) -> Any:
     return p * scale if x > -708.0 else 0.0
 
 
+def _exp(x: Any) -> Any:
+    """exp(x) for x ≤ 0, in the precision of x."""
+    return np.exp(x)
+
+
+@overload(_exp, inline="always")
+def _exp_of_type(x: Any) -> Any:
+    return _exp32.py_func if x == types.float32 else _exp64.py_func
+
+
 @njit(cache=True, nogil=True, fastmath=EXACT)
-def gaussian32(squared: Any, rate: Any) -> None:
-    """Replace each d² by exp(−rate·d²), float32."""
+def gaussian(squared: Any, rate: Any) -> None:
+    """Replace each d² by exp(−rate·d²)."""
     flat = squared.reshape(-1)
     for j in range(flat.shape[0]):
-        flat[j] = _exp32(-rate * flat[j])
+        flat[j] = _exp(-rate * flat[j])
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT)
-def gaussian64(squared: Any, rate: Any) -> None:
-    """Replace each d² by exp(−rate·d²), float64."""
-    flat = squared.reshape(-1)
-    for j in range(flat.shape[0]):
-        flat[j] = _exp64(-rate * flat[j])
-
-
-@njit(cache=True, nogil=True, fastmath=EXACT)
-def _shifted_weights32(row: Any, lowest: Any, rate: Any, weights: Any) -> None:
+def _shifted_weights(row: Any, lowest: Any, rate: Any, weights: Any) -> None:
     for j in range(row.shape[0]):
-        row[j] = _exp32(rate * (lowest - row[j])) * weights[j]
-
-
-@njit(cache=True, nogil=True, fastmath=EXACT)
-def _shifted_weights64(row: Any, lowest: Any, rate: Any, weights: Any) -> None:
-    for j in range(row.shape[0]):
-        row[j] = _exp64(rate * (lowest - row[j])) * weights[j]
+        row[j] = _exp(rate * (lowest - row[j])) * weights[j]
 
 
 @njit(cache=True, nogil=True, fastmath=REDUCE)
@@ -158,7 +154,7 @@ def _weighted_total(row: Any, values: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def extend32(
+def extend(
     squared: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, nearest: Any, lowest: Any
 ) -> None:
     """Embed each row of d² to the landmarks: w(x)·B, nearest landmark and its d²; destroys ``squared``.
@@ -186,49 +182,13 @@ def extend32(
         lowest[i] = low
         total = 0.0
         sums[:] = 0.0
-        reach = low + NEGLIGIBLE32 / rate
+        reach = low + (NEGLIGIBLE32 if squared.itemsize == 4 else NEGLIGIBLE64) / rate
         for block in range(n_blocks):
             if lows[block] > reach:
                 continue
             start, stop = block * BLOCK, (block + 1) * BLOCK
             part = row[start:stop]
-            _shifted_weights32(part, low, rate, weights[start:stop])
-            total += _total(part)
-            for component in range(n_components):
-                sums[component] += _weighted_total(part, coefficients[component, start:stop])
-        for component in range(n_components):
-            coordinates[i, component] = sums[component] / total
-
-
-@njit(cache=True, nogil=True)
-def extend64(
-    squared: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, nearest: Any, lowest: Any
-) -> None:
-    """Embed as :func:`extend32` does, in float64."""
-    n_landmarks = squared.shape[1]
-    n_components = coefficients.shape[0]
-    n_blocks = (n_landmarks + BLOCK - 1) // BLOCK
-    lows = np.empty(n_blocks, squared.dtype)
-    sums = np.empty(n_components)
-    for i in range(squared.shape[0]):
-        row = squared[i]
-        closest = 0
-        for block in range(n_blocks):
-            lows[block] = _lowest(row[block * BLOCK : (block + 1) * BLOCK])
-            if lows[block] < lows[closest]:
-                closest = block
-        low = lows[closest]
-        nearest[i] = closest * BLOCK + _first_equal(row[closest * BLOCK : (closest + 1) * BLOCK], low)
-        lowest[i] = low
-        total = 0.0
-        sums[:] = 0.0
-        reach = low + NEGLIGIBLE64 / rate
-        for block in range(n_blocks):
-            if lows[block] > reach:
-                continue
-            start, stop = block * BLOCK, (block + 1) * BLOCK
-            part = row[start:stop]
-            _shifted_weights64(part, low, rate, weights[start:stop])
+            _shifted_weights(part, low, rate, weights[start:stop])
             total += _total(part)
             for component in range(n_components):
                 sums[component] += _weighted_total(part, coefficients[component, start:stop])

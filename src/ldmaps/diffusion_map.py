@@ -18,7 +18,7 @@ from ldmaps.extension import nystrom_coefficients
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.pairwise import gaussian_kernel, squared_matrix
-from ldmaps.progress import reporting, stage
+from ldmaps.progress import stage
 from ldmaps.sparse_kernel import near_fraction, sparse_squares
 from ldmaps.spatial_tree import raw_values
 from ldmaps.spectrum import solve_spectrum
@@ -139,20 +139,6 @@ class DiffusionMap(DiffusionEstimator):
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
-
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : array-like of shape (N, features), or (N, atoms, 3) for frames
-            With ``metric="precomputed"``, the (N, N) distances.
-        y : ignored
-        sample_weight : array-like of shape (N,), optional
-            Multiplicity of each point; any non-negative numbers.
-        """
-        with reporting(bool(self.verbose)):
-            return self._fit(X, sample_weight)
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         points, weights, used = self._training_points(X, sample_weight)

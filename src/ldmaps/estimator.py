@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,7 +16,8 @@ from ldmaps.embedder import Coverage, Embedder
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
-from ldmaps.pairwise import Extended
+from ldmaps.pairwise import Extended, is_whole_number
+from ldmaps.progress import reporting
 from ldmaps.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible, spectral_gap
 from ldmaps.training_record import TrainingRecord
 from ldmaps.trajectory.objects import as_source
@@ -39,6 +41,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     t: float
     random_state: Any
     n_threads: int | None
+    verbose: bool
 
     # Learned by fit.
     embedder_: Embedder
@@ -87,8 +90,23 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self.embedding_
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the map."""
-        raise NotImplementedError
+        """Learn the map and embed the training points.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, features), or (N, atoms, 3) for frames
+            With ``metric="precomputed"``, the (N, N) distances.
+        y : ignored
+        sample_weight : array-like of shape (N,), optional
+            Multiplicity of each point; any non-negative numbers. Points of weight 0
+            take no part and are only embedded.
+        """
+        with reporting(bool(self.verbose)):
+            return self._fit(X, sample_weight)
+
+    @abstractmethod
+    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        """Learn the map; what :meth:`fit` does inside its progress display."""
 
     def coverage(self, X: ArrayLike) -> Coverage:
         """Say how far points are from the map's landmarks and whether they are in its domain.
@@ -221,7 +239,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 )
             return min(most, MAX_GAP_COMPONENTS + 1)
         count = self.n_components
-        if isinstance(count, bool) or int(count) != count or count < 1:
+        if not is_whole_number(count) or count < 1:
             raise InvalidInputError(
                 f'n_components must be "gap" or a whole number of at least 1, got {count!r}'
             )

@@ -30,7 +30,7 @@ from ldmaps.landmarks.grouping import group_neighbours
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.pairwise import gaussian_kernel, squared_matrix
-from ldmaps.progress import reporting, stage
+from ldmaps.progress import stage
 from ldmaps.spectrum import MAX_GAP_COMPONENTS, Spectrum, solve_spectrum
 from ldmaps.tolerance import Attempt, Certificate, check_tolerance, hold_out, meet_tolerance
 
@@ -101,8 +101,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         number of landmarks and "distilled" for a tolerance. "nystrom" is the paper's
         (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
         the same online step to the exact map of the training points, or where that does
-        not fit into memory, to a landmark map with many more landmarks; ten to a hundred
-        times more accurate at the same cost a point. It pays with a slower fit (the N×N
+        not fit into memory, to a landmark map with many more landmarks; eight to over a
+        hundred times more accurate at the same cost a point. It pays with a slower fit (the N×N
         kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
@@ -192,21 +192,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
-
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose landmarks, learn the map, and embed the training points.
-
-        Parameters
-        ----------
-        X : array-like of shape (N, features), or (N, atoms, 3) for frames
-            With ``metric="precomputed"``, the (N, N) distances.
-        y : ignored
-        sample_weight : array-like of shape (N,), optional
-            Multiplicity of each point; any non-negative numbers. Points of weight 0
-            take no part and are only embedded.
-        """
-        with reporting(bool(self.verbose)):
-            return self._fit(X, sample_weight)
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         method = self._extension_method()

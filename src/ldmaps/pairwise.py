@@ -252,7 +252,7 @@ def distance_matrix(metric: Metric, a: Points, b: Points, n_threads: int | None 
 
 def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None = None) -> NDArray[Any]:
     """Turn a C-contiguous matrix of d² into A = exp(−d²/(2ε)) in place (eqns dmap_kernel, ldmap_kernel)."""
-    function = kernels().gaussian32 if squared.dtype == np.float32 else kernels().gaussian64
+    function = kernels().gaussian
     rate = squared.dtype.type(0.5 / epsilon)
     _walk(
         len(squared),
@@ -426,7 +426,7 @@ def extend(
     """
     result = Extended(len(points), len(coefficients), points.dtype)
     columns = slice(0, len(landmarks))
-    function = kernels().extend32 if points.dtype == np.float32 else kernels().extend64
+    function = kernels().extend
     rate = points.dtype.type(0.5 / epsilon)
     if len(points) == 1:  # a stream's single point: nothing but the two compiled calls
         block = np.empty((1, len(landmarks)), dtype=points.dtype)
