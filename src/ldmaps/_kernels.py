@@ -199,10 +199,16 @@ def extend(
 @njit(cache=True, nogil=True)
 def nearest_in_rows(squared: Any, nearest: Any, lowest: Any) -> None:
     """Find the smallest entry of each row and the first place where it stands."""
+    n_columns = squared.shape[1]
     for i in range(squared.shape[0]):
         row = squared[i]
-        low = _lowest(row)
-        nearest[i] = _first_equal(row, low)
+        # Only a minimum can be vectorised, not its place; so the place is looked for in one block alone.
+        low, closest = _lowest(row[:BLOCK]), 0
+        for start in range(BLOCK, n_columns, BLOCK):
+            part = _lowest(row[start : start + BLOCK])
+            if part < low:
+                low, closest = part, start
+        nearest[i] = closest + _first_equal(row[closest : closest + BLOCK], low)
         lowest[i] = low
 
 
@@ -215,6 +221,29 @@ def distance_sums(squared: Any, weights: Any, sums: Any) -> None:
         for j in range(row.shape[0]):
             total += np.sqrt(row[j]) * weights[j]
         sums[i] = total
+
+
+@njit(cache=True, nogil=True)
+def all_within_hops(squared: Any, cutoff: float) -> bool:
+    """Say whether hops with d² ≤ cutoff lead from the first point to every other."""
+    n = squared.shape[0]
+    unseen = np.arange(1, n)
+    waiting = np.zeros(n, dtype=np.int64)
+    n_unseen, n_waiting = n - 1, 1
+    while n_waiting and n_unseen:
+        n_waiting -= 1
+        row = squared[waiting[n_waiting]]
+        kept = 0
+        for place in range(n_unseen):
+            other = unseen[place]
+            if row[other] <= cutoff:
+                waiting[n_waiting] = other
+                n_waiting += 1
+            else:
+                unseen[kept] = other
+                kept += 1
+        n_unseen = kept
+    return n_unseen == 0
 
 
 @njit(cache=True, nogil=True, fastmath=REDUCE)

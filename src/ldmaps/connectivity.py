@@ -135,16 +135,7 @@ def is_connected(squares: Any, epsilon: float) -> bool:
             (np.ones(starts[-1], dtype=bool), squares.indices[near], starts), shape=squares.shape
         )
         return int(connected_components(graph, directed=False, return_labels=False)) == 1
-    unseen = np.ones(len(squares), dtype=bool)
-    unseen[0] = False
-    waiting = [0]
-    left = len(squares) - 1
-    while waiting and left:
-        found = np.flatnonzero((squares[waiting.pop()] <= epsilon) & unseen)
-        unseen[found] = False
-        left -= len(found)
-        waiting.extend(found.tolist())
-    return left == 0
+    return bool(kernels().all_within_hops(squares, epsilon))
 
 
 def check_landmarks_connected(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -52,8 +52,10 @@ __all__ = [
 ]
 
 #: A tile of d² should stay in cache while it is reduced, and be tall enough to use each column many times.
-TILE_BYTES = 1 << 22
+TILE_BYTES = 1 << 21
 MAX_TILE_ROWS = 256
+#: Entries of a stored matrix that make a product worth another thread.
+MIN_PRODUCT = 1 << 20
 
 
 @cache
@@ -197,7 +199,7 @@ def _walk(
 
 
 def _tile_rows(n_cols: int, itemsize: int) -> int:
-    return int(np.clip(TILE_BYTES // max(1, n_cols * itemsize), 1, MAX_TILE_ROWS))
+    return min(max(1, TILE_BYTES // max(1, n_cols * itemsize)), MAX_TILE_ROWS)
 
 
 # -- blocks kept -------------------------------------------------------------
@@ -279,7 +281,9 @@ def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> ND
         def work(rows: slice) -> None:
             dense(matrix[rows], vector, out[rows])
 
-    _walk(len(out), 512, work, n_threads, asks_metric=False)
+    # A tile that is read quicker than a thread wakes up is not worth handing over.
+    tile = max(512, MIN_PRODUCT // max(1, matrix.shape[1]))
+    _walk(len(out), tile, work, n_threads, asks_metric=False)
     return out
 
 
@@ -337,33 +341,38 @@ def distance_sums(
     points: Points,
     weights: NDArray[np.float64],
     n_threads: int | None = None,
-    groups: Sequence[slice] | None = None,
+    bounds: NDArray[np.intp] | None = None,
 ) -> NDArray[np.float64]:
     """Return Σ_j w_j d(x_i, x_j) for every point, over all points or over those of its group.
 
     Parameters
     ----------
-    groups : sequence of slice, optional
-        Runs of points that are only compared among themselves; the sums of points in
-        no group are left at 0.
+    bounds : ndarray of shape (groups + 1,), optional
+        Where groups begin and the last one ends: points are only compared with those
+        between the same two bounds.
     """
     sums = np.zeros(len(points))
     reduce = kernels().distance_sums
+    if bounds is None:
+        bounds = np.array([0, len(points)])
     # Groups may be many and small, or few and large: the unit of work is a tile of one group's rows.
-    tiles = [
-        (slice(start, min(start + height, group.stop)), group)
-        for group in ([slice(0, len(points))] if groups is None else groups)
-        for height in [_tile_rows(group.stop - group.start, points.dtype.itemsize)]
-        for start in range(group.start, group.stop, height)
-    ]
+    sizes = np.diff(bounds)
+    heights = np.clip(TILE_BYTES // np.maximum(1, sizes * points.dtype.itemsize), 1, MAX_TILE_ROWS)
+    tiles = -(-sizes // heights)
+    group = np.repeat(np.arange(len(sizes)), tiles)
+    start = bounds[group] + heights[group] * (
+        np.arange(len(group)) - np.repeat(np.cumsum(tiles) - tiles, tiles)
+    )
 
     def work(part: slice) -> None:
-        for rows, group in tiles[part]:
-            block = np.empty((rows.stop - rows.start, group.stop - group.start), dtype=points.dtype)
-            metric.squared_block(points, rows, points, group, block)
-            reduce(block, weights[group], sums[rows])
+        for first, own in zip(start[part].tolist(), group[part].tolist(), strict=True):
+            columns = slice(int(bounds[own]), int(bounds[own + 1]))
+            rows = slice(first, min(first + int(heights[own]), columns.stop))
+            block = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=points.dtype)
+            metric.squared_block(points, rows, points, columns, block)
+            reduce(block, weights[columns], sums[rows])
 
-    _walk(len(tiles), 1 if groups is None else 16, work, resolve_threads(n_threads))
+    _walk(len(group), 1 if len(sizes) == 1 else 16, work, resolve_threads(n_threads))
     return sums
 
 

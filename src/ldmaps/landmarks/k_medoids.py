@@ -8,16 +8,18 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import distance_sums, is_whole_number, squared_row
+from ldmaps.pairwise import distance_sums, is_whole_number, nearest, single_threaded_blas
 
 __all__ = ["KMedoids"]
 
 #: The iteration looks at no more points than this, or this many to a landmark.
 MIN_SAMPLE = 50_000
 SAMPLE_PER_LANDMARK = 100
-#: K-means++ seeds are drawn from no more points than this, or this many to a landmark.
+#: K-means++ seeds are drawn from no more points than this, or this many to a landmark,
 MIN_POOL = 5_000
 POOL_PER_LANDMARK = 8
+#: and at once this share of those there are already.
+SEEDS_AT_ONCE = 0.25
 
 
 class KMedoids(LandmarkSelector):
@@ -35,8 +37,9 @@ class KMedoids(LandmarkSelector):
         How many; left out, the estimator's ``n_landmarks`` holds.
     init : {"k-means++", "random"}
         Seeds drawn with probability proportional to the squared distance to the
-        seeds so far (Arthur & Vassilvitskii, SODA 2007), or uniformly as in the
-        paper. The former starts closer and needs fewer iterations.
+        seeds so far (Arthur & Vassilvitskii, SODA 2007; several to a round, as
+        Bahmani et al., VLDB 2012), or uniformly as in the paper. The former starts
+        closer and needs fewer iterations.
     max_iter : int
         Most iterations to do; stops earlier when no medoid moves.
 
@@ -73,16 +76,29 @@ class KMedoids(LandmarkSelector):
             raise InvalidInputError(f'init must be "k-means++" or "random", got {self.init!r}')
         if count == len(points):
             return assign(points, metric, np.arange(count), weights, n_threads)
+        # One limit on BLAS for all the walks below, instead of one each.
+        with single_threaded_blas():
+            return self._iterate(points, metric, count, weights, rng, n_threads)
+
+    def _iterate(
+        self,
+        points: Points,
+        metric: Metric,
+        count: int,
+        weights: NDArray[np.float64],
+        rng: np.random.Generator,
+        n_threads: int | None,
+    ) -> Landmarks:
         sample, sample_weights, drawn = points, weights, None
         most = max(MIN_SAMPLE, SAMPLE_PER_LANDMARK * count)
         if len(points) > most:
             drawn = np.sort(rng.choice(len(points), most, replace=False))
             sample, sample_weights = points.take(drawn), weights[drawn]
         if self.init == "k-means++":
-            # Seeds come one after the other, which no thread can help: a pool of a few points to a seed spreads
-            # them as well, and the iteration moves them anyway.
+            # A pool of a few points to a seed spreads them as well as all points; the iteration moves them anyway.
             pool = np.sort(rng.permutation(len(sample))[: max(MIN_POOL, POOL_PER_LANDMARK * count)])
-            seeds = pool[_spread_seeds(sample.take(pool), metric, count, sample_weights[pool], rng)]
+            chosen = _spread_seeds(sample.take(pool), metric, count, sample_weights[pool], rng, n_threads)
+            seeds = pool[chosen]
         else:
             seeds = rng.choice(len(sample), count, replace=False)
         landmarks = assign(sample, metric, seeds, sample_weights, n_threads)
@@ -112,42 +128,52 @@ def _medoids(
     """Return the medoid of every cell; the present landmark stays where no other is strictly better."""
     moved = landmarks.indices.copy()
     # Members of a cell are brought together once, so that every cell is a block on the diagonal.
-    order = np.argsort(landmarks.assignment, kind="stable")
+    order = _cell_order(landmarks.assignment, len(moved))
     order = order[unsettled[landmarks.assignment[order]]]
     if len(order) == 0:
         return moved
-    cells, starts = np.unique(landmarks.assignment[order], return_index=True)
-    stops = np.append(starts[1:], len(order))
-    groups = [slice(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
-    sums = distance_sums(metric, points.take(order), weights[order], n_threads, groups)
-    for cell, group in zip(cells, groups, strict=True):
-        members = order[group]
-        best = int(np.argmin(sums[group]))
-        present = int(np.searchsorted(members, moved[cell]))
-        # Strictly, and by more than rounding: ties would let medoids wander for ever.
-        if sums[group][best] < sums[group][present] * (1.0 - 1e-6):
-            moved[cell] = members[best]
+    cells = np.flatnonzero(unsettled)  # none is empty: a landmark belongs to its own cell
+    sizes = np.bincount(landmarks.assignment[order], minlength=len(moved))[cells]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    sums = distance_sums(metric, points.take(order), weights[order], n_threads, bounds)
+    lowest = np.minimum.reduceat(sums, bounds[:-1])
+    ties = np.flatnonzero(sums == np.repeat(lowest, sizes))
+    best = ties[np.searchsorted(ties, bounds[:-1])]
+    place = np.empty(len(points), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    # Strictly, and by more than rounding: ties would let medoids wander for ever.
+    better = lowest < sums[place[moved[cells]]] * (1.0 - 1e-6)
+    moved[cells[better]] = order[best[better]]
     return moved
 
 
+def _cell_order(assignment: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """Return the points ordered by cell, and within a cell as they stand."""
+    # NumPy sorts 16-bit numbers by radix, several times as quick as longer ones.
+    keys = assignment.astype(np.uint16) if count <= 1 << 16 else assignment
+    return np.argsort(keys, kind="stable")
+
+
 def _spread_seeds(
-    points: Points, metric: Metric, count: int, weights: NDArray[np.float64], rng: np.random.Generator
+    points: Points,
+    metric: Metric,
+    count: int,
+    weights: NDArray[np.float64],
+    rng: np.random.Generator,
+    n_threads: int | None,
 ) -> NDArray[np.intp]:
-    """Draw k-means++ seeds: M rows of distances, O(N) memory."""
-    seeds = np.empty(count, dtype=np.intp)
-    row = np.empty((1, len(points)), dtype=points.dtype)
-    lowest = np.full(len(points), np.inf, dtype=points.dtype)
-    free = np.ones(len(points), dtype=bool)
-    newest = int(rng.choice(len(points), p=weights / weights.sum()))
-    for place in range(count):
-        seeds[place] = newest
-        free[newest] = False
-        np.minimum(lowest, squared_row(metric, points, newest, points, row), out=lowest)
-        lowest[newest] = 0.0
-        mass = np.cumsum(lowest * weights)
-        if mass[-1] > 0:
-            newest = int(np.searchsorted(mass, rng.random() * mass[-1], side="right"))
-        if not free[min(newest, len(points) - 1)]:
-            # Every point left coincides with a seed (or rounding hit a seed): any of the rest serves.
-            newest = int(rng.choice(np.flatnonzero(free))) if free.any() else newest
+    """Draw k-means++ seeds in rounds that threads can share: M rows of distances in all, O(N) memory."""
+    seeds = np.array([rng.choice(len(points), p=weights / weights.sum())], dtype=np.intp)
+    newest = seeds
+    lowest = np.full(len(points), np.inf)
+    while len(seeds) < count:
+        np.minimum(lowest, nearest(metric, points, points.take(newest), n_threads)[1], out=lowest)
+        # Points that coincide with a seed are drawn only when no others are left.
+        log_mass = np.log(np.maximum(lowest * weights, np.finfo(np.float64).tiny))
+        more = min(max(1, int(SEEDS_AT_ONCE * len(seeds))), count - len(seeds))
+        # The smallest keys are a draw without replacement (Efraimidis & Spirakis 2006).
+        keys = np.log(rng.standard_exponential(len(points))) - log_mass
+        keys[seeds] = np.inf
+        newest = np.argpartition(keys, more - 1)[:more]
+        seeds = np.concatenate([seeds, newest])
     return seeds
