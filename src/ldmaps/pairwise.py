@@ -54,6 +54,7 @@ __all__ = [
 #: A tile of d² should stay in cache while it is reduced, and be tall enough to use each column many times.
 TILE_BYTES = 1 << 21
 MAX_TILE_ROWS = 256
+MIN_TILE_ENTRIES = 1 << 16
 #: Entries of a stored matrix that make a product worth another thread.
 MIN_PRODUCT = 1 << 20
 
@@ -198,8 +199,10 @@ def _walk(
                 future.exception()
 
 
-def _tile_rows(n_cols: int, itemsize: int) -> int:
-    return min(max(1, TILE_BYTES // max(1, n_cols * itemsize)), MAX_TILE_ROWS)
+def _tile_rows(n_cols: int, itemsize: int, n_rows: int = 0) -> int:
+    """Return how many rows make a tile; where columns are few and rows many, enough to be worth a call."""
+    tall = min(MIN_TILE_ENTRIES // max(1, n_cols), n_rows // 4)
+    return min(max(1, TILE_BYTES // max(1, n_cols * itemsize)), max(MAX_TILE_ROWS, tall))
 
 
 # -- blocks kept -------------------------------------------------------------
@@ -304,7 +307,7 @@ def nearest(
     index = np.empty(len(a), dtype=np.intp)
     lowest = np.empty(len(a), dtype=a.dtype)
     columns = slice(0, len(b))
-    tile = _tile_rows(len(b), a.dtype.itemsize)
+    tile = _tile_rows(len(b), a.dtype.itemsize, len(a))
     reduce = kernels().nearest_in_rows
 
     def work(rows: slice) -> None:
@@ -458,7 +461,8 @@ def extend(
             result.squared_distance[rows],
         )
 
-    _walk(len(points), _tile_rows(len(landmarks), points.dtype.itemsize), work, resolve_threads(n_threads))
+    tile = _tile_rows(len(landmarks), points.dtype.itemsize, len(points))
+    _walk(len(points), tile, work, resolve_threads(n_threads))
     return result
 
 

@@ -30,7 +30,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--extension",
         choices=EXTENSION_NAMES,
-        default="nystrom",
+        default="nystrom",  # what a fit does with a given M
         help="how coordinates are extended (nystrom)",
     )
     add_common(parser, force=False)
