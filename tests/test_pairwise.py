@@ -297,6 +297,7 @@ def test_scale_of_the_source_weights_cancels():
 @pytest.mark.parametrize("n_threads", THREADS[1:])
 def test_threads_change_no_bit(case, n_threads, monkeypatch):
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 9)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     assert_identical(case.walks(1), case.walks(n_threads))
 
 
@@ -306,6 +307,7 @@ def test_cuts_change_no_bit(case, cut, n_threads, monkeypatch):
     whole = case.walks(1)
     monkeypatch.setattr(pairwise, "TILE_BYTES", cut[0])
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", cut[1])
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     cut_up = case.walks(n_threads)
     # The curve is a sum over tiles, so there the cut may move the last digits.
     assert_identical(whole, cut_up, [name for name in whole if name != "kernel_curve"])
@@ -332,6 +334,7 @@ def test_more_rows_than_a_mirrored_block():
 @pytest.mark.usefixtures("two_blas_threads")
 def test_several_python_threads_may_walk_at_once(monkeypatch):
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 5)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     cases = [Case(seed=seed) for seed in range(4)]
     expected = [case.walks(1) for case in cases]
     together = threading.Barrier(8)
@@ -350,6 +353,7 @@ def test_several_python_threads_may_walk_at_once(monkeypatch):
 def test_metric_may_walk_inside_a_walk(monkeypatch):
     # A distance between sets of points: each call measures distances with as many threads as the walk it is part of.
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 3)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     sets = np.random.default_rng(0).random((8, 5 * 2))
 
     def hausdorff(x, y):
@@ -385,6 +389,7 @@ def forked_walk(queue):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_forked_child_makes_its_own_threads(monkeypatch):
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 9)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     case = Case()
     expected = pairwise.squared_matrix(case.metric, case.points, case.landmarks, 2)
     context = multiprocessing.get_context("fork")
@@ -421,6 +426,7 @@ def failing_at(index, calls):
 @pytest.mark.usefixtures("two_blas_threads")
 def test_error_in_a_worker_reaches_the_caller_and_the_pool_survives(index, n_threads, monkeypatch):
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 4)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     X = np.arange(60.0)[:, None]
     metric = failing_at(index, [])
     with pytest.raises(TrapError, match=f"^point {index}$"):
@@ -432,6 +438,7 @@ def test_error_in_a_worker_reaches_the_caller_and_the_pool_survives(index, n_thr
 
 def test_nothing_is_begun_after_an_error(monkeypatch):
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 1)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     rows_in_work = []
     failed = threading.Event()
 
@@ -480,6 +487,7 @@ def two_blas_threads():
 @pytest.mark.usefixtures("two_blas_threads")
 def test_blas_has_one_thread_during_a_walk_and_its_own_number_after(n_threads, monkeypatch):
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 4)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     seen = []
 
     def distance(x, y):

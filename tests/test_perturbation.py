@@ -205,6 +205,7 @@ def test_tiles_and_threads_do_not_matter(small, monkeypatch, settings):
     given = X, Z, labels, w, epsilon, naive.lam[1:9], naive.psi[:, 1:9], 2
     whole = expand(*given, n_threads=1, **settings)
     monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 7)
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
     monkeypatch.setattr(pairwise, "TILE_BYTES", 1 << 11)
     cut = expand(*given, n_threads=2, **settings)
     np.testing.assert_allclose(cut.at_landmarks, whole.at_landmarks, atol=1e-12)
