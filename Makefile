@@ -1,7 +1,7 @@
 # `make help` lists the targets. Everything runs in .venv, which `make install` creates.
 
 PYTHON ?= python3
-EXTRAS := plot,earth-mover,trajectory,mdanalysis,parquet
+EXTRAS := plot,earth-mover,trajectory,mdanalysis,parquet,openmm,imd,redis,watch,river
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k rmsd"
 PYTEST_ARGS ?=
 
@@ -52,6 +52,7 @@ lint: $(INSTALLED) ## Check style, formatting and types
 .PHONY: accuracy
 accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full size (half an hour, 3 GB): docs/accuracy.md
 	$(BIN)/python benchmarks/distilling_ideas.py
+	$(BIN)/python benchmarks/certificates.py
 	$(BIN)/python benchmarks/accuracy.py
 
 .PHONY: error-estimates
@@ -71,10 +72,15 @@ $(VENV)/.peers: $(INSTALLED)
 .PHONY: bench
 bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed against peers and the machine's limits: docs/benchmarks/speed.md
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/planning.py
 
 .PHONY: bench-scale
 bench-scale: $(INSTALLED) ## Measure memory and time against N and M, up to a million points: docs/benchmarks/scale.md
 	$(BIN)/python benchmarks/scale.py
+
+.PHONY: bench-stream
+bench-stream: $(VENV)/.peers .venv-peers/.installed ## Measure streams: rate, latency, memory, against peers: docs/benchmarks/stream.md
+	$(BIN)/python benchmarks/stream.py
 
 .PHONY: clean
 clean: ## Remove caches and builds (to reinstall, delete .venv too)

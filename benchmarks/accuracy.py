@@ -595,9 +595,9 @@ def page() -> None:
             f"| {row['data']}, {row['m']} | {float(row['noise']):g} √ε | {row['extension']} | "
             f"{float(row['farthest']):.3g} | {float(row['beyond']):.3g} | {float(row['z_to_exact']):.3g} |"
         )
-    ideas = OUT / "ideas.md"
-    if ideas.exists():
-        lines += ["", ideas.read_text().rstrip()]
+    for part in (OUT / "certificates.md", OUT / "ideas.md"):
+        if part.exists():
+            lines += ["", part.read_text().rstrip()]
     lines += ["", "## How these tables were made", "", *_provenance(), ""]
     (OUT.parent / "accuracy.md").write_text("\n".join(lines))
     log(f"wrote {OUT.parent / 'accuracy.md'}")

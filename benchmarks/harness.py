@@ -91,6 +91,24 @@ def provenance() -> str:
     return f"{machine()}; Python {platform.python_version()}, {packages}; commit {commit()}"
 
 
+def stored(name: str) -> list[Row]:
+    """Return the rows of a table's last run."""
+    path = DOCS / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="") as stream:
+        return [Row(**{**line, "ratio": float(line["ratio"])}) for line in csv.DictReader(stream)]
+
+
+def with_rows(rows: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:
+    """Return a table in which fresh rows stand where the old ones of the same comparison did."""
+    known = {(row.what, row.against) for row in fresh}
+    places = [place for place, row in enumerate(rows) if (row.what, row.against) in known]
+    others = [row for row in rows if (row.what, row.against) not in known]
+    first = min(places, default=len(others))
+    return [*others[:first], *fresh, *others[first:]]
+
+
 def write_table(name: str, title: str, command: str, rows: Sequence[Row]) -> None:
     """Write rows as Markdown and CSV under docs/benchmarks, and print them."""
     DOCS.mkdir(parents=True, exist_ok=True)

@@ -7,23 +7,13 @@ Subjects run again replace their rows of the last table and leave the others.
 
 from __future__ import annotations
 
-import csv
 import importlib
 import re
 import sys
 
-from harness import DOCS, Row, write_table
+from harness import DOCS, Row, stored, with_rows, write_table
 
 SUBJECTS = ("rmsd", "euclidean", "online", "batch", "k_medoids", "threads")
-STORE = DOCS / "speed.csv"
-
-
-def stored() -> list[Row]:
-    """Return the rows of the last run."""
-    if not STORE.exists():
-        return []
-    with STORE.open(newline="") as stream:
-        return [Row(**{**line, "ratio": float(line["ratio"])}) for line in csv.DictReader(stream)]
 
 
 def draw(rows: list[Row]) -> None:
@@ -51,15 +41,10 @@ def draw(rows: list[Row]) -> None:
 
 
 def main(names: list[str]) -> None:
-    rows = stored()
+    rows = stored("speed")
     for name in names or SUBJECTS:
         print(f"... {name}", file=sys.stderr, flush=True)
-        fresh = importlib.import_module(name).run()
-        known = {(row.what, row.against) for row in fresh}
-        places = [place for place, row in enumerate(rows) if (row.what, row.against) in known]
-        rows = [row for row in rows if (row.what, row.against) not in known]
-        first = min(places, default=len(rows))
-        rows = rows[:first] + fresh + rows[first:]
+        rows = with_rows(rows, importlib.import_module(name).run())
     write_table("speed", "Speed: ratios measured in one run", "make bench", rows)
     with (DOCS / "speed.md").open("a") as stream:
         stream.write("\n![Ratios as bars, targets as marks](speed.png)\n")

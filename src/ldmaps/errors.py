@@ -10,12 +10,17 @@ from collections.abc import Sequence
 
 __all__ = [
     "AccuracyWarning",
+    "BadRecordError",
+    "CheckpointError",
     "DisconnectedError",
     "InvalidInputError",
     "LdmapsError",
     "LdmapsWarning",
     "ModelFileError",
+    "SinkError",
+    "SourceError",
     "SpectrumWarning",
+    "StreamStalledError",
     "ToleranceError",
 ]
 
@@ -110,6 +115,26 @@ class ToleranceError(LdmapsError, ValueError):
 
 class ModelFileError(LdmapsError, ValueError):
     """A model file is damaged, foreign, or written by a newer format."""
+
+
+class SourceError(LdmapsError):
+    """A stream cannot go on: its file shrank, its server is gone, or records were removed before they were read."""
+
+
+class StreamStalledError(SourceError):
+    """Nothing came from a source for longer than was allowed."""
+
+
+class SinkError(LdmapsError):
+    """A sink could not take records; what the others took is safe."""
+
+
+class BadRecordError(LdmapsError, ValueError):
+    """A record cannot be embedded, and bad records were asked to end the stream."""
+
+
+class CheckpointError(LdmapsError, ValueError):
+    """A checkpoint is damaged, in use, or belongs to another model, source or output."""
 
 
 class LdmapsWarning(UserWarning):

@@ -39,6 +39,7 @@ class _Option(NamedTuple):
     help: str
     takes_value: bool
     choices: list[str]
+    repeats: bool
 
 
 class _Command(NamedTuple):
@@ -65,7 +66,9 @@ def _commands(parser: argparse.ArgumentParser) -> list[_Command]:
                 choices = [str(choice) for choice in entry.choices or ()]
                 if entry.option_strings:
                     text = (entry.help or "").replace("%%", "%")
-                    options.append(_Option(list(entry.option_strings), text, entry.nargs != 0, choices))
+                    repeats = isinstance(entry, argparse._AppendAction)
+                    flags = list(entry.option_strings)
+                    options.append(_Option(flags, text, entry.nargs != 0, choices, repeats))
                 else:
                     words += choices
             found.append(_Command(name, summaries.get(name, ""), options, words))
@@ -98,7 +101,7 @@ def _bash(commands: list[_Command]) -> str:
         "    esac",
         "    if [[ $word == -* ]]; then",
         '        COMPREPLY=($(compgen -W "$options" -- "$word"))',
-        "    elif [[ -n $words ]]; then",
+        "    elif [[ -n $words && $COMP_CWORD -eq 2 ]]; then",
         '        COMPREPLY=($(compgen -W "$words" -- "$word"))',
         "    fi",
         "}",
@@ -113,11 +116,18 @@ def _zsh(commands: list[_Command]) -> str:
     lines += [
         "    )",
         "    if (( CURRENT == 2 )); then",
-        "        _describe command commands",
+        "        if [[ $PREFIX == -* ]]; then",
+        "            _arguments '--help[show this help]' '--version[show the version]'",
+        "        else",
+        "            _describe command commands",
+        "        fi",
         "        return",
+        "    fi",
+        # The command is then what the program's name is otherwise, and places are counted behind it.
+        "    shift words",
+        "    (( CURRENT-- ))",
+        '    case "$words[1]" in',
     ]
-    lines.append("    fi")
-    lines.append('    case "$words[2]" in')
     for command in commands:
         lines.append(f"        {command.name}) _arguments \\")
         for option in command.options:
@@ -125,8 +135,10 @@ def _zsh(commands: list[_Command]) -> str:
             value = ""
             if option.takes_value:
                 value = f":value:({' '.join(option.choices)})" if option.choices else ":value:_files"
-            lines += [f"            {_single(f'{flag}[{text}]{value}')} \\" for flag in option.flags]
-        rest = f"*:word:({' '.join(command.words)})" if command.words else "*:file:_files"
+            # One spelling of an option rules out the others.
+            before = "*" if option.repeats else f"({' '.join(option.flags)})"
+            lines += [f"            {_single(f'{before}{flag}[{text}]{value}')} \\" for flag in option.flags]
+        rest = f"1:word:({' '.join(command.words)})" if command.words else "*:file:_files"
         lines.append(f"            {_single(rest)} ;;")
     lines += ["    esac", "}", "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then"]
     lines += ['    _ldmaps "$@"', "else", "    compdef _ldmaps ldmaps", "fi"]
@@ -134,15 +146,21 @@ def _zsh(commands: list[_Command]) -> str:
 
 
 def _fish(commands: list[_Command]) -> str:
-    lines = ["# fish completion for ldmaps"]
+    # The command is the second word; the same word behind it is the name of a file.
+    first = "-n 'test (count (commandline -opc)) -eq 1'"
+    lines = [
+        "# fish completion for ldmaps",
+        f"complete -c ldmaps {first} -f -l help -d 'show this help'",
+        f"complete -c ldmaps {first} -f -l version -d 'show the version'",
+    ]
     for command in commands:
-        lines.append(
-            f"complete -c ldmaps -n __fish_use_subcommand -f -a {command.name} -d {_single(command.help)}"
-        )
+        lines.append(f"complete -c ldmaps {first} -f -a {command.name} -d {_single(command.help)}")
     for command in commands:
-        condition = f"-n '__fish_seen_subcommand_from {command.name}'"
+        chosen = f"contains -- {command.name} (commandline -opc)[2]"
         if command.words:
-            lines.append(f"complete -c ldmaps {condition} -f -a '{' '.join(command.words)}'")
+            lines.append(f"complete -c ldmaps -n '{chosen}' -f")
+            once = f"{chosen}; and test (count (commandline -opc)) -eq 2"
+            lines.append(f"complete -c ldmaps -n '{once}' -f -a '{' '.join(command.words)}'")
         for option in command.options:
             parts = []
             for flag in option.flags:
@@ -151,7 +169,7 @@ def _fish(commands: list[_Command]) -> str:
                 parts.append(f"-x -a '{' '.join(option.choices)}'")
             elif option.takes_value:
                 parts.append("-r")
-            lines.append(f"complete -c ldmaps {condition} {' '.join(parts)} -d {_single(option.help)}")
+            lines.append(f"complete -c ldmaps -n '{chosen}' {' '.join(parts)} -d {_single(option.help)}")
     return "\n".join(lines) + "\n"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from ldmaps._version import __version__
-from ldmaps.cli import completion, demo, embed, fit, info, paper, plan, report
+from ldmaps.cli import completion, demo, embed, fit, info, paper, plan, report, stream, watch
 
 __all__ = ["EXIT_CODES", "build_parser"]
 
-COMMANDS = (fit, embed, report, info, plan, demo, paper, completion)
+COMMANDS = (fit, embed, stream, watch, report, info, plan, demo, paper, completion)
 
 EXIT_CODES = """\
 exit status:
@@ -17,6 +17,7 @@ exit status:
   1    the data, a file or a setting is at fault; the message says what to do
   2    the command line is not understood
   3    a fault in ldmaps itself (please report it, with the output of --debug)
+  4    an event that ldmaps stream --exit-on waited for
   130  interrupted with Ctrl-C; 143 terminated; 141 the reader of stdout went away
 """
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.text_rows import delimiter_of, is_number
 from ldmaps.trajectory.source import FrameChunk
 
 __all__ = ["TABLE_FORMATS", "Table", "TableSource", "open_table"]
@@ -167,10 +168,10 @@ class _CsvTable(Table):
         first = next(self._numbered(), None)
         if first is None:
             raise InvalidInputError(f"{self.path} holds no rows; check how it was written")
-        self._delimiter = _delimiter(path, first[1])
+        self._delimiter = delimiter_of(first[1], path)
         cells = self._cells(first[1])
         self._header_line = 0
-        if not any(_is_number(cell) for cell in cells):
+        if not any(is_number(cell) for cell in cells):
             self.columns = cells
             self._header_line = first[0]
         self._first = first
@@ -234,7 +235,7 @@ class _CsvTable(Table):
                 where = f"{self.path}, line {number}, column {place + 1}"
                 if self.columns:
                     where += f" ({self.columns[place]})"
-                if not _is_number(cell):
+                if not is_number(cell):
                     shown = f"{cell!r} is not a number" if cell else "the cell is empty"
                     raise InvalidInputError(
                         f"{where}: {shown}; correct it, remove the line, or leave the column out with --columns"
@@ -251,25 +252,6 @@ def _text_lines(path: str) -> Iterator[tuple[int, str]]:
     with open(path, encoding="utf-8-sig", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             yield number, line.rstrip("\r\n")
-
-
-def _delimiter(path: str, line: str) -> str | None:
-    """Return what separates cells; None is white space."""
-    if path.lower().endswith(".tsv") or "\t" in line:
-        return "\t"
-    if "," in line:
-        return ","
-    if ";" in line:
-        return ";"
-    return None if len(line.split()) > 1 else ","
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 class _ArrayTable(Table):

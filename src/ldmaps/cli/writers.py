@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ldmaps.embedder import Coverage
 from ldmaps.errors import InvalidInputError
 from ldmaps.files import written_whole
+from ldmaps.text_rows import formatted_rows, number_format, quoted
 from ldmaps.trajectory.source import FrameChunk
 
 __all__ = ["OUTPUT_FORMATS", "Writer", "check_format", "open_writer"]
@@ -92,35 +93,23 @@ class _CsvWriter(Writer):
         stream.write((delimiter.join(columns) + "\n").encode())
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
-        """Format all rows of a chunk in one go: a loop over rows would cost more than embedding them."""
-        n, k = coordinates.shape
-        digits = 9 if coordinates.dtype == np.float32 else 17
-        cells = [
-            _quoted(chunk.file, self._delimiter).replace("%", "%%"),
-            "%d",
-            "" if chunk.times is None else "%.10g",
-        ]
-        cells += [f"%.{digits}g"] * k + ["%.5g", "%d", "%d"]
-        columns: list[NDArray[Any]] = [chunk.numbers.astype(np.float64)]
-        if chunk.times is not None:
+        """Append rows."""
+        number = number_format(coordinates.dtype)
+        cells = [quoted(chunk.file, self._delimiter).replace("%", "%%"), "%d"]
+        columns = [chunk.numbers.tolist()]
+        if chunk.times is None:
+            cells.append("")
+        else:
+            cells.append("%.10g")
             # Files keep times in float32; rounded to 1 fs, 100.0000076 is 100 again.
-            columns.append(np.round(chunk.times, 3))
-        columns += [*coordinates.T, coverage.distance, coverage.inside, coverage.nearest]
-        values = np.empty((n, len(columns)))
-        for place, column in enumerate(columns):
-            values[:, place] = column
-        template = self._delimiter.join(cells) + "\n"
-        self._stream.write((template * n % tuple(values.ravel().tolist())).encode())
+            columns.append(np.round(chunk.times, 3).tolist())
+        cells += [number] * coordinates.shape[1] + ["%.5g", "%d", "%d"]
+        columns += [column.tolist() for column in (*coordinates.T, *coverage)]
+        self._stream.write(formatted_rows(self._delimiter.join(cells) + "\n", columns))
 
     def finish(self) -> None:
         """Flush."""
         self._stream.flush()
-
-
-def _quoted(text: str, delimiter: str) -> str:
-    if any(mark in text for mark in (delimiter, '"', "\n")):
-        return '"' + text.replace('"', '""') + '"'
-    return text
 
 
 class _NpyWriter(Writer):

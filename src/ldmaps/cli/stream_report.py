@@ -1,0 +1,102 @@
+"""What ``ldmaps stream`` shows: a line while it runs, and a summary."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TextIO
+
+from ldmaps.streaming.records import Embedded
+from ldmaps.streaming.sinks.base import Sink
+from ldmaps.streaming.stream_embedder import StreamEmbedder
+from ldmaps.streaming.summary import StreamSummary
+
+__all__ = ["Display", "ExitOn", "as_text"]
+
+#: Seconds between two drawings.
+_REDRAW = 0.25
+
+
+class Display(Sink):
+    """Rate, latency and coverage, on a terminal."""
+
+    name = "the terminal"
+
+    def __init__(self, engine: StreamEmbedder, stream: TextIO | None = None) -> None:
+        self._engine = engine
+        self._stream = sys.stderr if stream is None else stream
+        self._drawn = 0.0
+        self._width = 0
+
+    def write(self, embedded: Embedded) -> None:
+        """Draw, if it is time."""
+        now = time.monotonic()
+        if now - self._drawn < _REDRAW:
+            return
+        text = _line(self._engine.summary)
+        self._stream.write("\r" + text.ljust(self._width))
+        self._stream.flush()
+        self._width, self._drawn = len(text), now
+
+    def close(self) -> None:
+        """Clear the line."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+
+
+class ExitOn(Sink):
+    """Ends the stream when one of some events happens."""
+
+    name = "--exit-on"
+
+    def __init__(self, wanted: list[str], stop: threading.Event) -> None:
+        self._wanted = frozenset(wanted)
+        self._stop = stop
+        self.happened: str | None = None
+
+    def write(self, embedded: Embedded) -> None:
+        """Look at the events."""
+        for event in embedded.events:
+            name = f"{event.kind}:{event.region}"
+            if name in self._wanted and self.happened is None:
+                self.happened = f"{name} at record {event.number}"
+                self._stop.set()
+
+
+def as_text(summary: StreamSummary) -> str:
+    """Lay the summary out for reading."""
+    lines = [_line(summary)]
+    if summary.resumed_from:
+        lines.append(f"  {summary.resumed_from:,} of the records in earlier runs")
+    if summary.events:
+        lines.append(
+            "  events: " + ", ".join(f"{name} {count}" for name, count in sorted(summary.events.items()))
+        )
+    if summary.stalls:
+        lines.append(f"  stalls: {summary.stalls}")
+    return "\n".join(lines)
+
+
+def _line(summary: StreamSummary) -> str:
+    latency = summary.latency
+    parts = [f"{summary.records:,} records", f"{summary.rate:,.0f}/s"]
+    if latency.count:
+        parts.append(f"latency {_time(latency.percentile(50))}, p99 {_time(latency.percentile(99))}")
+    if summary.records:
+        parts.append(f"{100 * summary.inside_share:.1f} % inside")
+    if summary.rejected:
+        parts.append(f"{summary.rejected:,} rejected")
+    return "  ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    """Write a short duration.
+
+    >>> _time(0.00042), _time(0.0312), _time(2.5)
+    ('420 µs', '31.2 ms', '2.5 s')
+    """
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

@@ -1,0 +1,164 @@
+"""The checkpoint file: how far a stream is safe.
+
+    read ► embed ► write ► … ► flush every sink ► marks ─┐
+                                                         ├─► checkpoint, whole or not at all
+                        position of the source ──────────┘
+
+Outputs are made safe first, the checkpoint says so afterwards. After a crash,
+outputs may thus be longer than their marks, never shorter; a restart cuts them
+back and reads on from the position, so that no record is lost or repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from typing import Any, Self
+
+import numpy as np
+
+from ldmaps._version import __version__
+from ldmaps.errors import CheckpointError
+from ldmaps.files import written_whole
+
+__all__ = ["Checkpoint", "model_digest"]
+
+FORMAT_NAME = "ldmaps checkpoint"
+FORMAT_VERSION = 1
+_KEYS = {"model", "source", "position", "sinks", "tracker", "counts"}
+
+
+class Checkpoint:
+    """A checkpoint file, locked against a second process while open.
+
+    Parameters
+    ----------
+    path : path
+        Need not exist. A file of the same name with ``.lock`` added stands beside it
+        while a stream runs.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._lock_path = f"{self.path}.lock"
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        folder = os.path.dirname(self.path) or "."
+        if not os.path.isdir(folder):
+            raise CheckpointError(f"there is no directory {folder} for the checkpoint; create it first")
+        if os.path.isdir(self.path):
+            raise CheckpointError(f"the checkpoint {self.path} is a directory; name a file")
+        self._lock = _locked(self._lock_path, self.path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            os.unlink(self._lock_path)  # before it is free, so that nobody's lock is removed
+            os.close(self._lock)
+            self._lock = None
+
+    def read(self) -> dict[str, Any] | None:
+        """Return what was written last, or None before the first time."""
+        try:
+            with open(self.path, encoding="utf-8") as stream:
+                text = stream.read()
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError as error:
+            raise self._damaged("it is not text") from error
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise self._damaged(f"it is not JSON: {error}") from error
+        if not isinstance(content, dict) or content.get("format") != FORMAT_NAME:
+            raise CheckpointError(f"{self.path} is not an ldmaps checkpoint; name another file")
+        if content.get("version") != FORMAT_VERSION:
+            raise CheckpointError(
+                f"{self.path} has checkpoint version {content.get('version')}, but ldmaps {__version__} reads "
+                f"{FORMAT_VERSION}; go on with the ldmaps that wrote it"
+            )
+        if content.pop("checksum", None) != _checksum(content) or not content.keys() >= _KEYS:
+            raise self._damaged("its checksum does not agree")
+        return content
+
+    def write(self, **content: Any) -> None:
+        """Replace the checkpoint; after a crash either the old or the new one is there, whole."""
+        whole = {
+            "format": FORMAT_NAME,
+            "version": FORMAT_VERSION,
+            "library_version": __version__,
+            **content,
+        }
+        whole["checksum"] = _checksum(whole)
+        with written_whole(self.path) as stream:
+            stream.write(json.dumps(whole, indent=1).encode())
+
+    def _damaged(self, how: str) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoint {self.path} is damaged ({how}); restore it, "
+            "or start over with another checkpoint and another output"
+        )
+
+
+def model_digest(model: Any) -> str:
+    """Return a short text that two models share only if they embed alike."""
+    embedder = model.embedder_
+    digest = hashlib.sha256(embedder.metric.name.encode())
+    parts: list[tuple[str, Any]] = [
+        *sorted(embedder.metric.parameters().items()),
+        *sorted(embedder.metric.export_points(embedder.landmarks).items()),
+        ("weights", embedder.source_weights),
+        ("coefficients", embedder.coefficients),
+        ("scales", [embedder.epsilon, embedder.bandwidth]),
+    ]
+    for name, value in parts:
+        array = np.ascontiguousarray(value)
+        if array.dtype == object:
+            array = np.frombuffer(repr(value).encode(), dtype=np.uint8)
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _checksum(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def _locked(path: str, owner: str) -> int:
+    """Return a descriptor of a lock file that no other process holds."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if not lock(descriptor):
+                raise CheckpointError(
+                    f"another process is using the checkpoint {owner}; wait for it to end, or name another checkpoint"
+                )
+            try:
+                same = os.path.samestat(os.fstat(descriptor), os.stat(path))
+            except FileNotFoundError:
+                same = False
+            if same:
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # its owner ended and removed it just now
+
+
+def lock(descriptor: int) -> bool:
+    """Lock an open file against other processes until it is closed; say whether that worked.
+
+    Where the system has no such locks, it always does.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,239 @@
+"""A bounded, uniform sample of the records that the map does not cover, and a count of those it does.
+
+Every record offered draws a number u from [0, 1). The ``capacity`` smallest are
+kept, so all records have the same chance, and which are kept depends on the seed
+and the records' order, never on how they were cut into batches:
+
+    kept = { records with u < threshold },   threshold = the smallest u that was turned away
+
+That also stays true when part of the records is taken out (absorbed by a map): the
+rest are still all those with u below the threshold, and records to come must pass it too.
+
+Records inside the domain are only counted, by nearest landmark. Without them a map that
+absorbs the others would take the new places for more than their share of the stream.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.pairwise import is_whole_number
+from ldmaps.streaming.records import Embedded
+from ldmaps.streaming.sinks.base import Sink
+
+__all__ = ["Reservoir"]
+
+
+class Reservoir(Sink):
+    """Keeps a uniform sample of the records outside a map's domain; a sink of a stream, or filled by hand.
+
+    Parameters
+    ----------
+    capacity : int
+        Most records that are kept. More tell more of rare places, and make absorbing
+        slower: its choice of landmarks takes up to capacity² distances.
+    seed : int
+        Which sample.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, ...)
+        The records kept, in the order they came, n ≤ capacity.
+    numbers : ndarray of shape (n,)
+        Their places in the stream.
+    seen : float
+        How many records the sample stands for. A whole number until records were
+        taken out of a sample that had overflowed; then it is an estimate.
+    counts : ndarray of int
+        How many records inside the domain had landmark 0, 1, … nearest, as far as any had.
+
+    Examples
+    --------
+    >>> reservoir = Reservoir(capacity=3)
+    >>> reservoir.offer(np.arange(10.0).reshape(5, 2))
+    >>> len(reservoir), reservoir.seen, float(reservoir.weights.sum())
+    (3, 5.0, 5.0)
+    """
+
+    name = "reservoir"
+    durable = True
+
+    def __init__(self, capacity: int = 1000, seed: int = 0) -> None:
+        if not is_whole_number(capacity) or capacity < 1:
+            raise InvalidInputError(f"capacity must be a whole number of at least 1, got {capacity!r}")
+        if not is_whole_number(seed) or seed < 0:
+            raise InvalidInputError(f"seed must be a whole number of at least 0, got {seed!r}")
+        self.capacity = int(capacity)
+        self.seed = int(seed)
+        self._start()
+
+    def _start(self) -> None:
+        self.points: NDArray[Any] = np.empty((0, 0))
+        self.numbers: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.seen = 0.0
+        self.counts: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._keys: NDArray[np.float64] = np.empty(0)
+        self._threshold = 1.0
+        self._drawn = 0
+        self._rng = np.random.Generator(np.random.PCG64(self.seed))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """How many records each one kept stands for; they sum to ``seen``."""
+        return np.full(len(self), self.seen / max(1, len(self)))
+
+    def offer(self, points: ArrayLike, numbers: ArrayLike | None = None) -> None:
+        """Let records take part in the draw.
+
+        Parameters
+        ----------
+        points : array-like of shape (n, features), or (n, atoms, 3) for frames
+        numbers : array-like of shape (n,), optional
+            Their places in the stream; by default they are counted.
+        """
+        given = np.asarray(points)
+        if given.ndim < 2:
+            raise InvalidInputError(f"points must have shape (n, features), got {given.shape}; pass x[None]")
+        places = (
+            np.arange(self._drawn, self._drawn + len(given), dtype=np.int64)
+            if numbers is None
+            else np.asarray(numbers, dtype=np.int64)
+        )
+        if places.shape != (len(given),):
+            raise InvalidInputError(f"numbers must have shape ({len(given)},), got {places.shape}")
+        if len(self) and given.shape[1:] != self.points.shape[1:]:
+            raise InvalidInputError(
+                f"the reservoir holds points of shape {self.points.shape[1:]}, got {given.shape[1:]}"
+            )
+        # One draw a record, also where there is room: the state is then the number of draws.
+        keys = self._rng.random(len(given))
+        self._drawn += len(given)
+        self.seen += len(given)
+        new = np.flatnonzero(keys < self._threshold)
+        if not len(new):
+            return
+        merged = np.concatenate([self._keys, keys[new]])
+        stay = np.arange(len(merged))
+        if len(merged) > self.capacity:
+            order = np.argsort(merged, kind="stable")
+            self._threshold = float(merged[order[self.capacity]])
+            stay = np.sort(order[: self.capacity])
+        old = stay[stay < len(self)]
+        added = new[stay[len(old) :] - len(self)]
+        # Copied, so that a batch is not kept alive by the few records of it that stay.
+        self.points = np.concatenate([self.points[old], given[added]]) if len(old) else given[added]
+        self.numbers = np.concatenate([self.numbers[old], places[added]])
+        self._keys = merged[stay]
+
+    def count(self, nearest: ArrayLike) -> None:
+        """Count records inside the domain.
+
+        Parameters
+        ----------
+        nearest : array-like of int, shape (n,)
+            The landmark nearest to each, as ``Coverage.nearest``.
+        """
+        more = np.bincount(np.asarray(nearest, dtype=np.intp), minlength=len(self.counts))
+        more[: len(self.counts)] += self.counts
+        self.counts = more.astype(np.int64)
+
+    def remove(self, rows: ArrayLike) -> None:
+        """Take records out that a map has absorbed, with all those they stand for, and count inside ones anew.
+
+        Parameters
+        ----------
+        rows : array-like of bool, shape (n,)
+            True for each record kept that is to go, as ``model.absorption_.absorbed``.
+        """
+        gone = np.asarray(rows)
+        if gone.dtype != np.bool_ or gone.shape != (len(self),):
+            raise InvalidInputError(
+                f"rows must be one bool for each of the {len(self)} records kept, got {gone.dtype}, shape {gone.shape}"
+            )
+        left = ~gone
+        self.seen *= np.count_nonzero(left) / max(1, len(self))
+        self.points, self.numbers, self._keys = self.points[left], self.numbers[left], self._keys[left]
+        self.counts = np.empty(0, dtype=np.int64)
+        if not len(self):
+            self._threshold = 1.0
+
+    # -- as a sink --------------------------------------------------------------
+
+    def write(self, embedded: Embedded) -> None:
+        """Offer the records that are outside the map's domain, count the others."""
+        inside = embedded.coverage.inside
+        if inside.any():
+            self.count(embedded.coverage.nearest[inside])
+        if not inside.all():
+            self.offer(embedded.points[~inside], embedded.numbers[~inside])
+
+    def flush(self) -> Any:
+        """Return the state: a checkpoint that holds it can lose nothing."""
+        return self.state()
+
+    def rewind(self, mark: Any) -> None:
+        """Go back to an earlier state; None empties the reservoir."""
+        if mark is None:
+            self._start()
+        else:
+            self.restore(mark)
+
+    # -- checkpoints --------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON values; the points are base64 of their bytes."""
+        return {
+            "capacity": self.capacity,
+            "seed": self.seed,
+            "drawn": self._drawn,
+            "seen": self.seen,
+            "threshold": self._threshold,
+            "shape": list(self.points.shape),
+            "dtype": self.points.dtype.str,
+            "points": _packed(self.points),
+            "numbers": self.numbers.tolist(),
+            "keys": self._keys.tolist(),
+            "counts": self.counts.tolist(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`, draw by draw as the reservoir it was taken of would have."""
+        try:
+            capacity, seed, drawn = int(state["capacity"]), int(state["seed"]), int(state["drawn"])
+            if (capacity, seed) != (self.capacity, self.seed):
+                raise InvalidInputError(
+                    f"the state is of a reservoir with capacity {capacity} and seed {seed}, this one has "
+                    f"{self.capacity} and {self.seed}; make it with those of the checkpoint"
+                )
+            points = np.frombuffer(base64.b64decode(state["points"]), dtype=np.dtype(state["dtype"]))
+            points = points.reshape(state["shape"]).copy()
+            numbers = np.asarray(state["numbers"], dtype=np.int64)
+            keys = np.asarray(state["keys"], dtype=np.float64)
+            counts = np.asarray(state["counts"], dtype=np.int64)
+            seen, threshold = float(state["seen"]), float(state["threshold"])
+            if not len(points) == len(numbers) == len(keys) <= capacity:
+                raise ValueError(f"{len(points)} points, {len(numbers)} numbers, {len(keys)} keys")
+        except InvalidInputError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidInputError(
+                f"this is not a reservoir's state ({type(error).__name__}: {error}); pass what state() returned"
+            ) from error
+        self.points, self.numbers, self._keys, self.counts = points, numbers, keys, counts
+        self.seen, self._threshold, self._drawn = seen, threshold, drawn
+        self._rng = np.random.Generator(np.random.PCG64(self.seed).advance(drawn))
+
+
+def _packed(points: NDArray[Any]) -> str:
+    if points.dtype.kind not in "fiub":
+        raise InvalidInputError(f"only numbers can be put into a checkpoint, the points are {points.dtype}")
+    return base64.b64encode(np.ascontiguousarray(points).tobytes()).decode("ascii")

@@ -1,0 +1,225 @@
+"""One run of a stream into sinks: writing, committing, and ending in good order whatever happens."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+from ldmaps.errors import CheckpointError, InvalidInputError, SinkError
+from ldmaps.streaming.checkpoint import Checkpoint, model_digest
+from ldmaps.streaming.interruption import DeferredSignals
+from ldmaps.streaming.reading import Reader
+from ldmaps.streaming.records import Embedded, Position
+from ldmaps.streaming.sinks.base import Sink
+from ldmaps.streaming.sources.base import Source
+
+if TYPE_CHECKING:
+    from ldmaps.streaming.stream_embedder import StreamEmbedder
+
+__all__ = ["Run"]
+
+
+class Run:
+    """See :meth:`StreamEmbedder.run`."""
+
+    def __init__(
+        self,
+        engine: StreamEmbedder,
+        source: Source,
+        sinks: Sequence[Sink],
+        checkpoint: str | os.PathLike[str] | None,
+        checkpoint_every: float,
+        limit: int | None,
+        stop: threading.Event | None,
+    ) -> None:
+        if checkpoint is not None and not source.replayable:
+            raise InvalidInputError(
+                f"{source.name} cannot be read again from where a checkpoint says, so that a checkpoint would promise "
+                "too much; use a file, a growing file or a Redis stream, or leave the checkpoint out"
+            )
+        if not checkpoint_every >= 0:
+            raise InvalidInputError(f"checkpoint_every must be at least 0 seconds, got {checkpoint_every!r}")
+        self._engine = engine
+        self._summary = engine.summary
+        self._source = source
+        self._sinks = sinks
+        self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
+        self._every = checkpoint_every
+        self._limit = limit
+        self._stop = stop
+        self._digest = "" if checkpoint is None else model_digest(engine.model)
+        self._position: Position = None
+        self._uncommitted = False
+        self._committed = 0.0
+        self._reader: Reader | None = None
+        self._signals = DeferredSignals(lambda: self._reader is not None and self._reader.blocked)
+
+    def carry_out(self) -> None:
+        """Do everything."""
+        began = time.monotonic()
+        try:
+            with self._checkpoint or nullcontext(), ExitStack() as stack:
+                for sink in self._sinks:
+                    stack.callback(self._close, sink)
+                self._begin()
+                self._engine._open(self._source, self._position)
+                # Not before the source is open: some clients set handlers of their own.
+                stack.enter_context(self._signals)
+                self._reader = self._engine._reader(self._source, self._limit, self._should_stop)
+                stack.callback(self._reader.close)
+                self._go(self._reader)
+        finally:
+            self._summary.seconds = time.monotonic() - began
+        self._signals.deliver()
+
+    def _should_stop(self) -> bool:
+        return self._signals.pending or (self._stop is not None and self._stop.is_set())
+
+    # -- the loop -----------------------------------------------------------
+
+    def _go(self, reader: Reader) -> None:
+        summary, batches = self._summary, reader.batches()
+        stalls = summary.stalls
+        while True:
+            try:
+                records = next(batches, _END)
+            except (
+                BaseException
+            ) as error:  # the source is over, one way or the other; what it gave is dealt with
+                summary.stalls, summary.peak_queue = stalls + reader.stalls, reader.peak_queue
+                self._commit()
+                if not isinstance(error, Exception):
+                    summary.ended = "stopped"
+                raise
+            summary.stalls, summary.peak_queue = stalls + reader.stalls, reader.peak_queue
+            if records is _END:
+                break
+            if records is not None:
+                self._pass_on(records)
+            if self._is_due():
+                self._commit()
+        self._commit()
+        summary.ended = "stopped" if self._should_stop() else "limit" if reader.limit_reached else "end"
+
+    def _is_due(self) -> bool:
+        if self._checkpoint is None or not self._uncommitted:
+            return False
+        return time.monotonic() - self._committed >= self._every
+
+    def _pass_on(self, records: Any) -> None:
+        try:
+            embedded, bad = self._engine._judged(self._engine.embed(records))
+        except BaseException:
+            self._flush_all()  # the tracker may be ahead of the outputs, so the checkpoint stays where it is
+            raise
+        self._write(embedded)
+        self._summary.count(embedded)
+        if bad is not None:
+            # The source's position and the tracker are behind the bad record already: the records before it are
+            # written, but the checkpoint stays where it is.
+            self._flush_all()
+            raise bad
+        self._position = embedded.position
+        self._uncommitted = True
+
+    def _write(self, embedded: Embedded) -> None:
+        for sink in self._sinks:
+            self._guarded(sink, lambda sink=sink: sink.write(embedded))  # type: ignore[misc]
+
+    def _guarded(self, sink: Sink, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except Exception as error:
+            self._flush_all(but=sink)
+            if isinstance(error, SinkError):
+                raise
+            raise SinkError(f"{sink.name} failed ({type(error).__name__}: {error})") from error
+
+    def _flush_all(self, but: Sink | None = None) -> None:
+        for sink in self._sinks:
+            if sink is not but:
+                with suppress(Exception):  # another error is on its way already
+                    sink.flush()
+
+    # -- checkpoints ---------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Bring sinks, tracker and position to where the checkpoint says, or to the beginning."""
+        saved = None if self._checkpoint is None else self._checkpoint.read()
+        if self._checkpoint is None or saved is None:
+            for sink in self._sinks:
+                sink.flush()  # outputs refuse here to overwrite what is there
+            # An empty output counts as not there, so that a crash before this first checkpoint does no harm.
+            self._commit(first=True)
+            return
+        self._check(saved)
+        for sink, entry in zip(self._durable(), saved["sinks"], strict=True):
+            sink.rewind(entry["mark"])
+        tracker = self._engine.tracker
+        if tracker is not None:
+            tracker.restore(saved["tracker"])
+        try:
+            self._summary.restore(saved["counts"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint {self._checkpoint.path} is damaged ({error!r})") from error
+        self._position = saved["position"]
+        self._committed = time.monotonic()
+
+    def _check(self, saved: dict[str, Any]) -> None:
+        """Raise unless the checkpoint belongs to this model, source and these outputs."""
+        path = self._checkpoint.path if self._checkpoint is not None else ""
+        if saved["model"] != self._digest:
+            raise CheckpointError(
+                f"the checkpoint {path} belongs to another model; go on with the model it was begun with, "
+                "or start over with another checkpoint and another output"
+            )
+        if saved["source"] != self._source.name:
+            raise CheckpointError(
+                f"the checkpoint {path} belongs to the source {saved['source']}, not to {self._source.name}; "
+                "go on with that one, or use another checkpoint and another output"
+            )
+        names, known = [sink.name for sink in self._durable()], [entry["name"] for entry in saved["sinks"]]
+        if names != known:
+            raise CheckpointError(
+                f"the checkpoint {path} belongs to the outputs {', '.join(known) or '(none)'}, but "
+                f"{', '.join(names) or 'none'} are given; go on with the same ones, or use another checkpoint"
+            )
+        if (saved["tracker"] is None) != (self._engine.tracker is None):
+            raise CheckpointError(
+                f"the checkpoint {path} was begun {'without' if saved['tracker'] is None else 'with'} regions; "
+                "go on in the same way, or use another checkpoint and another output"
+            )
+
+    def _durable(self) -> list[Sink]:
+        return [sink for sink in self._sinks if sink.durable]
+
+    def _commit(self, first: bool = False) -> None:
+        """Make everything written so far safe, then say so in the checkpoint."""
+        if not (self._uncommitted or first):
+            return
+        marks = [(sink, self._guarded(sink, sink.flush)) for sink in self._sinks]
+        if self._checkpoint is not None:
+            tracker = self._engine.tracker
+            self._checkpoint.write(
+                model=self._digest,
+                source=self._source.name,
+                position=self._position,
+                sinks=[{"name": sink.name, "mark": mark} for sink, mark in marks if sink.durable],
+                tracker=None if tracker is None else tracker.state(),
+                counts=self._summary.kept(),
+            )
+        self._uncommitted = False
+        self._committed = time.monotonic()
+
+    def _close(self, sink: Sink) -> None:
+        try:
+            sink.close()
+        except Exception as error:
+            raise SinkError(f"{sink.name} could not be closed ({type(error).__name__}: {error})") from error
+
+
+_END: Any = object()

@@ -1,0 +1,148 @@
+"""Where records come from; one kind of source a file.
+
+Nothing is imported before it is needed: a source for files does not load a
+client for servers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldmaps.streaming.sources.base import Source
+
+__all__ = ["as_source", "model_facts", "open_source"]
+
+#: Files that hold frames; everything else is taken for a table.
+_TRAJECTORIES = (
+    ".xtc",
+    ".trr",
+    ".dcd",
+    ".h5",
+    ".nc",
+    ".netcdf",
+    ".ncdf",
+    ".pdb",
+    ".pdb.gz",
+    ".gro",
+    ".xyz",
+    ".lh5",
+)
+
+
+def model_facts(model: Any) -> dict[str, Any]:
+    """Return what a source must know of a model's points: ``model.source_``, and how many numbers they have."""
+    from ldmaps.metrics import Precomputed
+
+    facts = dict(getattr(model, "source_", None) or {})
+    names = getattr(model, "feature_names_in_", None)
+    if not facts.get("columns") and names is not None:
+        facts["columns"] = [str(name) for name in names]
+    facts["takes_frames"] = model.metric_.takes_frames
+    if not isinstance(model.metric_, Precomputed):  # whose rows may have either of two lengths
+        facts["n_features"] = model.n_features_in_
+    return facts
+
+
+def open_source(
+    spec: str | os.PathLike[str],
+    *,
+    model_facts: Mapping[str, Any] | None = None,
+    form: str | None = None,
+    columns: Sequence[str] | None = None,
+    top: Any = None,
+    select: str | None = None,
+    follow: bool = False,
+    idle_end: float | None = None,
+) -> Source:
+    """Return the source that a word names.
+
+    Parameters
+    ----------
+    spec : str or path
+        ``-`` (stdin), a table (CSV, NDJSON, npy), a trajectory, ``imd://host:port`` or
+        ``redis://host:port/stream``.
+    model_facts : mapping, optional
+        See :func:`model_facts`.
+    form, columns
+        For tables and stdin, see :func:`~ldmaps.streaming.sources.decoding.open_decoder`.
+    top, select
+        For frames, as in :func:`ldmaps.trajectory.open`.
+    follow : bool
+        Whether the file is still being written: its end is then waited for.
+    idle_end : float, optional
+        Seconds without growth after which a followed file, or a Redis stream, counts as
+        finished.
+    """
+    name = os.fspath(spec)
+    frames = {"top": top, "select": select, "model_facts": model_facts}
+    if name == "-":
+        from ldmaps.streaming.sources.pipe import open_stdin
+
+        return open_stdin(form, model_facts, columns)
+    if name.startswith("imd://"):
+        from ldmaps.streaming.sources.imd import IMDSource
+
+        return IMDSource(name, **frames)
+    if name.startswith(("redis://", "rediss://", "unix://")):
+        from ldmaps.streaming.sources.redis import RedisSource
+
+        return RedisSource(name, model_facts=model_facts, columns=columns, idle_end=idle_end)
+    is_trajectory = form is None and (top is not None or name.lower().endswith(_TRAJECTORIES))
+    if follow:
+        from ldmaps.streaming.sources.growing import GrowingTable, open_growing
+
+        if is_trajectory:
+            return open_growing(name, **frames, idle_end=idle_end)
+        return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
+    if is_trajectory:
+        from ldmaps.trajectory import open as open_trajectory
+
+        known = (model_facts or {}).get("select")
+        return as_source(open_trajectory(name, top, select=known if select is None else select), model_facts)
+    from ldmaps.streaming.sources.pipe import FileSource
+
+    return FileSource(name, form, model_facts, columns)
+
+
+def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
+    """Return any object that yields records as a Source.
+
+    Parameters
+    ----------
+    source : object
+        A Source; a word for :func:`open_source`; an array or list of points; a
+        trajectory (:func:`ldmaps.trajectory.open`, mdtraj, MDAnalysis); an iterable or
+        async iterable of points, arrays of points or FrameChunks.
+    facts : mapping, optional
+        See :func:`model_facts`.
+    """
+    from collections.abc import AsyncIterable, Iterable
+
+    import numpy as np
+
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.streaming.sources import iterable
+    from ldmaps.streaming.sources.base import Source
+    from ldmaps.trajectory import as_source as as_frames
+    from ldmaps.trajectory import check_same_atoms
+
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return open_source(source, model_facts=facts)
+    if isinstance(source, (np.ndarray, list, tuple)):
+        return iterable.SequenceSource(source, facts)
+    frames = as_frames(source)
+    if frames is not None:
+        check_same_atoms(facts, frames)
+        return iterable.FramesSource(frames)
+    if isinstance(source, AsyncIterable):
+        return iterable.AsyncIterableSource(source, facts)
+    if isinstance(source, Iterable):
+        return iterable.IterableSource(source, facts)
+    raise InvalidInputError(
+        f"{type(source).__name__} is no source; pass an array, an iterable of points, a path or a Source"
+    )

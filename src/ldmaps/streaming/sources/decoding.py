@@ -1,0 +1,349 @@
+"""Bytes to records: the Decoder seam, and what all formats made of lines share.
+
+    bytes ──feed──► Decoder ──take──► Records, with what could not be read listed apart
+
+Lines are decoded many at a time; only when that fails does each line get its own
+verdict, so that one bad line costs its neighbours nothing but time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.streaming.records import Position, Records, Rejected
+
+__all__ = ["FORMATS", "Decoder", "LineDecoder", "UnreadableError", "excerpt", "format_of", "open_decoder"]
+
+FORMATS = ("csv", "ndjson", "npy")
+#: A longer line is no record but a fault, and is not kept.
+MAX_LINE = 64 << 20
+#: Below so many lines the set-up of decoding them together costs more than it gains.
+_TOGETHER = 8
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".npy": "npy",
+}
+_BOM = b"\xef\xbb\xbf"
+
+
+class UnreadableError(ValueError):
+    """A line is no record; the text is the reason."""
+
+
+class Decoder(ABC):
+    """Turns bytes into records; knows at which byte it is."""
+
+    @abstractmethod
+    def feed(self, data: bytes, arrived: float) -> None:
+        """Take bytes that came at ``arrived`` (``time.monotonic()``); a record may be cut anywhere."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Note that no more bytes will come, so that an unfinished record is judged as it stands."""
+
+    @property
+    @abstractmethod
+    def ready(self) -> int:
+        """How many records (or lines that may turn out to be none) can be taken now."""
+
+    @abstractmethod
+    def take(self, most: int) -> Records:
+        """Return up to ``most`` of them.
+
+        The records' position is a JSON object whose ``"offset"`` is the byte that
+        follows them; pass it to :meth:`restore`.
+        """
+
+    @abstractmethod
+    def restore(self, position: Position) -> None:
+        """Go on after a position; the first byte to be fed is the one at its ``"offset"``."""
+
+
+def format_of(path: str) -> str | None:
+    """Return the format that a file's name tells, or None."""
+    lower = path.lower()
+    return next((found for suffix, found in _SUFFIXES.items() if lower.endswith(suffix)), None)
+
+
+def open_decoder(
+    form: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+) -> Decoder:
+    """Return a decoder.
+
+    Parameters
+    ----------
+    form : {"csv", "ndjson", "npy"}, optional
+        By default the first bytes tell.
+    facts : mapping, optional
+        What the model knows of its points: ``"columns"``, their names; ``"n_features"``,
+        the numbers a point has; ``"takes_frames"``. Without it the first record decides.
+    columns : sequence of str, optional
+        Columns of a CSV (by name, or by number from 1) or fields of NDJSON objects to
+        take, in place of those that the model remembers.
+    """
+    known = dict(facts or {})
+    if form is None:
+        return _Sniffing(known, columns)
+    if form == "csv":
+        from ldmaps.streaming.sources.decoding_csv import CsvDecoder
+
+        return CsvDecoder(known, columns)
+    if form == "ndjson":
+        from ldmaps.streaming.sources.decoding_json import JsonDecoder
+
+        return JsonDecoder(known, columns)
+    if form == "npy":
+        from ldmaps.streaming.sources.decoding_npy import NpyDecoder
+
+        if columns is not None:
+            raise InvalidInputError("npy messages have no columns to choose; leave columns out")
+        return NpyDecoder(known)
+    raise InvalidInputError(f"the format must be one of {', '.join(FORMATS)}, got {form!r}")
+
+
+def excerpt(data: bytes) -> str:
+    """Return the beginning of what was received, for people."""
+    return data[:200].decode("utf-8", errors="replace")
+
+
+class _Sniffing(Decoder):
+    """Finds out the format from the first bytes."""
+
+    def __init__(self, facts: Mapping[str, Any], columns: Sequence[str] | None) -> None:
+        self._settings = facts, columns
+        self._head = b""
+        self._inner: Decoder | None = None
+
+    def feed(self, data: bytes, arrived: float) -> None:
+        if self._inner is None:
+            self._head += data
+            start = self._head.removeprefix(_BOM).lstrip()
+            if (
+                not start
+                or _BOM.startswith(self._head)
+                or (len(start) < 6 and b"\x93NUMPY".startswith(start))
+            ):
+                return
+            form = "npy" if start.startswith(b"\x93") else "ndjson" if start[:1] in b"[{" else "csv"
+            self._inner = open_decoder(form, *self._settings)
+            data, self._head = self._head, b""
+        self._inner.feed(data, arrived)
+
+    def finish(self) -> None:
+        if self._inner is not None:
+            self._inner.finish()
+        elif self._head.strip():
+            raise InvalidInputError(f"{excerpt(self._head)!r} is neither CSV, NDJSON nor npy")
+
+    @property
+    def ready(self) -> int:
+        return 0 if self._inner is None else self._inner.ready
+
+    def take(self, most: int) -> Records:
+        if self._inner is None:
+            return Records(np.empty((0, 0)), np.empty(0, dtype=np.int64), None, np.empty(0))
+        return self._inner.take(most)
+
+    def restore(self, position: Position) -> None:
+        self._inner = open_decoder(position["format"], *self._settings)
+        self._inner.restore(position)
+
+
+#: One record that was read: its numbers, and its own time if it has one.
+Row = tuple[Any, float | None]
+
+
+class LineDecoder(Decoder):
+    """What is the same for every format with a record a line.
+
+    Empty lines are skipped. The number of a record counts all records before it,
+    those that could not be read included.
+    """
+
+    form: str
+
+    def __init__(self, facts: Mapping[str, Any], max_line: int = MAX_LINE) -> None:
+        self.facts = facts
+        self.width: int | None = facts.get("n_features")
+        self._max_line = max_line
+        self._lines: list[bytes] = []
+        self._at = 0
+        self._arrivals: deque[tuple[int, float]] = deque()
+        self._overlong: dict[int, int] = {}  # which of self._lines were cut, and their true length
+        self._tail: list[bytes] = []
+        self._tail_length = 0
+        self._unfinished = False
+        self._last_arrival = 0.0
+        self._offset = 0
+        self._number = 0
+
+    # -- what a format adds -------------------------------------------------
+
+    @abstractmethod
+    def _together(self, lines: list[bytes]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+        """Decode lines in one go, or raise ValueError if one of them is bad in whatever way."""
+
+    @abstractmethod
+    def _alone(self, line: bytes) -> Row:
+        """Decode one line, or raise :class:`UnreadableError`."""
+
+    def _records_among(self, lines: list[bytes]) -> list[int] | None:
+        """Return which of these lines are records; None is all."""
+        return None if all(lines) else [place for place, line in enumerate(lines) if line]
+
+    def _state(self) -> dict[str, Any]:
+        """Return what else belongs to the position."""
+        return {}
+
+    # -- the seam -----------------------------------------------------------
+
+    @property
+    def ready(self) -> int:
+        """How many whole lines there are."""
+        return len(self._lines) - self._at
+
+    def feed(self, data: bytes, arrived: float) -> None:
+        """Cut bytes into lines."""
+        self._last_arrival = arrived
+        head, *rest = data.split(b"\n")
+        self._keep_tail(head)
+        if not rest:
+            return
+        if self._at:
+            self._overlong = {place - self._at: length for place, length in self._overlong.items()}
+            del self._lines[: self._at]
+            self._at = 0
+        self._end_tail()
+        last = rest.pop()
+        if max(map(len, rest), default=0) > self._max_line:
+            for line in rest:
+                self._keep_tail(line)
+                self._end_tail()
+        else:
+            self._lines += rest
+        self._arrivals.append((1 + len(rest), arrived))
+        self._keep_tail(last)
+
+    def finish(self) -> None:
+        """Count a last line without a line break as a line."""
+        if self._tail_length:
+            self.feed(b"\n", self._last_arrival)
+            self._unfinished = True
+
+    def take(self, most: int) -> Records:
+        """Decode up to ``most`` lines."""
+        begin, end = self._at, min(self._at + most, len(self._lines))
+        lines = self._lines[begin:end]
+        self._at = end
+        cut = {place: self._overlong.pop(place) for place in sorted(self._overlong) if place < end}
+        length = sum(map(len, lines)) + len(lines)
+        length += sum(true - len(self._lines[place]) for place, true in cut.items())
+        if self._unfinished and end == len(self._lines) and lines:
+            length -= 1
+            self._unfinished = False
+        if self._offset == 0 and lines and lines[0].startswith(_BOM):
+            lines[0] = lines[0][len(_BOM) :]
+        self._offset += length
+        arrived = self._arrived(end - begin)
+        lines = [line.strip() for line in lines]
+        places = self._records_among(lines)
+        if places is not None:
+            lines = [lines[place] for place in places]
+            arrived = arrived[places]
+        bad = {}
+        if cut:
+            counted = range(len(lines)) if places is None else places
+            bad = {at: cut[begin + place] for at, place in enumerate(counted) if begin + place in cut}
+        points, times, kept, rejected = self._decoded(lines, bad)
+        numbers = np.arange(self._number, self._number + len(lines), dtype=np.int64)
+        self._number += len(lines)
+        if kept is not None:
+            numbers, arrived = numbers[kept], arrived[kept]
+        return Records(points, numbers, times, arrived, rejected, self._position())
+
+    def restore(self, position: Position) -> None:
+        """Go on after a position."""
+        self._offset, self._number = int(position["offset"]), int(position["number"])
+
+    # -- pieces -------------------------------------------------------------
+
+    def _position(self) -> dict[str, Any]:
+        return {"format": self.form, "offset": self._offset, "number": self._number, **self._state()}
+
+    def _keep_tail(self, piece: bytes) -> None:
+        """Remember the beginning of a line; of an overlong one no more than people need to see."""
+        if not piece:
+            return
+        self._tail_length += len(piece)
+        if self._tail_length <= self._max_line:
+            self._tail.append(piece)
+        elif len(self._tail) != 1 or len(self._tail[0]) > 200:
+            self._tail = [b"".join([*self._tail, piece[:200]])[:200]]
+
+    def _end_tail(self) -> None:
+        if self._tail_length > self._max_line:
+            self._overlong[len(self._lines)] = self._tail_length
+        self._lines.append(b"".join(self._tail))
+        self._tail, self._tail_length = [], 0
+
+    def _arrived(self, count: int) -> NDArray[np.float64]:
+        parts = []
+        while count:
+            number, when = self._arrivals.popleft()
+            if number > count:
+                self._arrivals.appendleft((number - count, when))
+                number = count
+            parts.append(np.full(number, when))
+            count -= number
+        return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0)])
+
+    def _decoded(
+        self, lines: list[bytes], overlong: Mapping[int, int]
+    ) -> tuple[NDArray[Any], NDArray[np.float64] | None, list[int] | None, tuple[Rejected, ...]]:
+        """Return points, times, which lines they come from (None: all) and the rest."""
+        if len(lines) >= _TOGETHER and not overlong:
+            try:
+                points, times = self._together(lines)
+            except (ValueError, TypeError, OverflowError, KeyError, RecursionError):
+                pass  # some line is bad; which one, the loop below finds out
+            else:
+                return points, times, None, ()
+        rows, moments, kept, rejected = [], [], [], []
+        for place, line in enumerate(lines):
+            try:
+                if place in overlong:
+                    raise UnreadableError(
+                        f"the line has {overlong[place]} bytes; at most {self._max_line} are taken"
+                    )
+                row, moment = self._alone(line)
+            except UnreadableError as reason:
+                rejected.append(Rejected(self._number + place, str(reason), excerpt(line)))
+            else:
+                rows.append(row)
+                moments.append(moment)
+                kept.append(place)
+        points = np.array(rows, dtype=np.float64) if rows else np.empty((0, self.width or 0))
+        times = None
+        if any(moment is not None for moment in moments):
+            times = np.array([np.nan if moment is None else moment for moment in moments])
+        return points, times, None if not rejected else kept, tuple(rejected)
+
+    def _checked_width(self, got: int, what: str = "numbers") -> None:
+        """Raise unless a record has as many numbers as the map's points (as the first record, if nobody knows)."""
+        if self.width is None:
+            self.width = got
+        if got != self.width:
+            raise UnreadableError(f"{got} {what}, but the map takes {self.width}")

@@ -1,0 +1,121 @@
+"""Tables that another process appends to: CSV and NDJSON."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.streaming.records import Position, Records, Rejected
+from ldmaps.streaming.sources.base import Source
+from ldmaps.streaming.sources.decoding import Decoder, excerpt, format_of, open_decoder
+from ldmaps.streaming.sources.growing_file import GrowingFile
+
+__all__ = ["GrowingTable"]
+
+
+class GrowingTable(Source):
+    """Rows of a CSV or NDJSON file, as they are appended.
+
+    Parameters
+    ----------
+    path : path
+        Must be there, but may be empty yet.
+    model_facts : mapping, optional
+        What the model knows of its points, as :func:`open_decoder` takes it.
+    columns : sequence of str, optional
+        Columns to use, in place of the model's.
+    form : {"csv", "ndjson"}, optional
+        By default the file's name tells, or else its first bytes.
+    idle_end : float, optional
+        Seconds without growth after which the file counts as finished; None follows
+        it for ever.
+
+    Notes
+    -----
+    A line counts once its newline is there. One without, when the file counts as
+    finished, is rejected: nobody can tell whether its last number is whole.
+    """
+
+    replayable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        model_facts: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+        form: str | None = None,
+        idle_end: float | None = None,
+    ) -> None:
+        self.name = os.fspath(path)
+        self._form = form or format_of(self.name)
+        if self._form == "npy":
+            raise InvalidInputError(f"{self.name}: a growing table is CSV or NDJSON, not npy")
+        self._model_facts, self._columns = model_facts, columns
+        self._file = GrowingFile(self.name, idle_end)
+        self._decoder: Decoder = self._new_decoder()
+        self._at = 0  # the byte after the last line taken
+        self._told_half = False
+
+    def _new_decoder(self) -> Decoder:
+        return open_decoder(self._form, self._model_facts, self._columns)
+
+    def open(self, position: Position = None) -> None:
+        """Open the file and go to a line."""
+        self._decoder = self._new_decoder()
+        self._at, self._told_half = 0, False
+        if position is None:
+            self._file.open()
+            return
+        self._at = int(position["offset"])
+        self._file.open(self._at, position.get("tail"))
+        self._decoder.restore(position)
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return lines that are there in whole."""
+        deadline = time.monotonic() + wait
+        while True:
+            if self._decoder.ready:
+                records = self._taken(most)
+                if len(records) or records.rejected:
+                    return records
+                continue  # a header or comments
+            grown = self._file.read()
+            if grown:
+                self._decoder.feed(grown, time.monotonic())
+            elif self._file.finished:
+                return self._end()
+            elif not self._file.pause(deadline):
+                return self._taken(0)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _taken(self, most: int, rejected: tuple[Rejected, ...] = ()) -> Records:
+        records = self._decoder.take(most)
+        position = records.position
+        if position is not None:
+            self._at = int(position["offset"])
+            position = {**position, "tail": self._file.tail(self._at)} if self._at else None
+        return Records(
+            records.points,
+            records.numbers,
+            records.times,
+            records.arrived,
+            records.rejected + rejected,
+            position,
+        )
+
+    def _end(self) -> Records | None:
+        """Report a line that was never finished, once, and end."""
+        left = self._file.at(self._at, 200)
+        if not left.strip() or self._told_half:
+            return None
+        self._told_half = True
+        number = int((self._decoder.take(0).position or {}).get("number", 0))
+        reason = "the line has no newline, although the file stopped growing; its last value may be cut off"
+        return self._taken(0, (Rejected(number, reason, excerpt(left)),))

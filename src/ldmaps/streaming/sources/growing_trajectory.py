@@ -1,0 +1,242 @@
+"""Trajectory files that an engine is writing."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.streaming.records import Position, Records, Rejected
+from ldmaps.streaming.sources.base import Source
+from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
+from ldmaps.streaming.sources.frame_formats import FrameBytes, format_of_frames
+from ldmaps.streaming.sources.growing_file import READ_BYTES, GrowingFile
+from ldmaps.trajectory.mdtraj_files import _Block, _joined
+from ldmaps.trajectory.source import default_chunk
+
+__all__ = ["GrowingTrajectory"]
+
+_NO_NUMBERS = np.empty(0, dtype=np.int64)
+
+
+class GrowingTrajectory(Source):
+    """Frames of an XTC, TRR or DCD file, as an engine writes them.
+
+    Parameters
+    ----------
+    path : path
+        Must be there, but may be empty yet.
+    top : path or mdtraj Topology
+        File that names the atoms.
+    select : str, optional
+        Atoms to use, in mdtraj's language; the model's own by default.
+    model_facts : mapping, optional
+        ``model.source_``: its selection is used, and its atoms are compared.
+    periodic : {"whole", "keep"}
+        As in :func:`ldmaps.trajectory.open`.
+    idle_end : float, optional
+        Seconds without growth after which the file counts as finished; None follows
+        it for ever.
+
+    Notes
+    -----
+    Whole frames are found by their headers. The position is
+    ``{"frame": n, "byte": b, "tail": checksum}``; ``{"frame": n}`` alone does too, and
+    reads past n frames.
+    """
+
+    replayable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        top: Any = None,
+        select: str | None = None,
+        model_facts: Mapping[str, Any] | None = None,
+        periodic: str = "whole",
+        idle_end: float | None = None,
+    ) -> None:
+        self.name = os.fspath(path)
+        self._format = format_of_frames(self.name)
+        if top is None:
+            raise InvalidInputError(
+                f"{self.name} holds coordinates only, without atom names: give a topology of the same atoms with "
+                "top=... (-t top.pdb)"
+            )
+        self._atoms = ChosenAtoms(
+            self.name, top=top, select=select, model_facts=model_facts, periodic=periodic
+        )
+        self.facts = self._atoms.facts()
+        self._most = default_chunk(self._atoms.n_stream_atoms)
+        self._file = GrowingFile(self.name, idle_end)
+        self._data = b""
+        self._frame = 0
+        self._byte = 0  # where frame self._frame begins; self._data begins there too
+        self._missing = 0  # bytes that the frame begun in self._data still lacks
+        self._told_half = False
+
+    def open(self, position: Position = None) -> None:
+        """Open the file and go to a frame."""
+        wanted = dict(position or {})
+        frame, byte = int(wanted.get("frame", 0)), int(wanted.get("byte", 0))
+        self._data, self._frame, self._byte, self._told_half = b"", 0, 0, False
+        if frame and byte:
+            self._file.open(byte, wanted.get("tail"))
+            self._frame, self._byte = frame, byte
+        else:
+            self._file.open()
+        if frame and not byte:
+            self._skip(frame)
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return frames that are there in whole."""
+        deadline = time.monotonic() + wait
+        while True:
+            found = self._whole_frames(min(most, self._most))
+            if found:
+                return self._decoded(found)
+            grown = self._file.read(max(READ_BYTES, self._missing))
+            if grown:
+                self._data += grown
+            elif self._file.finished:
+                return self._end()
+            elif not self._file.pause(deadline):
+                return self._records(self._no_frames, None, _NO_NUMBERS, ())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        self._format.close()
+
+    # -- finding frames ------------------------------------------------------
+
+    def _whole_frames(self, most: int) -> list[FrameBytes]:
+        """Return the frames that the data begin with, as far as they are whole."""
+        found: list[FrameBytes] = []
+        self._missing = 0
+        if self._format.header is None and not self._past_header():
+            return found
+        view, at = memoryview(self._data), 0
+        while len(found) < most:
+            try:
+                frame = self._format.frame(view[at:])
+            except SourceError as error:
+                if found:
+                    break  # told when it is their turn
+                raise SourceError(
+                    f"{self.name} is damaged, or was written anew: {error}, at byte {self._byte}, where frame "
+                    f"{self._frame} should be; the frames before it were delivered"
+                ) from error
+            if frame is None:
+                break
+            if at + frame.length > len(view):
+                self._missing = at + frame.length - len(view)
+                break
+            at += frame.length
+            found.append(frame)
+        return found
+
+    def _past_header(self) -> bool:
+        start = self._data if self._byte == 0 else self._file.at(0, READ_BYTES)
+        if not self._format.read_header(start):
+            return False
+        if self._byte == 0:
+            self._advance(len(self._format.header or b""))
+        return True
+
+    def _advance(self, length: int) -> None:
+        self._data = self._data[length:]
+        self._byte += length
+
+    def _skip(self, frames: int) -> None:
+        """Go past frames without decoding them."""
+        while self._frame < frames:
+            found = self._whole_frames(frames - self._frame)
+            self._advance(sum(frame.length for frame in found))
+            self._frame += len(found)
+            if not found:
+                grown = self._file.read(max(READ_BYTES, self._missing))
+                if not grown:
+                    raise SourceError(
+                        f"{self.name} has {self._frame} whole frames, but {frames} were read before; start over "
+                        "without the checkpoint if it was written anew"
+                    )
+                self._data += grown
+
+    # -- decoding them --------------------------------------------------------
+
+    def _decoded(self, found: list[FrameBytes]) -> Records:
+        first, numbers, rejected = self._frame, [], []
+        pieces: list[bytes] = []
+        at = 0
+        for number, frame in enumerate(found, first):
+            if frame.n_atoms:
+                self._atoms.check_count(frame.n_atoms)
+                numbers.append(number)
+                pieces.append(self._data[at : at + frame.length])
+            else:
+                rejected.append(Rejected(number, "the frame has no coordinates"))
+            at += frame.length
+        self._advance(at)
+        self._frame += len(found)
+        if not numbers:
+            return self._records(self._no_frames, None, _NO_NUMBERS, tuple(rejected))
+        good, (xyz, times, box), unread = self._read(pieces, numbers)
+        rejected += unread
+        frames, kept, unfit = self._atoms.take(xyz, box, good)
+        rejected += unfit
+        if times is not None:
+            times = times[kept]
+        rejected.sort(key=lambda one: one.number)
+        return self._records(frames, times, good[kept], tuple(rejected))
+
+    def _read(
+        self, pieces: list[bytes], numbers: list[int]
+    ) -> tuple[NDArray[np.int64], _Block, list[Rejected]]:
+        """Decode frames; those that cannot be are rejected, one by one."""
+        try:
+            return np.asarray(numbers, dtype=np.int64), self._format.decode(pieces, self._atoms.to_read), []
+        except ValueError as error:
+            if len(pieces) == 1:
+                reason = f"the frame cannot be decoded ({' '.join(str(error).split())[:120]})"
+                empty = np.empty((0, self._atoms.n_to_read, 3), dtype=np.float32)
+                return _NO_NUMBERS, (empty, None, None), [Rejected(numbers[0], reason)]
+        parts = [self._read([piece], [number]) for piece, number in zip(pieces, numbers, strict=True)]
+        whole = [part for part in parts if len(part[0])]
+        rejected = [one for part in parts for one in part[2]]
+        if not whole:
+            return _NO_NUMBERS, parts[0][1], rejected
+        return np.concatenate([part[0] for part in whole]), _joined([part[1] for part in whole]), rejected
+
+    # -- records --------------------------------------------------------------
+
+    def _end(self) -> Records | None:
+        """Report a frame that was never finished, once, and end."""
+        if not self._data or self._told_half:
+            return None
+        self._told_half = True
+        reason = f"the frame was not finished when the file stopped growing ({len(self._data)} bytes of it are there)"
+        return self._records(self._no_frames, None, _NO_NUMBERS, (Rejected(self._frame, reason),))
+
+    @property
+    def _no_frames(self) -> NDArray[np.float32]:
+        return np.empty((0, self._atoms.n_atoms, 3), dtype=np.float32)
+
+    def _records(
+        self,
+        frames: NDArray[np.float32],
+        times: NDArray[np.float64] | None,
+        numbers: NDArray[np.int64],
+        rejected: tuple[Rejected, ...],
+    ) -> Records:
+        position: dict[str, int] = {"frame": self._frame}
+        if self._frame:
+            position |= {"byte": self._byte, "tail": self._file.tail(self._byte)}
+        arrived = np.full(len(numbers), time.monotonic())
+        return Records(frames, numbers, times, arrived, rejected, position)

@@ -1,0 +1,276 @@
+"""Python objects as sources: arrays, lists, iterators, async iterators and trajectories.
+
+An item is one point, an array of several, a FrameChunk, or Records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.streaming.batches import fits, joined
+from ldmaps.streaming.records import Position, Records, Rejected
+from ldmaps.streaming.sources.base import Source
+from ldmaps.trajectory.source import FrameChunk, FrameSource
+
+__all__ = ["AsyncIterableSource", "FramesSource", "IterableSource", "SequenceSource"]
+
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+class _Items:
+    """Turns items into records and numbers them."""
+
+    def __init__(self, facts: Mapping[str, Any] | None) -> None:
+        known = facts or {}
+        self.width: int | None = known.get("n_features")
+        self.takes_frames = bool(known.get("takes_frames")) and self.width != 3
+        self.number = 0
+
+    def records(self, item: Any, arrived: float, position: Position = None) -> Records:
+        """Return the records in an item."""
+        if isinstance(item, Records):
+            self.number += len(item) + len(item.rejected)
+            return item
+        times = None
+        if isinstance(item, FrameChunk):
+            rows, times = item.frames, item.times
+        else:
+            try:
+                rows = self._rows(item)
+            except (ValueError, TypeError) as error:
+                rejected = Rejected(self.number, " ".join(str(error).split()), repr(item)[:200])
+                self.number += 1
+                return Records(np.empty((0, 0)), _NOTHING, None, np.empty(0), (rejected,), position)
+        first = self.number
+        self.number += len(rows)
+        numbers = np.arange(first, self.number, dtype=np.int64)
+        return Records(rows, numbers, times, np.full(len(rows), arrived), (), position)
+
+    def nothing(self, position: Position = None) -> Records:
+        """Return no records."""
+        return Records(np.empty((0, 0)), _NOTHING, None, np.empty(0), (), position)
+
+    def _rows(self, item: Any) -> NDArray[Any]:
+        rows = np.asarray(item)
+        if rows.dtype.kind not in "biuf":
+            rows = rows.astype(np.float64)
+        if rows.ndim == 1 and self.width == 1:
+            return rows[:, None]
+        if rows.ndim == 1 or (rows.ndim == 2 and self.takes_frames and rows.shape[1] == 3):
+            return rows[None]
+        if rows.ndim == 2 or (rows.ndim == 3 and rows.shape[2] == 3):
+            return rows
+        raise InvalidInputError(f"an item of shape {rows.shape} is neither a point nor an array of points")
+
+
+class SequenceSource(Source):
+    """Points in memory: an array, or a list of items."""
+
+    replayable: ClassVar[bool] = True
+
+    def __init__(self, items: Sequence[Any] | NDArray[Any], facts: Mapping[str, Any] | None = None) -> None:
+        self.name = "the data in memory"
+        self._facts = facts
+        shaper = _Items(facts)
+        self._items = shaper._rows(items) if isinstance(items, np.ndarray) else items
+        self._shaper = shaper
+        self._at = 0
+
+    def open(self, position: Position = None) -> None:
+        """Go to an item."""
+        self._shaper, self._at = _Items(self._facts), 0
+        if position is not None:
+            self._at, self._shaper.number = int(position["item"]), int(position["number"])
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return the next points."""
+        if self._at >= len(self._items):
+            return None
+        if isinstance(self._items, np.ndarray):
+            part: Any = self._items[self._at : self._at + most]
+            taken = len(part)
+        else:
+            taken, part = self._stacked(most)
+        self._at += taken
+        records = self._shaper.records(part, time.monotonic())
+        position = {"item": self._at, "number": self._shaper.number}
+        return Records(
+            records.points, records.numbers, records.times, records.arrived, records.rejected, position
+        )
+
+    def _stacked(self, most: int) -> tuple[int, Any]:
+        """Return as many items as can be looked at together, as an array; otherwise one."""
+        items = self._items[self._at : self._at + most]
+        wanted = 3 if self._shaper.takes_frames else 2
+        try:
+            rows = np.array(items, dtype=np.float64)
+        except (ValueError, TypeError):
+            rows = np.empty(0)
+        if rows.ndim in (2, wanted) and not (
+            rows.ndim == 2 and self._shaper.takes_frames and rows.shape[1] == 3
+        ):
+            return len(items), rows
+        return 1, self._items[self._at]
+
+
+class IterableSource(Source):
+    """Points that an iterator yields; each is passed on when it comes."""
+
+    def __init__(self, items: Iterable[Any], facts: Mapping[str, Any] | None = None) -> None:
+        self.name = f"the {type(items).__name__}"
+        self._items = items
+        self._shaper = _Items(facts)
+        self._iterator: Iterator[Any] = iter(())
+
+    def open(self, position: Position = None) -> None:
+        """Begin to iterate."""
+        self._iterator = iter(self._items)
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return the next item's points, however long it takes."""
+        try:
+            item = next(self._iterator)
+        except StopIteration:
+            return None
+        return self._shaper.records(item, time.monotonic())
+
+
+class FramesSource(Source):
+    """A trajectory (:func:`ldmaps.trajectory.open`), mdtraj or MDAnalysis object.
+
+    Going on at a position reads past the frames before it.
+    """
+
+    replayable: ClassVar[bool] = True
+    reads_ahead: ClassVar[bool] = True
+
+    def __init__(self, frames: FrameSource) -> None:
+        self.name = frames.describe()
+        self.facts = frames.facts()
+        self._frames = frames
+        self._iterator: Iterator[FrameChunk] = iter(())
+        self._left: FrameChunk | None = None
+        self._number = 0
+
+    def open(self, position: Position = None) -> None:
+        """Begin to read."""
+        self._iterator, self._left, self._number = iter(self._frames), None, 0
+        wanted = 0 if position is None else int(position["number"])
+        while self._number < wanted:
+            if self.poll(wanted - self._number, 0.0) is None:
+                raise InvalidInputError(
+                    f"{self.name} has {self._number} frames, but {wanted} were read before; "
+                    "start over without the checkpoint if it was written anew"
+                )
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return frames of one chunk."""
+        chunk = self._left or next(self._iterator, None)
+        if chunk is None:
+            return None
+        self._left = None
+        if len(chunk) > most:
+            self._left = _part(chunk, slice(most, None))
+            chunk = _part(chunk, slice(0, most))
+        first = self._number
+        self._number += len(chunk)
+        numbers = np.arange(first, self._number, dtype=np.int64)
+        arrived = np.full(len(chunk), time.monotonic())
+        return Records(chunk.frames, numbers, chunk.times, arrived, (), {"number": self._number})
+
+    def close(self) -> None:
+        """Let go of the files."""
+        close = getattr(self._iterator, "close", None)
+        if close is not None:
+            close()
+
+
+def _part(chunk: FrameChunk, rows: slice) -> FrameChunk:
+    times = None if chunk.times is None else chunk.times[rows]
+    return FrameChunk(chunk.frames[rows], chunk.numbers[rows], times, chunk.file)
+
+
+class AsyncIterableSource(Source):
+    """Points that an async iterator yields.
+
+    Polled from code that is not async it runs in an event loop of its own, so it must
+    not depend on another one; :meth:`StreamEmbedder.astream` uses the caller's.
+    """
+
+    def __init__(self, items: AsyncIterable[Any], facts: Mapping[str, Any] | None = None) -> None:
+        self.name = f"the {type(items).__name__}"
+        self._items = items
+        self._shaper = _Items(facts)
+        self._iterator: AsyncIterator[Any] | None = None
+        self._coming: asyncio.Future[Any] | None = None
+        self._held: Records | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self, position: Position = None) -> None:
+        """Begin to iterate."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._loop = asyncio.new_event_loop()
+        else:
+            raise InvalidInputError("an async source in async code needs astream, not stream or run")
+        self._iterator = aiter(self._items)
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return what came in time."""
+        if self._loop is None:
+            raise InvalidInputError("open the source before polling it")
+        return self._loop.run_until_complete(self.apoll(most, wait))
+
+    async def apoll(self, most: int, wait: float) -> Records | None:
+        """Poll in the running event loop: wait for the first item and take what else is there."""
+        if self._iterator is None:
+            self._iterator = aiter(self._items)
+        found: list[Records] = []
+        if self._held is not None:
+            found, self._held = [self._held], None
+        count = sum(map(len, found))
+        while count < most:
+            if self._coming is None:
+                self._coming = asyncio.ensure_future(anext(self._iterator))
+            if found:
+                await asyncio.sleep(0)  # lets an item that is there already arrive
+            else:
+                await asyncio.wait([self._coming], timeout=wait)
+            if not self._coming.done():
+                break
+            if self._coming.exception() is not None and found:
+                break  # the same future says so again next time
+            try:
+                item = self._coming.result()
+            except StopAsyncIteration:
+                return None
+            self._coming = None
+            records = self._shaper.records(item, time.monotonic())
+            if found and not fits(found[-1], records):
+                self._held = records
+                break
+            found.append(records)
+            count += len(records)
+        return joined(found) if found else self._shaper.nothing()
+
+    async def aclose(self) -> None:
+        """Give up waiting for the next item."""
+        if self._coming is not None and not self._coming.done():
+            self._coming.cancel()
+            await asyncio.wait([self._coming])
+
+    def close(self) -> None:
+        """Close the event loop."""
+        if self._loop is not None:
+            self._loop.run_until_complete(self.aclose())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+            self._loop = None

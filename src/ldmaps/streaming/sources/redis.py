@@ -1,0 +1,225 @@
+"""Records from a Redis stream.
+
+    XADD frames * x [0.1,0.2,0.3] time 12.5
+    XADD frames * x <bytes> dtype float32
+    XADD frames * pressure 1.2 temperature 290.5
+
+An entry is one record, in one of these three forms.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ldmaps.errors import InvalidInputError, LdmapsWarning, SourceError
+from ldmaps.streaming.records import Position, Records
+from ldmaps.streaming.redis_connection import RedisConnection
+from ldmaps.streaming.sources.base import Source
+from ldmaps.streaming.sources.redis_entries import Entry, EntryDecoder
+
+__all__ = ["RedisSource"]
+
+
+class RedisSource(Source):
+    """Entries of a Redis stream, from its first one or from a position on.
+
+    Parameters
+    ----------
+    url : str
+        ``redis://host:port/database/stream``, or without the database if it is 0.
+    model_facts : mapping, optional
+        What the model knows of its points: names of the columns, how many numbers.
+    columns : sequence of str, optional
+        Fields to use, in place of the model's columns.
+    start : {"first", "new"}
+        Where to begin when there is no position: with the oldest entry that is still
+        there, or with what comes from now on.
+    gaps : {"raise", "warn"}
+        What to do when entries were removed (trimmed, deleted) before they were read.
+        "warn" goes on; the records' numbers have a gap then.
+    idle_end : float, optional
+        Seconds without an entry after which the stream counts as ended; None follows
+        it for ever.
+    give_up_after : float
+        Seconds to try for when the connection breaks.
+
+    Notes
+    -----
+    Removed entries are noticed by the server's count of all entries ever added,
+    which it keeps from Redis 7 on; older servers are read without that check.
+    """
+
+    replayable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model_facts: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+        start: str = "first",
+        gaps: str = "raise",
+        idle_end: float | None = None,
+        give_up_after: float = 30.0,
+    ) -> None:
+        for name, value, allowed in (("start", start, ("first", "new")), ("gaps", gaps, ("raise", "warn"))):
+            if value not in allowed:
+                raise InvalidInputError(f'{name} must be "{allowed[0]}" or "{allowed[1]}", got {value!r}')
+        if idle_end is not None and not idle_end >= 0:
+            raise InvalidInputError(f"idle_end must be a number of seconds of at least 0, got {idle_end!r}")
+        self._connection = RedisConnection(url, give_up_after, SourceError)
+        self.name = self._connection.name
+        self._decoder = EntryDecoder(model_facts or {}, columns)
+        self._start, self._gaps, self._idle_end = start, gaps, idle_end
+        self._id = "0-0"
+        self._number = 0
+        self._entry = 0  # how many entries the stream had ever had up to self._id
+        self._came = 0.0
+
+    def open(self, position: Position = None) -> None:
+        """Connect and go to an entry."""
+        self._connection.open()
+        self._came = time.monotonic()
+        info = self._reached(lambda client: _info(client, self._connection.stream))
+        if position is not None:
+            self._id, self._number = str(position["id"]), int(position["number"])
+            self._entry = int(position["entry"])
+            self._check_same_stream(info)
+        elif info is not None:
+            if self._start == "new":
+                self._id, self._entry = _text(info["last-generated-id"]), _added(info)
+            else:
+                self._entry = _added(info) - int(info["length"])
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return the entries that have been added."""
+        deadline = time.monotonic() + wait
+        while True:
+            entries = self._next(most)
+            if entries:
+                return self._records(entries)
+            if self._idle_end is not None and time.monotonic() - self._came >= self._idle_end:
+                return None
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return self._records([])
+            self._wait_for_entry(left if self._idle_end is None else min(left, self._idle_end))
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
+
+    # -- reading ----------------------------------------------------------------
+
+    def _next(self, most: int) -> list[Entry]:
+        """Read entries, and in the same transaction what the server has counted."""
+        stream = self._connection.stream
+
+        def read(client: Any) -> tuple[list[Entry], dict[str, Any] | None]:
+            transaction = client.pipeline(transaction=True)
+            transaction.xread({stream: self._id}, count=most)
+            transaction.xinfo_stream(stream)
+            found, info = transaction.execute(raise_on_error=False)
+            if isinstance(found, Exception):
+                raise found
+            if isinstance(info, Exception):
+                if "no such key" not in str(info):
+                    raise info
+                info = None
+            return (found[0][1] if found else []), info
+
+        done, result = self._connection.attempt(read)
+        if not done:
+            return []
+        entries, info = result
+        self._check_same_stream(info)
+        if info is not None and "entries-added" in info:
+            self._check_gap(entries, info)
+        if entries:
+            self._came = time.monotonic()
+        return list(entries)
+
+    def _wait_for_entry(self, longest: float) -> None:
+        # BLOCK 0 would wait for ever. What comes is read again by _next, with the server's counts.
+        milliseconds = max(1, int(1000 * min(longest, 5.0)))
+        done, _ = self._connection.attempt(
+            lambda client: client.xread({self._connection.stream: self._id}, count=1, block=milliseconds)
+        )
+        if not done:
+            self._connection.wait(longest)
+
+    def _reached(self, work: Any) -> Any:
+        done, result = self._connection.attempt(work)
+        if not done:
+            raise SourceError(f"{self.name} was reached, but the connection broke at once; try again")
+        return result
+
+    def _check_same_stream(self, info: dict[str, Any] | None) -> None:
+        last = (0, 0) if info is None else _pair(_text(info["last-generated-id"]))
+        counted = info is not None and "entries-added" in info
+        if _pair(self._id) > last or (
+            counted and info is not None and int(info["entries-added"]) < self._entry
+        ):
+            raise SourceError(
+                f"{self.name} is not the stream that was read up to {self._id}: "
+                f"{'it is gone' if info is None else 'it ends before that'} (deleted, or lost by a server that does "
+                "not save it?); start over without the checkpoint"
+            )
+
+    def _check_gap(self, entries: list[Entry], info: dict[str, Any]) -> None:
+        """Compare how many entries were read with how many there ever were."""
+        added, length = int(info["entries-added"]), int(info["length"])
+        last = _text(entries[-1][0]) if entries else self._id
+        if _pair(last) >= _pair(_text(info["last-generated-id"])):
+            lost = added - self._entry - len(entries)  # all that is left was read
+        else:
+            lost = added - length - self._entry
+        if lost <= 0:
+            return
+        text = f"{self.name}: {lost} entries after {self._id} were removed before they were read (XTRIM, MAXLEN, XDEL)"
+        if self._gaps == "raise":
+            raise SourceError(
+                f"{text}; let the producer keep more of them, or go on without with gaps='warn'"
+            )
+        warnings.warn(f"{text}; going on after the gap", LdmapsWarning, stacklevel=2)
+        self._entry += lost
+        self._number += lost
+
+    # -- records ----------------------------------------------------------------
+
+    def _records(self, entries: list[Entry]) -> Records:
+        points, times, kept, rejected = self._decoder.decode(entries, self._number)
+        numbers = np.arange(self._number, self._number + len(entries), dtype=np.int64)[kept]
+        self._number += len(entries)
+        self._entry += len(entries)
+        if entries:
+            self._id = _text(entries[-1][0])
+        arrived = np.full(len(numbers), self._came)
+        position = {"id": self._id, "number": self._number, "entry": self._entry}
+        return Records(points, numbers, times, arrived, rejected, position)
+
+
+def _info(client: Any, stream: str) -> dict[str, Any] | None:
+    """Return what the server tells of a stream, None if there is no such key."""
+    if not client.exists(stream):
+        return None
+    info: dict[str, Any] = client.xinfo_stream(stream)
+    return info
+
+
+def _added(info: dict[str, Any]) -> int:
+    return int(info.get("entries-added", info["length"]))
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _pair(identifier: str) -> tuple[int, int]:
+    first, _, second = identifier.partition("-")
+    return int(first), int(second or 0)

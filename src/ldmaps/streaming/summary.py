@@ -1,0 +1,110 @@
+"""What became of a stream."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldmaps.streaming.latency import LatencyHistogram
+from ldmaps.streaming.records import Embedded
+
+__all__ = ["StreamSummary"]
+
+_KEPT = ("records", "rejected", "inside", "stalls", "batches")
+
+
+@dataclass
+class StreamSummary:
+    """Counts of a stream; those of earlier runs with the same checkpoint are included.
+
+    Attributes
+    ----------
+    records : int
+        Records that were embedded.
+    rejected : int
+        Records that could not be.
+    inside : int
+        Records that the map covers.
+    events : Counter
+        How often each ``"kind:region"`` happened.
+    stalls : int
+        How often nothing came for ``stall_after`` seconds.
+    batches : int
+    resumed_from : int
+        Records of earlier runs.
+    seconds : float
+        Duration of this run.
+    latency : LatencyHistogram
+        From a record's arrival to the return of all sinks, in this run.
+    peak_queue : int
+        Most records that waited between reading and embedding.
+    ended : {"end", "stopped", "limit", "failed"}
+        Why this run is over: the source ended, it was told to stop, ``max_records``
+        was reached, or an exception was raised.
+    """
+
+    records: int = 0
+    rejected: int = 0
+    inside: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+    stalls: int = 0
+    batches: int = 0
+    resumed_from: int = 0
+    seconds: float = 0.0
+    latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    peak_queue: int = 0
+    ended: str = "failed"
+    _began: float = field(default_factory=time.monotonic, repr=False)
+
+    @property
+    def rate(self) -> float:
+        """Records a second in this run, up to now."""
+        seconds = self.seconds or time.monotonic() - self._began
+        return (self.records - self.resumed_from) / max(seconds, 1e-9)
+
+    @property
+    def inside_share(self) -> float:
+        """Share of the records that the map covers."""
+        return self.inside / self.records if self.records else 0.0
+
+    def count(self, embedded: Embedded) -> None:
+        """Add what all sinks have taken."""
+        n = len(embedded)
+        self.batches += 1
+        self.records += n
+        self.rejected += len(embedded.rejected)
+        if n:
+            self.inside += int(embedded.coverage.inside.sum())
+            self.latency.add(time.monotonic() - embedded.arrived)
+        for event in embedded.events:
+            self.events[f"{event.kind}:{event.region}"] += 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "records": self.records,
+            "rejected": self.rejected,
+            "inside": self.inside_share,
+            "events": dict(sorted(self.events.items())),
+            "stalls": self.stalls,
+            "batches": self.batches,
+            "resumed_from": self.resumed_from,
+            "seconds": self.seconds,
+            "rate": self.rate,
+            "latency": self.latency.as_dict(),
+            "peak_queue": self.peak_queue,
+            "ended": self.ended,
+        }
+
+    def kept(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {name: getattr(self, name) for name in _KEPT} | {"events": dict(self.events)}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Go on from a checkpoint's counts."""
+        for name in _KEPT:
+            setattr(self, name, int(kept[name]))
+        self.events = Counter({str(key): int(value) for key, value in kept["events"].items()})
+        self.resumed_from = self.records

@@ -1,0 +1,426 @@
+"""After a crash at any moment a restart neither loses nor repeats a record."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.datasets import swiss_roll
+from ldmaps.errors import (
+    BadRecordError,
+    CheckpointError,
+    InvalidInputError,
+    LdmapsError,
+    SinkError,
+    SourceError,
+)
+from ldmaps.streaming import OutputFile, QuarantineFile, Sink, StreamEmbedder
+from ldmaps.streaming.checkpoint import Checkpoint, model_digest
+from ldmaps.streaming.regions import Box
+from ldmaps.streaming.sources.pipe import FileSource
+from ldmaps.streaming.tracker import RegionTracker
+
+POINTS = swiss_roll(400, random_state=0).points
+KILLS = 40
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LandmarkDiffusionMap(2, 9.0, n_landmarks=40).fit(POINTS[:300])
+
+
+def lines(count, suffix):
+    """Return records, some of which are bad."""
+    rng = np.random.default_rng(1)
+    found = []
+    for number, row in enumerate(np.round(POINTS[rng.integers(0, 400, count)], 6).tolist()):
+        text = json.dumps(row) if suffix == "ndjson" else ",".join(map(str, row))
+        if number % 97 == 5:
+            text = "nan,1,2" if suffix == "csv" else "[NaN,1,2]"
+        elif number % 101 == 7:
+            text = "rubbish" if suffix == "csv" else '{"x": [1, 2'
+        found.append(text)
+    return "\n".join(found) + "\n"
+
+
+# -- kill -9 ---------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="the processes to be killed are forked, which needs POSIX"
+)
+@pytest.mark.parametrize("suffix", ["csv", "ndjson"])
+def test_killed_again_and_again(model, tmp_path, suffix):
+    seed = random.SystemRandom().randrange(10**9)
+    print(f"seed {seed}")
+    model.save(tmp_path / "map.ldm")
+    (tmp_path / f"input.{suffix}").write_text(lines(3000, suffix))
+    script = Path(__file__).with_name("killed_stream.py")
+    command = [sys.executable, str(script), str(tmp_path), str(seed), str(KILLS), suffix]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"seed {seed}: {done.stderr}"
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert counts["kills"] >= KILLS, (seed, counts)
+    expected = (tmp_path / "expected" / "psi.csv").read_text().splitlines()
+    numbers = [int(line.partition(",")[0]) for line in expected[1:]]
+    bad = [
+        json.loads(line)["number"] for line in (tmp_path / "expected" / "bad.ndjson").read_text().splitlines()
+    ]
+    assert sorted(numbers + bad) == list(range(3000))
+    assert len(bad) > 50
+    assert (tmp_path / "expected" / "events.ndjson").stat().st_size > 1000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL needs POSIX")
+def test_the_command_line_killed(model, tmp_path):
+    """The real command, stdin redirected from a file, killed while the output grows."""
+    model.save(tmp_path / "map.ldm")
+    source = tmp_path / "input.csv"
+    source.write_text(lines(60_000, "csv"))
+    output = tmp_path / "psi.csv"
+    command = [sys.executable, "-m", "ldmaps", "stream", str(tmp_path / "map.ldm"), "-", "-o", str(output)]
+    command += [
+        "--checkpoint",
+        str(tmp_path / "c"),
+        "--checkpoint-every",
+        "0.02",
+        "--max-batch",
+        "32",
+        "--threads",
+        "1",
+    ]
+    sizes = []
+    for _ in range(3):
+        with (
+            open(source, "rb") as stdin,
+            subprocess.Popen(command, stdin=stdin, stderr=subprocess.DEVNULL) as process,
+        ):
+            try:
+                before = output.stat().st_size if output.exists() else 0
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline and process.poll() is None:
+                    if output.exists() and output.stat().st_size > before + 50_000:
+                        break
+                    time.sleep(0.005)
+            finally:
+                process.kill()
+            process.wait(30)
+        sizes.append(output.stat().st_size)
+    assert sizes == sorted(sizes)
+    assert sizes[0] > 0
+    with open(source, "rb") as stdin:
+        done = subprocess.run(
+            [*command, "--json"], stdin=stdin, capture_output=True, text=True, timeout=120, check=True
+        )
+    summary = json.loads(done.stdout)
+    assert summary["resumed_from"] > 0
+    assert not (tmp_path / "c.lock").exists()
+    kept = OutputFile(tmp_path / "expected.csv")
+    whole = StreamEmbedder(model, n_threads=1).run(FileSource(source), [kept])
+    assert output.read_bytes() == (tmp_path / "expected.csv").read_bytes()
+    assert summary["records"] == whole.records
+    assert summary["rejected"] == whole.rejected
+
+
+# -- stopping and going on ---------------------------------------------------------
+
+
+class Failing(Sink):
+    """Fails at a batch; durable ones beside it must not be committed past it."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def write(self, embedded):
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError("full")
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "input.csv").write_text(lines(500, "csv"))
+    return tmp_path
+
+
+def run(model, place, *more, output="psi.csv", source=None, tracker=None, bad_records="count", **settings):
+    engine = StreamEmbedder(model, max_batch=20, tracker=tracker, bad_records=bad_records)
+    settings = {"checkpoint": place / "c", "checkpoint_every": 0.0, **settings}
+    sinks = [OutputFile(place / output), *more]
+    return engine.run(place / "input.csv" if source is None else source, sinks, **settings)
+
+
+def expected(model, place):
+    path = place / "expected.csv"
+    StreamEmbedder(model).run(place / "input.csv", [OutputFile(path, overwrite=True)])
+    return path.read_bytes()
+
+
+def test_going_on_after_a_limit_and_after_a_stop(model, place):
+    first = run(model, place, max_records=120)
+    assert first.ended == "limit"
+    assert first.records + first.rejected >= 120
+    stop = threading.Event()
+    second = run(model, place, lambda embedded: stop.set(), stop=stop)
+    assert second.ended == "stopped"
+    assert second.resumed_from == first.records
+    last = run(model, place)
+    assert last.ended == "end"
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+    again = run(model, place)
+    assert again.records == last.records == again.resumed_from
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+
+
+@pytest.mark.parametrize("source", ["array", "list", "frames"])
+def test_data_in_memory_can_be_gone_on_with(model, tmp_path, source):
+    from ldmaps.trajectory import FrameChunk, FrameSource
+
+    class Rows(FrameSource):
+        n_atoms = 1
+
+        def __iter__(self):
+            for begin in range(0, 400, 30):
+                part = POINTS[begin : begin + 30]
+                yield FrameChunk(part, np.arange(len(part)), None, "rows")
+
+    data = {"array": POINTS, "list": POINTS.tolist(), "frames": Rows()}[source]
+    engine = StreamEmbedder(model, max_batch=50)
+    for _ in range(3):
+        engine.run(data, [OutputFile(tmp_path / "a.csv")], checkpoint=tmp_path / "c", max_records=135)
+    engine.run(data, [OutputFile(tmp_path / "b.csv")])
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_a_dead_sink_keeps_the_checkpoint_where_it_was(model, place):
+    with pytest.raises(SinkError, match="full"):
+        run(model, place, Failing(at=7))
+    saved = json.loads((place / "c").read_text())
+    assert saved["counts"]["batches"] == 7
+    assert (place / "psi.csv").stat().st_size > saved["sinks"][0]["mark"]["bytes"]
+    run(model, place, Failing(at=10**9))
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+
+
+def test_a_dead_source_has_everything_before_committed(model, place):
+    class Dying(FileSource):
+        left = 5
+
+        def poll(self, most, wait):
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("gone")
+            return super().poll(most, wait)
+
+    with pytest.raises(SourceError, match="gone"):
+        run(model, place, source=Dying(place / "input.csv"), checkpoint_every=1000)
+    saved = json.loads((place / "c").read_text())
+    assert saved["counts"]["records"] + saved["counts"]["rejected"] == 100
+    assert saved["sinks"][0]["mark"]["bytes"] == (place / "psi.csv").stat().st_size
+    run(model, place)
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+
+
+def test_a_fatal_record_is_met_again(model, place):
+    for _ in range(2):
+        with pytest.raises(BadRecordError, match="record 5 "):
+            run(model, place, bad_records="raise")
+        assert len((place / "psi.csv").read_text().splitlines()) == 6
+    run(model, place, bad_records="count")
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+
+
+def test_the_tracker_goes_on_too(model, place):
+    def tracker():
+        return RegionTracker({"right": Box({"psi2": (0.0, None)})}, enter_after=3, dwell_every=4)
+
+    from ldmaps.streaming import EventsFile
+
+    for _ in range(4):
+        run(model, place, EventsFile(place / "e"), tracker=tracker(), max_records=133)
+    once = StreamEmbedder(model, tracker=tracker())
+    once.run(place / "input.csv", [EventsFile(place / "expected")])
+    assert (place / "e").read_bytes() == (place / "expected").read_bytes()
+    assert (place / "e").stat().st_size > 0
+
+
+def test_checkpoints_are_written_while_nothing_comes(model, place):
+    """Otherwise the last records before a pause would not be safe until it ends."""
+
+    class Pausing(FileSource):
+        reads_ahead = False
+        pauses = 0
+
+        def poll(self, most, wait):
+            if self.pauses < 3 and self._decoder.ready == 0 and self._descriptor >= 0 and self.given:
+                self.pauses += 1
+                time.sleep(0.03)
+                return FileSource.poll(self, 0, 0)
+            self.given = True
+            return super().poll(most, wait)
+
+        given = False
+
+    seen = []
+
+    class Watching(Sink):
+        def flush(self):
+            seen.append(time.monotonic())
+
+        def write(self, embedded):
+            pass
+
+    run(model, place, Watching(), source=Pausing(place / "input.csv"), checkpoint_every=0.02)
+    assert len(seen) >= 3
+
+
+# -- refusals --------------------------------------------------------------------
+
+
+def refused(match, *arguments, error=CheckpointError, **settings):
+    with pytest.raises(error, match=match):
+        run(*arguments, **settings)
+
+
+def test_another_model_output_source_or_tracker_is_refused(model, place):
+    run(model, place, max_records=50)
+    before = (place / "psi.csv").read_bytes()
+    other = LandmarkDiffusionMap(2, 9.0, n_landmarks=39).fit(POINTS[:300])
+    refused("belongs to another model", other, place)
+    refused("belongs to the outputs .*psi.csv, but .*other.csv are given", model, place, output="other.csv")
+    refused("belongs to the outputs", model, place, QuarantineFile(place / "q"))
+    (place / "input2.csv").write_text(lines(500, "csv"))
+    refused(
+        "belongs to the source .*input.csv, not to .*input2.csv", model, place, source=place / "input2.csv"
+    )
+    tracker = RegionTracker({"right": Box({"psi2": (0.0, None)})})
+    refused("was begun without regions", model, place, tracker=tracker)
+    assert (place / "psi.csv").read_bytes() == before
+    assert not (place / "other.csv").exists()
+    run(model, place)
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+
+
+def test_an_input_that_was_written_anew_is_refused(model, place):
+    run(model, place, max_records=50)
+    text = (place / "input.csv").read_text()
+    (place / "input.csv").write_text(text[:100])
+    refused("is not the file that was read before", model, place, error=SourceError)
+    (place / "input.csv").write_text(text.replace("1", "2"))
+    refused("is not the file that was read before", model, place, error=SourceError)
+    (place / "input.csv").write_text(text)
+    run(model, place)
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+
+
+def test_damaged_outputs_are_refused(model, place):
+    run(model, place, max_records=50)
+    good = (place / "psi.csv").read_bytes()
+    (place / "psi.csv").write_bytes(good[:-1])
+    refused("bytes, but the checkpoint says", model, place)
+    (place / "psi.csv").write_bytes(good[:-2] + b"?\n")
+    refused("is not what the checkpoint was made for", model, place)
+    (place / "psi.csv").unlink()
+    refused("is missing", model, place)
+    (place / "psi.csv").write_bytes(good)
+    run(model, place)
+    assert (place / "psi.csv").read_bytes() == expected(model, place)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "match"),
+    [
+        (lambda text: text[: len(text) // 2], "is damaged .it is not JSON"),
+        (lambda text: "", "is damaged"),
+        (lambda text: "\x00" * len(text), "is damaged"),
+        (lambda text: text.replace('"records": 5', '"records": 6'), "its checksum does not agree"),
+        (lambda text: '{"format": "something else"}', "is not an ldmaps checkpoint"),
+        (lambda text: "[1]", "is not an ldmaps checkpoint"),
+        (lambda text: text.replace('"version": 1,', '"version": 2,'), "has checkpoint version 2"),
+    ],
+)
+def test_damaged_checkpoints_are_refused(model, place, spoil, match):
+    source = place / "input.csv"
+    source.write_text("\n".join(source.read_text().splitlines()[8:]))
+    run(model, place, max_records=50)
+    text = (place / "c").read_text()
+    assert '"records": 5' in text
+    (place / "c").write_text(spoil(text))
+    refused(match, model, place)
+    (place / "c").write_text(text)
+    run(model, place)
+
+
+def test_an_output_without_its_checkpoint_is_not_overwritten(model, place):
+    (place / "psi.csv").write_text("precious")
+    refused("exists already", model, place, error=InvalidInputError)
+    assert (place / "psi.csv").read_text() == "precious"
+    assert not (place / "c").exists()
+    assert not (place / "c.lock").exists()
+
+
+def test_a_second_stream_with_the_same_checkpoint_is_refused(model, place):
+    pytest.importorskip("fcntl", reason="file locks need fcntl")
+    seen = []
+
+    def second(embedded):
+        with pytest.raises(CheckpointError, match="another process is using the checkpoint"):
+            run(model, place, output="other.csv")
+        seen.append(True)
+
+    run(model, place, second, max_records=5)
+    assert seen
+    assert not (place / "other.csv").exists()
+    assert not (place / "c.lock").exists()
+
+
+def test_a_lock_that_a_killed_process_left_is_no_obstacle(model, place):
+    (place / "c.lock").touch()
+    run(model, place, max_records=5)
+    assert not (place / "c.lock").exists()
+
+
+@pytest.mark.parametrize(("path", "match"), [("no/such/c", "no directory"), ("folder", "is a directory")])
+def test_checkpoints_that_cannot_be(model, place, path, match):
+    (place / "folder").mkdir()
+    refused(match, model, place, checkpoint=place / path)
+    with pytest.raises(InvalidInputError, match="checkpoint_every"):
+        run(model, place, checkpoint_every=-1)
+
+
+def test_a_checkpoint_is_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "c"
+    facts = {"model": "m", "source": "s", "position": None, "sinks": [], "tracker": None, "counts": {}}
+    with Checkpoint(path) as checkpoint:
+        assert checkpoint.read() is None
+        checkpoint.write(**facts)
+        monkeypatch.setattr(os, "replace", lambda *names: (_ for _ in ()).throw(OSError("power cut")))
+        with pytest.raises(OSError, match="power cut"):
+            checkpoint.write(**{**facts, "model": "other"})
+        assert checkpoint.read()["model"] == "m"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["c"]
+
+
+def test_models_are_told_apart(model, tmp_path):
+    model.save(tmp_path / "map.ldm")
+    from ldmaps import load
+    from ldmaps.metrics import RMSD
+
+    assert model_digest(load(tmp_path / "map.ldm")) == model_digest(model)
+    frames = np.random.default_rng(0).normal(size=(40, 4, 3))
+    digests = {
+        model_digest(LandmarkDiffusionMap(1, 5.0, metric=RMSD(weights), n_landmarks=20).fit(frames))
+        for weights in (None, [1, 1, 1, 2.0], [1, 1, 1, 3.0])
+    }
+    assert len(digests) == 3
+    assert issubclass(CheckpointError, LdmapsError)

@@ -1,0 +1,222 @@
+"""Files that embedded records, events and rejected records are written to."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+
+import numpy as np
+import pytest
+
+from ldmaps.embedder import Coverage
+from ldmaps.errors import CheckpointError, InvalidInputError
+from ldmaps.streaming import CallbackSink, Embedded, Event, EventsFile, OutputFile, QuarantineFile, Rejected
+from ldmaps.streaming.sinks.callback import as_sink
+
+REGIONS = ("A", "a, second")
+
+
+def batch(n=3, first=0, *, times=True, events=(), rejected=(), dtype=np.float64, coordinates=None):
+    if coordinates is None:
+        coordinates = np.random.default_rng(first).normal(size=(n, 2)).astype(dtype)
+    coverage = Coverage(np.linspace(0, 2, n), np.arange(n) % 2 == 0, np.arange(n) + 7)
+    return Embedded(
+        np.arange(first, first + n),
+        np.arange(n) / 4 if times is True else times,
+        np.zeros(n),
+        tuple(rejected),
+        None,
+        coordinates,
+        coverage,
+        np.arange(n) % 3 - 1,
+        tuple(events),
+        np.zeros((n, 3)),
+    )
+
+
+def write(sink, *batches):
+    for one in batches:
+        sink.write(one)
+    sink.flush()
+    sink.close()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "ndjson"])
+def test_numbers_come_back_unchanged(tmp_path, suffix, dtype):
+    path = tmp_path / f"psi.{suffix}"
+    first, second = batch(3, dtype=dtype), batch(4, 3, dtype=dtype)
+    write(OutputFile(path, regions=REGIONS), first, second)
+    with open(path, newline="") as stream:
+        if suffix == "ndjson":
+            rows = [json.loads(line) for line in stream]
+            assert [row["region"] for row in rows[:3]] == [None, "A", "a, second"]
+            assert [row["inside"] for row in rows[:3]] == [True, False, True]
+        else:
+            rows = list(csv.DictReader(stream, delimiter="\t" if suffix == "tsv" else ","))
+            assert [row["region"] for row in rows[:3]] == ["", "A", "a, second"]
+            assert [row["inside"] for row in rows[:3]] == ["1", "0", "1"]
+    assert list(rows[0]) == ["number", "time", "psi2", "psi3", "distance", "inside", "nearest", "region"]
+    assert [int(row["number"]) for row in rows] == list(range(7))
+    assert [float(row["time"]) for row in rows[:3]] == [0, 0.25, 0.5]
+    psi = np.array([[float(row["psi2"]), float(row["psi3"])] for row in rows]).astype(dtype)
+    np.testing.assert_array_equal(psi, np.concatenate([first.coordinates, second.coordinates]))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson"])
+@pytest.mark.parametrize("times", [None, np.array([1.0, np.nan, 3.0])])
+def test_what_is_unknown_is_left_out(tmp_path, suffix, times):
+    path = tmp_path / f"psi.{suffix}"
+    coordinates = np.array([[1.0, np.nan], [np.inf, 2.0], [3.0, 4.0]])
+    write(OutputFile(path), batch(times=times, coordinates=coordinates))
+    text = path.read_text()
+    if suffix == "ndjson":
+        rows = [json.loads(line) for line in text.splitlines()]
+        assert [row["time"] for row in rows] == ([None] * 3 if times is None else [1, None, 3])
+        assert [row["psi3"] for row in rows] == [None, 2, 4]
+        assert rows[1]["psi2"] is None
+    else:
+        cells = [line.split(",") for line in text.splitlines()[1:]]
+        assert [row[1] for row in cells] == (["", "", ""] if times is None else ["1", "", "3"])
+        assert [row[3] for row in cells] == ["", "2", "4"]
+
+
+def test_regions_without_names_are_told_by_number(tmp_path):
+    write(OutputFile(tmp_path / "psi.csv"), batch())
+    assert [line.rpartition(",")[2] for line in (tmp_path / "psi.csv").read_text().splitlines()[1:]] == [
+        "",
+        "0",
+        "1",
+    ]
+
+
+def test_events_and_rejected_records(tmp_path):
+    events = [Event("enter", "A", 4, 1.5, 0), Event("leave", "A", 9, None, 5)]
+    rejected = [Rejected(3, "not JSON", '{"x": \udce4'), Rejected(8, "NaN")]
+    write(EventsFile(tmp_path / "e"), batch(), batch(events=events))
+    write(QuarantineFile(tmp_path / "q"), batch(rejected=rejected), batch())
+    lines = [json.loads(line) for line in (tmp_path / "e").read_text().splitlines()]
+    assert lines[0] == {"kind": "enter", "region": "A", "number": 4, "time": 1.5, "duration": 0}
+    assert lines[1]["time"] is None
+    lines = [json.loads(line) for line in (tmp_path / "q").read_text().splitlines()]
+    assert [(line["number"], line["reason"]) for line in lines] == [(3, "not JSON"), (8, "NaN")]
+
+
+def test_stdout_is_flushed_at_once(capfdbinary):
+    sink = OutputFile("-")
+    sink.write(batch(1))
+    assert len(capfdbinary.readouterr().out.splitlines()) == 2
+    sink.write(batch(1, 1))
+    assert len(capfdbinary.readouterr().out.splitlines()) == 1
+    assert not sink.durable
+    assert sink.flush() is None
+
+
+def test_a_rewound_file_goes_on_as_if_nothing_had_happened(tmp_path):
+    whole, cut = tmp_path / "whole.csv", tmp_path / "cut.csv"
+    batches = [batch(3, 3 * place) for place in range(4)]
+    write(OutputFile(whole), *batches)
+    for kept in range(4):
+        cut.unlink(missing_ok=True)
+        sink = OutputFile(cut)
+        for one in batches[:kept]:
+            sink.write(one)
+        mark = json.loads(json.dumps(sink.flush()))
+        for one in batches[kept:]:
+            sink.write(one)
+        sink.close()
+        with open(cut, "ab") as torn:
+            torn.write(b"half a li")
+        again = OutputFile(cut)
+        again.rewind(mark)
+        write(again, *batches[kept:])
+        assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_existing_files_are_not_overwritten(tmp_path):
+    path = tmp_path / "psi.csv"
+    path.write_text("precious")
+    with pytest.raises(InvalidInputError, match="exists already"):
+        OutputFile(path).write(batch())
+    assert path.read_text() == "precious"
+    write(OutputFile(path, overwrite=True), batch())
+    assert path.read_text().startswith("number,")
+    (tmp_path / "empty.csv").touch()
+    write(OutputFile(tmp_path / "empty.csv"), batch())
+
+
+def test_a_file_that_is_not_the_marked_one_is_left_alone(tmp_path):
+    path = tmp_path / "psi.csv"
+    sink = OutputFile(path)
+    sink.write(batch())
+    mark = sink.flush()
+    sink.close()
+    good = path.read_bytes()
+    path.unlink()
+    with pytest.raises(CheckpointError, match="is missing"):
+        OutputFile(path).rewind(mark)
+    path.write_bytes(good[:-1])
+    with pytest.raises(CheckpointError, match=f"has {len(good) - 1} bytes, but .* {len(good)} were written"):
+        OutputFile(path).rewind(mark)
+    path.write_bytes(good[:-3] + b"XX\n" + b"more")
+    with pytest.raises(CheckpointError, match="is not what the checkpoint was made for"):
+        OutputFile(path).rewind(mark)
+    assert path.read_bytes().endswith(b"more")
+
+
+def test_two_writers_do_not_share_a_file(tmp_path):
+    pytest.importorskip("fcntl", reason="file locks need fcntl")
+    first = OutputFile(tmp_path / "psi.csv")
+    first.flush()
+    with pytest.raises(InvalidInputError, match="another process is writing"):
+        OutputFile(tmp_path / "psi.csv").flush()
+    first.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("psi.xml", "must end in one of .csv"),
+        ("no/such/psi.csv", "no directory"),
+        ("folder.csv", "is a directory"),
+    ],
+)
+def test_outputs_that_cannot_be(tmp_path, path, message):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InvalidInputError, match=message):
+        OutputFile(tmp_path / path).flush()
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
+    path = tmp_path / "psi.csv"
+    sink = OutputFile(path)
+    sink.write(batch())
+    before = path.read_bytes()
+    real, room = os.write, [10]
+
+    def full(descriptor, data):
+        """Take the first ten bytes, and no more."""
+        if not room:
+            raise OSError(28, "no space left")
+        return real(descriptor, data[: room.pop()])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="no space left"):
+        sink.write(batch(1, 3))
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    write(sink, batch(1, 3))
+    assert path.read_bytes().startswith(before)
+    assert len(path.read_text().splitlines()) == 5
+
+
+def test_functions_are_sinks():
+    seen = []
+    sink = as_sink(seen.append)
+    assert isinstance(sink, CallbackSink)
+    sink.write("anything")
+    assert seen == ["anything"]
+    assert as_sink(sink) is sink
+    with pytest.raises(InvalidInputError, match="is no sink"):
+        as_sink(3)
