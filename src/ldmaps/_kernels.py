@@ -243,7 +243,7 @@ def all_within_hops(squared: Any, cutoff: float) -> bool:
                 unseen[kept] = other
                 kept += 1
         n_unseen = kept
-    return n_unseen == 0
+    return bool(n_unseen == 0)
 
 
 @njit(cache=True, nogil=True, fastmath=REDUCE)

@@ -210,6 +210,91 @@ def test_a_box_zooms_and_a_button_undoes_it(open_page, molecule_page):
     assert page.evaluate(f"{IMAGE_OF}('scatter')") == before
 
 
+def touch(page, kind, *fingers):
+    points = [{"x": x, "y": y, "id": place} for place, (x, y) in enumerate(fingers)]
+    page.command("Input.dispatchTouchEvent", type=kind, touchPoints=points)
+    page.settle()
+
+
+def pinch(page, canvas, scale, shift=0.0):
+    """Two fingers beside the middle of a canvas move apart by a factor, and both to the right by ``shift``."""
+    page.evaluate(f"document.getElementById({canvas!r}).scrollIntoView({{block: 'center'}})")
+    left, top, width, height = page.evaluate(f"{BOX_OF}({canvas!r})")
+    x, y = left + width / 2, top + height / 2
+    touch(page, "touchStart", (x - 40, y))
+    touch(page, "touchStart", (x - 40, y), (x + 40, y))
+    for share in (0.25, 0.5, 0.75, 1.0):
+        half, middle = 40 * (1 + share * (scale - 1)), x + share * shift
+        touch(page, "touchMove", (middle - half, y), (middle + half, y))
+    touch(page, "touchEnd")
+
+
+@pytest.fixture
+def phone(open_page, molecule_page):
+    page = open_page(molecule_page, 390, 844, mobile=True, scale=2)
+    page.command("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=5)
+    return page
+
+
+def view_of(page):
+    return [
+        float(value)
+        for value in page.evaluate("document.getElementById('scatter-over').dataset.view").split()
+    ]
+
+
+def test_two_fingers_zoom_the_map(phone):
+    heading = text_of(phone, "structure-heading")
+    before = view_of(phone)
+    pinch(phone, "scatter-over", 2.0)
+    after = view_of(phone)
+    for low in (0, 2):
+        whole = before[low + 1] - before[low]
+        assert after[low + 1] - after[low] == pytest.approx(whole / 2)
+        # About the place between the fingers, which is near the middle of the plot.
+        assert 0.18 < (after[low] - before[low]) / whole < 0.32
+    assert not phone.evaluate("document.getElementById('reset').disabled")
+    # Neither finger has tapped a landmark, and the page itself has not been zoomed.
+    assert text_of(phone, "structure-heading") == heading
+    assert phone.evaluate("visualViewport.scale") == pytest.approx(1.0)
+    pinch(phone, "scatter-over", 0.5)
+    assert view_of(phone) == pytest.approx(before, abs=1e-6 * (before[1] - before[0]))
+
+
+def test_two_fingers_move_the_map(phone):
+    before = view_of(phone)
+    pinch(phone, "scatter-over", 1.0, shift=50)
+    after = view_of(phone)
+    width = phone.evaluate(f"{BOX_OF}('scatter-over')")[2]
+    # The plot is a little narrower than its canvas.
+    share = (before[0] - after[0]) / (before[1] - before[0])
+    assert 50 / width < share < 1.5 * 50 / width
+    assert after[1] - after[0] == pytest.approx(before[1] - before[0])
+    assert after[2:] == pytest.approx(before[2:])
+
+
+def test_one_finger_still_taps_after_a_pinch(phone):
+    pinch(phone, "scatter-over", 1.3)
+    chosen = {text_of(phone, "structure-heading")}
+    left, top, width, height = phone.evaluate(f"{BOX_OF}('scatter-over')")
+    for place in range(36):
+        x, y = left + width * (place % 6 + 0.5) / 6, top + height * (place // 6 + 0.5) / 6
+        touch(phone, "touchStart", (x, y))
+        touch(phone, "touchEnd")
+        chosen.add(text_of(phone, "structure-heading"))
+        if len(chosen) > 1:
+            return
+    raise AssertionError("no tap chose a landmark")
+
+
+def test_two_fingers_zoom_the_molecule_and_do_not_turn_it(phone):
+    before = phone.evaluate(f"{IMAGE_OF}('structure')")
+    pinch(phone, "structure", 2.0)
+    assert phone.evaluate(f"{IMAGE_OF}('structure')") != before
+    pinch(phone, "structure", 0.5)
+    assert phone.evaluate(f"{IMAGE_OF}('structure')") == before
+
+
 def test_light_and_dark(open_page, molecule_page):
     page = open_page(molecule_page, dark=True)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"

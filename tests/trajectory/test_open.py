@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
-from written_trajectories import FORMATS, STRIDE, TOLERANCE
+from written_trajectories import FORMATS, STRIDE, TOLERANCE, mdtraj_trajectory
 
 import ldmaps.trajectory
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import InvalidInputError
+from ldmaps.trajectory.dcd_layout import dcd_layout
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
 
@@ -107,7 +110,7 @@ def test_selection_in_no_language(files):
         ldmaps.trajectory.open(files["xtc"], top=files["top"], select="proteins and ((")
 
 
-@pytest.mark.parametrize("extension", ["xtc", "trr"])
+@pytest.mark.parametrize("extension", ["xtc", "trr", "dcd"])
 def test_a_cut_off_file_says_how_much_is_good(files, extension, tmp_path):
     data = files[extension].read_bytes()
     cut = tmp_path / f"cut.{extension}"
@@ -121,6 +124,65 @@ def test_a_cut_off_file_says_how_much_is_good(files, extension, tmp_path):
     assert 40 < good < 60
     kept = ldmaps.trajectory.open(cut, top=files["top"], chunk=8, stop=good).read()
     np.testing.assert_allclose(kept.frames, MOLECULE.frames[:good], atol=TOLERANCE[extension])
+
+
+@pytest.mark.parametrize("stride", [1, 3, 10])
+def test_a_dcd_cut_within_a_frame_is_never_taken_for_a_shorter_one(files, tmp_path, stride):
+    data = files["dcd"].read_bytes()
+    for bytes_lost in (1, 100, 300):
+        cut = tmp_path / "cut.dcd"
+        cut.write_bytes(data[:-bytes_lost])
+        whole = len(MOLECULE) - 1 if bytes_lost < 264 + 24 else len(MOLECULE) - 2
+        source = ldmaps.trajectory.open(cut, top=files["top"], chunk=8, stride=stride)
+        with pytest.raises(InvalidInputError, match=rf"cut off or damaged: frame {whole} .*--stop {whole}\)"):
+            source.read()
+        # What is asked for is there: no complaint.
+        kept = ldmaps.trajectory.open(cut, top=files["top"], stop=whole, stride=stride).read()
+        np.testing.assert_array_equal(kept.numbers, np.arange(whole)[::stride])
+
+
+@pytest.mark.parametrize("box", [None, 3.0])
+def test_a_dcds_layout_is_read_from_its_header(tmp_path, box):
+    trajectory = mdtraj_trajectory(box=box)[:5]
+    path = tmp_path / "some.dcd"
+    trajectory.save_dcd(str(path))
+    assert dcd_layout(path) == (5, 0, 5)
+    path.write_bytes(path.read_bytes() + b"abc")
+    assert dcd_layout(path) == (5, 3, 5)
+    (tmp_path / "other.dcd").write_bytes(b"no trajectory at all")
+    assert dcd_layout(tmp_path / "other.dcd") is None
+    (tmp_path / "empty.dcd").write_bytes(b"")
+    assert dcd_layout(tmp_path / "empty.dcd") is None
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("mark", ["i", "q"])
+@pytest.mark.parametrize(("fixed", "box", "fourth"), [(0, 0, 0), (0, 1, 0), (2, 1, 0), (0, 1, 1)])
+def test_dcds_of_every_dialect(tmp_path, order, mark, fixed, box, fourth):
+    """Both byte orders, both lengths of record marks, fixed atoms and a fourth dimension, written by hand."""
+    atoms, frames = 7, 4
+
+    def record(data):
+        return struct.pack(order + mark, len(data)) + data + struct.pack(order + mark, len(data))
+
+    numbers = [0] * 20
+    numbers[8], numbers[10], numbers[11] = fixed, box, fourth
+    data = record(b"CORD" + struct.pack(f"{order}20i", *numbers)) + record(
+        struct.pack(order + "i", 1) + b" " * 80
+    )
+    data += record(struct.pack(order + "i", atoms))
+    if fixed:
+        data += record(struct.pack(f"{order}{atoms - fixed}i", *range(1, atoms - fixed + 1)))
+    for frame in range(frames):
+        moving = atoms if frame == 0 else atoms - fixed
+        data += record(bytes(48)) if box else b""
+        data += 3 * record(bytes(4 * moving)) + (record(bytes(4 * atoms)) if fourth else b"")
+    path = tmp_path / "by_hand.dcd"
+    path.write_bytes(data)
+    assert dcd_layout(path) == (4, 0, 0)
+    path.write_bytes(data[:-5])
+    assert dcd_layout(path).whole == 3
+    assert dcd_layout(path).left_over > 0
 
 
 def test_a_file_of_another_format(files, tmp_path):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli import stream
-from ldmaps.cli.options import not_negative, positive
+from ldmaps.cli.options import add_command as add_parser
+from ldmaps.cli.options import add_common, not_negative, positive
+from ldmaps.cli.stream_options import add_stream_options
 
 if TYPE_CHECKING:
-    from ldmaps.streaming import Sink, StreamEmbedder
     from ldmaps.streaming.live import LivePage
 
 __all__ = ["add_command", "run"]
@@ -32,30 +31,17 @@ To look from another machine without opening a port there: ssh -L 8765:127.0.0.1
 """
 
 
-class _Named:
-    """Passes for argparse's list of commands, and adds a command of our name with another one's options."""
-
-    def __init__(self, commands: Any, name: str, **settings: Any) -> None:
-        self._commands, self._name, self._settings = commands, name, settings
-
-    def add_parser(self, _: str, **settings: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = self._commands.add_parser(self._name, **(settings | self._settings))
-        self.parser = parser
-        return parser
-
-
 def add_command(commands: Any) -> None:
     """Add the command."""
-    named = _Named(
+    parser = add_parser(
         commands,
         "watch",
-        help="place records on a map as they come, and show them on a live page",
-        description="Place records on a fitted map as they come, and show them moving over it in a browser.",
-        epilog=_EPILOG,
-        conflict_handler="resolve",  # -o is not what it is elsewhere
+        "place records on a map as they come, and show them on a live page",
+        "Place records on a fitted map as they come, and show them moving over it in a browser.",
+        _EPILOG,
     )
-    stream.add_command(named)
-    page = named.parser.add_argument_group("page")
+    add_stream_options(parser, output=None)
+    page = parser.add_argument_group("page")
     page.add_argument("--host", default="127.0.0.1", metavar="HOST", help="where to serve it (127.0.0.1)")
     page.add_argument(
         "--port", type=_port, default=PORT, metavar="N", help=f"port; 0 takes any that is free ({PORT})"
@@ -78,13 +64,8 @@ def add_command(commands: Any) -> None:
     page.add_argument(
         "--exit-when-done", action="store_true", help="end with the stream, and the page with it"
     )
-    page.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="also write records: .csv, .tsv, .ndjson or redis://...; - is stdout",
-    )
-    named.parser.set_defaults(run=run)
+    add_common(parser)
+    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
@@ -92,34 +73,20 @@ def run(arguments: argparse.Namespace) -> int | None:
     import threading
 
     from ldmaps.cli.session import say
-    from ldmaps.cli.stream_report import Display, ExitOn
-    from ldmaps.streaming import StreamEmbedder, open_source
+    from ldmaps.cli.stream_options import (
+        HAPPENED,
+        build_engine,
+        build_source,
+        carry_out,
+        named_sinks,
+        report_summary,
+    )
+    from ldmaps.cli.stream_report import ExitOn
     from ldmaps.streaming.live import LivePage
-    from ldmaps.streaming.sources import model_facts
 
     token = _token(arguments)
-    engine = StreamEmbedder(
-        arguments.model,
-        max_delay=arguments.max_delay,
-        max_batch=arguments.max_batch,
-        bad_records=arguments.bad_records or ("quarantine" if arguments.quarantine else "count"),
-        stall_after=arguments.stall_after,
-        on_stall=arguments.on_stall,
-        n_threads=arguments.threads,
-    )
-    engine.tracker = stream._tracker(arguments, engine.model)
-    source = open_source(
-        arguments.input,
-        model_facts=model_facts(engine.model),
-        form=arguments.format,
-        columns=None
-        if arguments.columns is None
-        else [name.strip() for name in arguments.columns.split(",")],
-        top=arguments.top,
-        select=arguments.select,
-        follow=arguments.follow,
-        idle_end=arguments.idle_end,
-    )
+    engine = build_engine(arguments)
+    source = build_source(arguments, engine)
     stop = threading.Event()
     watched = ExitOn(arguments.exit_on, stop)
     page = LivePage(
@@ -132,50 +99,27 @@ def run(arguments: argparse.Namespace) -> int | None:
         title=arguments.title,
         max_viewers=arguments.max_viewers,
     )
-    sinks = [*_outputs(arguments, engine), watched, page]
-    if not arguments.quiet and sys.stderr.isatty():
-        sinks.append(Display(engine))
+    sinks = [*named_sinks(arguments, engine), watched, page]
     with page:
         say(arguments, f"live page: {page.address}")
         if arguments.open:
             _open(arguments, page)
         try:
-            engine.run(
-                source,
-                sinks,
-                checkpoint=arguments.checkpoint,
-                checkpoint_every=arguments.checkpoint_every,
-                max_records=arguments.max_records,
-                stop=stop,
-            )
+            carry_out(arguments, engine, source, sinks, stop)
+        except BrokenPipeError:
+            raise
         except BaseException as error:
-            if isinstance(error.__cause__, BrokenPipeError):
-                raise error.__cause__ from None
             if engine.summary.batches:  # a stream that never began needs neither page nor summary
-                stream._report(arguments, engine.summary, watched.happened)
+                report_summary(arguments, engine.summary, watched.happened)
                 if isinstance(error, Exception):
                     page.fail(" ".join(str(error).split()))
                     say(arguments, f"the stream stopped: {error}")
                     _stay(arguments)
             raise
-        stream._report(arguments, engine.summary, watched.happened)
+        report_summary(arguments, engine.summary, watched.happened)
         if watched.happened is None:
             _stay(arguments)
-    return stream.HAPPENED if watched.happened else None
-
-
-def _outputs(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[Sink]:
-    """Return the sinks that are named; unlike ldmaps stream, records need not be written anywhere."""
-    if arguments.output is not None:
-        return stream._sinks(arguments, engine)
-    from ldmaps.streaming.sinks.files import EventsFile, QuarantineFile
-
-    sinks: list[Sink] = []
-    if arguments.events is not None:
-        sinks.append(EventsFile(arguments.events, overwrite=arguments.force))
-    if arguments.quarantine is not None:
-        sinks.append(QuarantineFile(arguments.quarantine, overwrite=arguments.force))
-    return sinks
+    return HAPPENED if watched.happened else None
 
 
 def _stay(arguments: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ from ldmaps.training_record import MAX_RECORDED
 
 __all__ = ["report_html", "write_report"]
 
-_SCRIPTS = ("read.js", "axes.js", "scatter.js", "pick.js", "energy.js", "molecule.js", "page.js")
+_SCRIPTS = ("read.js", "axes.js", "scatter.js", "pick.js", "energy.js", "pinch.js", "molecule.js", "page.js")
 
 
 def write_report(

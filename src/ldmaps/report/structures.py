@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
 from ldmaps.metrics.rmsd import RMSDPoints
+from ldmaps.trajectory.source import bonds_among
 
 __all__ = ["Molecule", "Structures", "elements_from_masses", "guess_bonds", "landmark_structures"]
 
@@ -43,11 +44,12 @@ _NM_PER_UNIT = {"nm": 1.0, "Å": 0.1, "A": 0.1, "angstrom": 0.1, "pm": 1e-3}
 
 @dataclass(frozen=True)
 class Molecule:
-    """What is known of the atoms of a map's frames."""
+    """What is known of the atoms of a map's frames; ``from_files`` if a topology told, which may leave gaps."""
 
     elements: Sequence[str] | None = None
     bonds: NDArray[np.intp] | None = None
     names: Sequence[str] | None = None
+    from_files: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,16 +115,9 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
     is_trace = thinned or _is_trace(frames[0])
     if is_trace:
         bonds, bond_origin = _trace_bonds(frames[0]), "a line through the backbone"
-    elif known.bonds is not None:
-        place = np.full(n_atoms, -1, dtype=np.intp)
-        place[kept] = np.arange(len(kept))
-        bonds = place[known.bonds]
-        bonds, bond_origin = bonds[(bonds >= 0).all(axis=1)], "bonds as given"
     else:
-        bonds, bond_origin = (
-            guess_bonds(frames[:: max(1, len(frames) // _WITNESSES)], elements[kept][choice]),
-            ("bonds guessed from distances"),
-        )
+        witnesses = frames[:: max(1, len(frames) // _WITNESSES)]
+        bonds, bond_origin = _bonds(known, witnesses, elements[kept][choice], kept, n_atoms)
     shown = kept[choice]
     names = known.names if known.names is not None else [str(index) for index in range(n_atoms)]
     note = "; ".join(part for part in (origin, bond_origin) if part)
@@ -215,12 +210,39 @@ def _told(molecule: Any, source: Mapping[str, Any] | None, n_atoms: int) -> Mole
             raise InvalidInputError(
                 f"bonds name atom {int(bonds.max())}, but the map was fitted on frames of {n_atoms} atoms"
             )
-    return Molecule(elements, bonds, names)
+    return Molecule(elements, bonds, names, molecule is None)
+
+
+def _bonds(
+    known: Molecule, frames: NDArray[np.float64], elements: NDArray[Any], kept: NDArray[np.intp], n_atoms: int
+) -> tuple[NDArray[np.intp], str]:
+    """Return the bonds between the kept atoms, as told where anybody did, and where they come from."""
+    if known.bonds is None:
+        return guess_bonds(frames, elements), "bonds guessed from distances"
+    told = bonds_among(known.bonds, kept, n_atoms)
+    if not known.from_files:
+        return told, "bonds as given"
+    # A topology often knows the bonds of proteins and water, and none of a ligand's.
+    bonded = np.zeros(n_atoms, dtype=bool)
+    bonded[known.bonds] = True
+    loose = ~bonded[kept]
+    guessed = guess_bonds(frames, elements) if loose.any() else np.empty((0, 2), dtype=np.intp)
+    guessed = guessed[loose[guessed].any(axis=1)]
+    if not len(guessed):
+        return told, "bonds of the topology"
+    if not len(told):
+        return guessed, "bonds guessed from distances"
+    return np.concatenate([told, guessed]), "bonds of the topology, others guessed from distances"
 
 
 def _elements(known: Molecule, metric: RMSD, n_atoms: int) -> tuple[NDArray[Any], str]:
     if known.elements is not None:
-        return np.array([str(symbol) or "X" for symbol in known.elements]), ""
+        symbols = [str(symbol or "") for symbol in known.elements]
+        if known.from_files and known.names is not None:
+            symbols = [
+                symbol or _element_of(str(name)) for symbol, name in zip(symbols, known.names, strict=True)
+            ]
+        return np.array([symbol or "X" for symbol in symbols]), ""
     if metric.weights is not None:
         masses = np.asarray(metric.weights, dtype=np.float64)
         found = elements_from_masses(masses) if masses.shape == (n_atoms,) else None

@@ -1,8 +1,8 @@
 """What flows through a stream: records as they came, and records with their place on the map.
 
-    Source ──► Records ──► StreamEmbedder ──► Embedded ──► Sinks
-                                │
-                          RegionTracker ──► Events
+Source ──► Records ──► StreamEmbedder ──► Embedded ──► Sinks
+│
+RegionTracker ──► Events
 """
 
 from __future__ import annotations

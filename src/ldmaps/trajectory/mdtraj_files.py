@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.trajectory.dcd_layout import dcd_layout
 from ldmaps.trajectory.source import Atoms, FrameChunk, FrameSource, check_range, default_chunk
 from ldmaps.trajectory.topology import Selection, select_atoms
 
@@ -133,6 +134,7 @@ class MDTrajFiles(FrameSource):
             position = numbers
             frames = self._selection.take(xyz, box, numbers, path)
             yield FrameChunk(frames, numbers, times, path)
+        self._check_end(path)
         if position is None:
             raise InvalidInputError(f"{path} has no frame from {self._start} on; lower start (--start)")
 
@@ -185,6 +187,19 @@ class MDTrajFiles(FrameSource):
                 f"{path} is cut off or damaged: frame {whole} cannot be read ({_one_line(error)}), the {whole} "
                 f"before it can; copy the file again, or use those with stop={whole} (--stop {whole})"
             ) from error
+
+    def _check_end(self, path: str) -> None:
+        """Raise at the end of a DCD that stops within a frame, which mdtraj passes over in silence."""
+        layout = dcd_layout(path) if path.lower().endswith(".dcd") else None
+        if layout is None or not layout.left_over:
+            return
+        whole = layout.whole
+        if self._stop is None or self._stop > whole:
+            raise InvalidInputError(
+                f"{path} is cut off or damaged: frame {whole} cannot be read (only {layout.left_over} bytes of it are "
+                f"there), the {whole} before it can; copy the file again, or use those with stop={whole} "
+                f"(--stop {whole})"
+            )
 
     def _last_whole_frame(self, path: str, position: int) -> int:
         with closing(self._open(path)) as handle:

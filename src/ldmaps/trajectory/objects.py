@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.trajectory.source import Atoms, FrameChunk, FrameSource, check_range, default_chunk
+from ldmaps.trajectory.source import (
+    Atoms,
+    FrameChunk,
+    FrameSource,
+    bonds_among,
+    check_range,
+    default_chunk,
+)
 from ldmaps.trajectory.topology import Selection, check_periodic, select_atoms
 from ldmaps.trajectory.whole import Molecules
 
@@ -181,28 +188,39 @@ def _group_atoms(group: Any) -> Atoms | None:
         labels = tuple(map(str, names))
     else:
         labels = tuple(f"{r}{n}-{name}" for r, n, name in zip(residues, numbers, names, strict=True))
-    masses = _attribute(group, "masses")
+    masses, symbols = _attribute(group, "masses"), _attribute(group, "elements")
+    elements = () if symbols is None else tuple(str(symbol).strip().capitalize() for symbol in symbols)
+    bonds = _group_bonds(group.universe)
     return Atoms(
-        tuple(map(str, names)), labels, None if masses is None else np.asarray(masses, dtype=np.float64)
+        tuple(map(str, names)),
+        labels,
+        None if masses is None else np.asarray(masses, dtype=np.float64),
+        elements if any(elements) else None,
+        bonds_among(bonds, group.indices, len(group.universe.atoms)) if len(bonds) else None,
     )
+
+
+def _group_bonds(universe: Any) -> NDArray[np.intp]:
+    """Return all bonds of a universe, (0, 2) if it knows none."""
+    bonds = _attribute(universe, "bonds")
+    if bonds is None or not len(bonds):
+        return np.empty((0, 2), dtype=np.intp)
+    return np.asarray(bonds.to_indices(), dtype=np.intp)
 
 
 def _group_molecules(group: Any) -> tuple[Any, NDArray[np.intp] | None, Molecules]:
     """Return the group with the rest of its molecules, where it stands in there, and the molecules."""
     fragments = _attribute(group, "fragments")
     whole = group if fragments is None else sum(fragments[1:], fragments[0])
-    places = {int(index): place for place, index in enumerate(whole.indices)}
-    bonds: list[tuple[int, int]] = []
-    if fragments is not None:
-        for left, right in whole.universe.bonds.to_indices().tolist():
-            if left in places and right in places:
-                bonds.append((places[left], places[right]))
+    n_atoms = len(whole.universe.atoms)
+    bonds = bonds_among(_group_bonds(whole.universe), whole.indices, n_atoms)
     atoms = _group_atoms(whole)
     labels = atoms.labels if atoms else tuple(f"atom {index}" for index in whole.indices)
-    array = np.asarray(bonds, dtype=np.intp).reshape(-1, 2)
-    same = len(whole) == len(group) and (whole.indices == group.indices).all()
-    chosen = None if same else np.asarray([places[int(index)] for index in group.indices], dtype=np.intp)
-    return whole, chosen, Molecules(len(whole), array, labels)
+    if len(whole) == len(group) and (whole.indices == group.indices).all():
+        return whole, None, Molecules(len(whole), bonds, labels)
+    places = np.full(n_atoms, -1, dtype=np.intp)
+    places[whole.indices] = np.arange(len(whole))
+    return whole, places[group.indices], Molecules(len(whole), bonds, labels)
 
 
 def _attribute(group: Any, name: str) -> Any:

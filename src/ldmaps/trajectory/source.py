@@ -64,11 +64,17 @@ class Atoms:
         Residue and atom, for people: "ALA2-CB".
     masses : ndarray of shape (atoms,) or None
         In amu; 0 for virtual sites.
+    elements : tuple of str or None
+        Symbols ("C", "Cl"), empty for an atom that is of none; None where nobody told.
+    bonds : ndarray of shape (bonds, 2) or None
+        Pairs of these atoms, by their places here; None where nobody told.
     """
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
     masses: NDArray[np.float64] | None
+    elements: tuple[str, ...] | None = None
+    bonds: NDArray[np.intp] | None = None
 
 
 class FrameSource(ABC):
@@ -133,15 +139,31 @@ class FrameSource(ABC):
 
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the frames it was fitted on: JSON values only."""
+        elements = None if self.atoms is None else self.atoms.elements
+        bonds = None if self.atoms is None else self.atoms.bonds
         return {
             "kind": "frames",
             "units": self.units,
             "n_atoms": self.n_atoms,
             "atom_names": None if self.atoms is None else list(self.atoms.names),
             "atom_labels": None if self.atoms is None else list(self.atoms.labels),
+            "elements": None if elements is None else list(elements),
+            "bonds": None if bonds is None else bonds.tolist(),
             "select": self.select,
             "files": list(self.files),
         }
+
+
+def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:
+    """Return the bonds between chosen atoms, by their places among the chosen.
+
+    >>> bonds_among(np.array([[0, 1], [1, 2], [2, 4]]), np.array([4, 2, 1]), 5).tolist()
+    [[2, 1], [1, 0]]
+    """
+    place = np.full(n_atoms, -1, dtype=np.intp)
+    place[chosen] = np.arange(len(chosen))
+    pairs = place[bonds.reshape(-1, 2)]
+    return np.asarray(pairs[(pairs >= 0).all(axis=1)])
 
 
 def check_same_atoms(facts: Mapping[str, Any] | None, source: FrameSource) -> None:

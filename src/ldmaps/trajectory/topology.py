@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.trajectory.source import Atoms
+from ldmaps.trajectory.source import Atoms, bonds_among
 from ldmaps.trajectory.whole import Molecules
 
 __all__ = ["Selection", "atoms_of", "check_periodic", "select_atoms"]
@@ -89,19 +89,18 @@ def select_atoms(topology: Any, select: str | None, periodic: str, told: str) ->
                 f"the selection {select!r} matches none of the {n_atoms} atoms of {told} "
                 f"(residues there: {shown}); choose other atoms"
             )
-    atoms = atoms_of(topology, chosen)
-    if periodic == "keep":
-        return Selection(chosen, chosen, np.arange(len(chosen)), None, atoms)
     bonds = np.asarray([(left.index, right.index) for left, right in topology.bonds], dtype=np.intp).reshape(
         -1, 2
     )
+    atoms = atoms_of(topology, chosen, bonds)
+    if periodic == "keep":
+        return Selection(chosen, chosen, np.arange(len(chosen)), None, atoms)
     read = _with_molecules(n_atoms, bonds, chosen)
     places = np.searchsorted(read, chosen)
-    inside = np.full(n_atoms, -1, dtype=np.intp)
-    inside[read] = np.arange(len(read))
-    kept = bonds[(inside[bonds] >= 0).all(axis=1)]
     labels = atoms_of(topology, read).labels
-    return Selection(chosen, read, places, Molecules(len(read), inside[kept], labels), atoms)
+    return Selection(
+        chosen, read, places, Molecules(len(read), bonds_among(bonds, read, n_atoms), labels), atoms
+    )
 
 
 def _with_molecules(n_atoms: int, bonds: NDArray[np.intp], chosen: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -114,13 +113,19 @@ def _with_molecules(n_atoms: int, bonds: NDArray[np.intp], chosen: NDArray[np.in
     return np.flatnonzero(np.isin(component, component[chosen]))
 
 
-def atoms_of(topology: Any, indices: NDArray[np.intp]) -> Atoms:
-    """Return names, labels and masses of atoms of an mdtraj topology."""
+def atoms_of(topology: Any, indices: NDArray[np.intp], bonds: NDArray[np.intp] | None = None) -> Atoms:
+    """Return what an mdtraj topology tells of some atoms; ``bonds`` are those of the whole topology."""
     atoms = [topology.atom(int(index)) for index in indices]
     masses = [None if atom.element is None else atom.element.mass for atom in atoms]
     known = not any(mass is None for mass in masses)
+    symbols = tuple("" if atom.element is None else atom.element.symbol for atom in atoms)
+    # mdtraj calls a site that is no atom "VS".
+    elements = tuple("" if symbol == "VS" else symbol for symbol in symbols)
     return Atoms(
         tuple(atom.name for atom in atoms),
         tuple(f"{atom.residue.name}{atom.residue.resSeq}-{atom.name}" for atom in atoms),
         np.asarray(masses, dtype=np.float64) if known else None,
+        elements if any(elements) else None,
+        # A topology without a single bond has forgotten them.
+        None if bonds is None or not len(bonds) else bonds_among(bonds, indices, topology.n_atoms),
     )

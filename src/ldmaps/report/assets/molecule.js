@@ -211,12 +211,19 @@ function startViewer() {
       drawStructure();
     });
   };
+  const pinched = watchPinch(canvas, () => {
+    const before = viewer.zoom;
+    return (scale) => {
+      viewer.zoom = Math.max(0.4, Math.min(8, before * scale));
+      redraw();
+    };
+  });
   canvas.addEventListener("pointerdown", (event) => {
     last = [event.clientX, event.clientY];
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!last) return;
+    if (!last || (event.pointerType === "touch" && pinched())) return;
     viewer.rotation = turned(viewer.rotation, "y", (event.clientX - last[0]) * 0.011);
     viewer.rotation = turned(viewer.rotation, "x", (event.clientY - last[1]) * 0.011);
     last = [event.clientX, event.clientY];

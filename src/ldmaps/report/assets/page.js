@@ -150,16 +150,30 @@ function startPointer() {
     return [event.clientX - box.left, event.clientY - box.top];
   };
   let start = null, waiting = false;
+  const pinched = watchPinch(canvas, () => {
+    const { frame, view: [x0, x1, y0, y1] } = scatter;
+    showTip(null);
+    // What was between the fingers stays there.
+    return (scale, from, to) => {
+      const factor = 1 / Math.min(scale, (x1 - x0) / (1e-6 * (scatter.home[1] - scatter.home[0])));
+      const u = x0 + ((from[0] - frame.left) / frame.width) * (x1 - x0);
+      const v = y1 - ((from[1] - frame.top) / frame.height) * (y1 - y0);
+      const left = u - ((to[0] - frame.left) / frame.width) * (x1 - x0) * factor;
+      const top = v + ((to[1] - frame.top) / frame.height) * (y1 - y0) * factor;
+      setView([left, left + (x1 - x0) * factor, top - (y1 - y0) * factor, top]);
+    };
+  });
   canvas.addEventListener("pointerdown", (event) => {
-    start = at(event);
+    start = pinched() ? null : at(event);
     if (event.pointerType === "mouse") canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
     const [x, y] = at(event);
-    if (waiting) return;
+    if (waiting || (event.pointerType === "touch" && pinched())) return;
     waiting = true;
     requestAnimationFrame(() => {
       waiting = false;
+      if (event.pointerType === "touch" && pinched()) return;
       const dragged = start && event.pointerType === "mouse" && Math.hypot(x - start[0], y - start[1]) > 6;
       scatter.box = dragged ? [...start, x, y] : null;
       scatter.hover = dragged ? null : under(x, y);
@@ -171,7 +185,7 @@ function startPointer() {
     const [x, y] = at(event);
     const from = start;
     start = scatter.box = null;
-    if (!from) return;
+    if (!from || (event.pointerType === "touch" && pinched())) return;
     if (event.pointerType === "mouse" && Math.hypot(x - from[0], y - from[1]) > 6) {
       zoomToBox(from, [x, y]);
       return;
@@ -268,7 +282,10 @@ function startControls() {
   byId("reset").addEventListener("click", () => setView(scatter.home));
   byId("zoom-in").addEventListener("click", () => zoomBy(0.7));
   byId("zoom-out").addEventListener("click", () => zoomBy(1 / 0.7));
-  scatter.onView = () => (byId("reset").disabled = scatter.view.every((value, i) => value === scatter.home[i]));
+  scatter.onView = () => {
+    byId("reset").disabled = scatter.view.every((value, i) => value === scatter.home[i]);
+    scatter.over.dataset.view = scatter.view.join(" ");
+  };
   byId("previous").addEventListener("click", () => select((scatter.selected - 1 + landmarks.n) % landmarks.n));
   byId("next").addEventListener("click", () => select((scatter.selected + 1) % landmarks.n));
   byId("landmark-number").setAttribute("max", landmarks.all - 1);

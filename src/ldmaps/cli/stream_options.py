@@ -1,0 +1,288 @@
+"""What ``ldmaps stream`` and ``ldmaps watch`` share: options, and what is made of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ldmaps.cli.options import not_negative, positive
+
+if TYPE_CHECKING:
+    from ldmaps.streaming import Sink, Source, StreamEmbedder, StreamSummary
+
+__all__ = [
+    "HAPPENED",
+    "add_stream_options",
+    "build_engine",
+    "build_source",
+    "carry_out",
+    "named_sinks",
+    "report_summary",
+]
+
+#: Exit status when an event of --exit-on ended the stream.
+HAPPENED = 4
+FORMAT_NAMES = ("csv", "ndjson", "npy")
+_KINDS = ("enter", "leave", "dwell")
+
+
+def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -> None:
+    """Add the options; ``output`` is where records go unless -o says otherwise, None for nowhere."""
+    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
+    parser.add_argument(
+        "input", nargs="?", default="-", metavar="INPUT", help="where records come from (-, stdin)"
+    )
+    reading = parser.add_argument_group("reading")
+    reading.add_argument(
+        "--format", choices=FORMAT_NAMES, help="format of stdin or of a table (its first bytes tell)"
+    )
+    reading.add_argument(
+        "--columns",
+        metavar="A,B,...",
+        help="columns or fields to use, by name or number from 1 (the model's)",
+    )
+    reading.add_argument(
+        "-t", "--top", "--topology", dest="top", metavar="FILE", help="file that names the atoms"
+    )
+    reading.add_argument("--select", metavar="ATOMS", help="atoms to use, in mdtraj's language (the model's)")
+    reading.add_argument("--follow", action="store_true", help="wait for more at the end of the file")
+    reading.add_argument(
+        "--idle-end", type=_seconds, metavar="S", help="end when a followed file did not grow for S seconds"
+    )
+    reading.add_argument("--max-records", type=not_negative, metavar="N", help="end after N records")
+    reading.add_argument(
+        "--stall-after", type=_seconds, metavar="S", help="warn when nothing came for S seconds"
+    )
+    reading.add_argument(
+        "--on-stall",
+        choices=("warn", "raise"),
+        default="warn",
+        help="what a stall does: warn, or end with an error",
+    )
+    writing = parser.add_argument_group("writing")
+    writing.add_argument(
+        "-o",
+        "--output",
+        default=output,
+        metavar="FILE",
+        help=f".csv, .tsv, .ndjson or redis://...; - is CSV on stdout ({output or 'none'})",
+    )
+    writing.add_argument(
+        "--events", metavar="FILE", help="write events of regions to FILE, as NDJSON (- is stdout)"
+    )
+    writing.add_argument(
+        "--quarantine", metavar="FILE", help="keep records that cannot be embedded in FILE, as NDJSON"
+    )
+    writing.add_argument(
+        "--bad-records",
+        choices=("count", "quarantine", "raise"),
+        help="what they do: be counted, be kept as well, or end the stream (count; quarantine if there is a file)",
+    )
+    writing.add_argument("--checkpoint", metavar="FILE", help="remember in FILE how far the outputs are safe")
+    writing.add_argument(
+        "--checkpoint-every", type=_seconds, default=1.0, metavar="S", help="seconds between checkpoints (1)"
+    )
+    regions = parser.add_argument_group("regions")
+    regions.add_argument("--regions", metavar="FILE", help="regions of the map, .toml or .json")
+    regions.add_argument(
+        "--enter-after", type=positive, default=1, metavar="N", help="records in a row that make an entry (1)"
+    )
+    regions.add_argument(
+        "--leave-after",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="records in a row that make a departure (1)",
+    )
+    regions.add_argument(
+        "--dwell-every", type=positive, metavar="N", help="report every N records spent in a region"
+    )
+    regions.add_argument(
+        "--exit-on",
+        action="append",
+        default=[],
+        type=_event,
+        metavar="EVENT:REGION",
+        help="end with status 4 when this happens: enter:A, leave:A or dwell:A; may be repeated",
+    )
+    pace = parser.add_argument_group("pace")
+    pace.add_argument(
+        "--max-delay",
+        type=_seconds,
+        default=0.0,
+        metavar="S",
+        help="longest that a record may wait for company, in seconds; 0 for latency, more for throughput (0)",
+    )
+    pace.add_argument(
+        "--max-batch", type=positive, default=4096, metavar="N", help="most records to a batch (4096)"
+    )
+
+
+def build_engine(arguments: argparse.Namespace) -> StreamEmbedder:
+    """Return the engine that the options describe."""
+    from ldmaps.streaming import StreamEmbedder
+
+    engine = StreamEmbedder(
+        arguments.model,
+        max_delay=arguments.max_delay,
+        max_batch=arguments.max_batch,
+        bad_records=arguments.bad_records or ("quarantine" if arguments.quarantine else "count"),
+        stall_after=arguments.stall_after,
+        on_stall=arguments.on_stall,
+        n_threads=arguments.threads,
+    )
+    engine.tracker = _tracker(arguments, engine.model)
+    return engine
+
+
+def build_source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
+    """Open the input that the options describe."""
+    from ldmaps.streaming import open_source
+    from ldmaps.streaming.sources import model_facts
+
+    columns = arguments.columns
+    return open_source(
+        arguments.input,
+        model_facts=model_facts(engine.model),
+        form=arguments.format,
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        top=arguments.top,
+        select=arguments.select,
+        follow=arguments.follow,
+        idle_end=arguments.idle_end,
+    )
+
+
+def carry_out(
+    arguments: argparse.Namespace,
+    engine: StreamEmbedder,
+    source: Source,
+    sinks: Iterable[Sink],
+    stop: threading.Event,
+) -> None:
+    """Run the stream; a pipe that was closed is no fault of the stream, and --quiet is kept."""
+    import logging
+
+    from ldmaps.cli.stream_report import Display
+    from ldmaps.errors import SinkError
+
+    taken = list(sinks)
+    if not arguments.quiet and sys.stderr.isatty():
+        taken.append(Display(engine))
+    log = logging.getLogger("ldmaps")
+    level = log.level
+    if arguments.quiet:
+        log.setLevel(logging.ERROR)
+    try:
+        engine.run(
+            source,
+            taken,
+            checkpoint=arguments.checkpoint,
+            checkpoint_every=arguments.checkpoint_every,
+            max_records=arguments.max_records,
+            stop=stop,
+        )
+    except SinkError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            raise error.__cause__ from None
+        raise
+    finally:
+        log.setLevel(level)
+
+
+def named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[Sink]:
+    """Return the outputs that the options name."""
+    import os
+
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.streaming.sinks.files import EventsFile, OutputFile, QuarantineFile
+
+    files = [arguments.output, arguments.events, arguments.quarantine, arguments.input, arguments.checkpoint]
+    named = [os.path.abspath(name) for name in files if name not in (None, "-") and "://" not in name]
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInputError(
+            f"{twice} is named twice; inputs, outputs and the checkpoint are files of their own"
+        )
+    if arguments.output == "-" and "-" in (arguments.events, arguments.quarantine):
+        raise InvalidInputError("stdout takes one kind of output; name a file for the others")
+    sinks: list[Sink] = []
+    names = () if engine.tracker is None else engine.tracker.names
+    if arguments.output is not None and "://" in arguments.output:
+        from ldmaps.streaming.sinks.redis import RedisSink
+
+        sinks.append(RedisSink(arguments.output, regions=names))
+    elif arguments.output is not None:
+        sinks.append(OutputFile(arguments.output, regions=names, overwrite=arguments.force))
+    if arguments.events is not None:
+        sinks.append(EventsFile(arguments.events, overwrite=arguments.force))
+    if arguments.quarantine is not None:
+        sinks.append(QuarantineFile(arguments.quarantine, overwrite=arguments.force))
+    return sinks
+
+
+def report_summary(arguments: argparse.Namespace, summary: StreamSummary, happened: str | None) -> None:
+    """Say what became of the stream, on stderr or as JSON."""
+    from ldmaps.cli.session import say, write_json
+    from ldmaps.cli.stream_report import as_text
+
+    if arguments.json:
+        uses_stdout = "-" in (arguments.output, arguments.events, arguments.quarantine)
+        write_json({**summary.as_dict(), "exit_on": happened}, sys.stderr if uses_stdout else None)
+        return
+    say(arguments, as_text(summary))
+    if happened is not None:
+        say(arguments, f"  ended by {happened}")
+
+
+# -- pieces -------------------------------------------------------------------
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"a number of seconds of at least 0 is needed, got {text!r}")
+    return value
+
+
+def _event(text: str) -> str:
+    kind, colon, region = text.partition(":")
+    if kind not in _KINDS or not colon or not region:
+        raise argparse.ArgumentTypeError(
+            f"{', '.join(_KINDS)}, a colon and a region are needed, got {text!r}"
+        )
+    return text
+
+
+def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
+    from ldmaps.errors import InvalidInputError
+
+    if arguments.regions is None:
+        for option, value in (("--events", arguments.events), ("--exit-on", arguments.exit_on)):
+            if value:
+                raise InvalidInputError(f"{option} needs regions, which --regions FILE names")
+        return None
+    from ldmaps.streaming.regions import load_regions
+    from ldmaps.streaming.tracker import RegionTracker
+
+    tracker = RegionTracker(
+        load_regions(arguments.regions, model),
+        enter_after=arguments.enter_after,
+        leave_after=arguments.leave_after,
+        dwell_every=arguments.dwell_every,
+    )
+    for event in arguments.exit_on:
+        kind, _, region = event.partition(":")
+        if region not in tracker.names:
+            raise InvalidInputError(
+                f"--exit-on {event}: there is no region {region!r}; the regions are {', '.join(tracker.names)}"
+            )
+        if kind == "dwell" and arguments.dwell_every is None:
+            raise InvalidInputError(f"--exit-on {event} needs --dwell-every N")
+    return tracker
