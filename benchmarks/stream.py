@@ -144,7 +144,7 @@ class OneByOne(OnePoint):
     @property
     def settings(self) -> dict:
         if self.name == "3-D":
-            return {"epsilon": 1.0, "metric": "euclidean"}
+            return {"epsilon": 1.0, "metric": "euclidean", "extension": "distilled"}
         return {"epsilon": 1.36e-3, "metric": RMSD(weights=alanine_dipeptide().masses)}
 
     def errors(self, model: LandmarkDiffusionMap, name: str) -> str:

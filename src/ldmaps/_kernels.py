@@ -197,6 +197,17 @@ def extend(
 
 
 @njit(cache=True, nogil=True)
+def judge(
+    squared: Any, nearest: Any, squared_radii: Any, slack: float, epsilon: float, distance: Any, inside: Any
+) -> None:
+    """Say how far points are from their nearest landmarks, in √ε, and whether their domains hold them."""
+    for i in range(len(squared)):
+        value = np.float64(squared[i])
+        inside[i] = value <= squared_radii[nearest[i]] * slack
+        distance[i] = np.sqrt(value / epsilon)
+
+
+@njit(cache=True, nogil=True)
 def nearest_in_rows(squared: Any, nearest: Any, lowest: Any) -> None:
     """Find the smallest entry of each row and the first place where it stands."""
     n_columns = squared.shape[1]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import Extended, extend
+from ldmaps.pairwise import Extended, extend, kernels
 
 __all__ = ["Coverage", "Embedder"]
 
@@ -126,7 +126,8 @@ class Embedder:
 
     def coverage_of(self, extended: Extended) -> Coverage:
         """Judge embedded points by their distance to the nearest landmark."""
-        squared = extended.squared_distance.astype(np.float64)
-        inside = squared <= self.squared_radii[extended.nearest] * _DOMAIN_SLACK
-        distance = np.sqrt(squared / self.epsilon).astype(extended.squared_distance.dtype)
+        squared = extended.squared_distance
+        distance, inside = np.empty_like(squared), np.empty(len(squared), dtype=np.bool_)
+        radii = self.squared_radii
+        kernels().judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
         return Coverage(distance, inside, extended.nearest)

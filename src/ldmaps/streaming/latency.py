@@ -39,18 +39,19 @@ class LatencyHistogram:
         n = len(seconds)
         if n == 0:
             return
-        if n == 1:  # a stream of single records: no arrays
-            value = float(seconds[0])
-            place = int(_TO_AN_OCTAVE * math.log2(max(value, _SHORTEST) / _SHORTEST))
-            self.counts[min(place, _CLASSES - 1)] += 1
-            self.total += value
-            self.longest = max(self.longest, value)
-        else:
-            places = (_TO_AN_OCTAVE * np.log2(np.maximum(seconds, _SHORTEST) / _SHORTEST)).astype(np.int64)
-            self.counts += np.bincount(np.minimum(places, _CLASSES - 1), minlength=_CLASSES)
-            self.total += float(seconds.sum())
-            self.longest = max(self.longest, float(seconds.max()))
+        places = (_TO_AN_OCTAVE * np.log2(np.maximum(seconds, _SHORTEST) / _SHORTEST)).astype(np.int64)
+        self.counts += np.bincount(np.minimum(places, _CLASSES - 1), minlength=_CLASSES)
+        self.total += float(seconds.sum())
+        self.longest = max(self.longest, float(seconds.max()))
         self.count += n
+
+    def add_one(self, seconds: float) -> None:
+        """Count a single duration."""
+        place = int(_TO_AN_OCTAVE * math.log2(max(seconds, _SHORTEST) / _SHORTEST))
+        self.counts[min(place, _CLASSES - 1)] += 1
+        self.total += seconds
+        self.longest = max(self.longest, seconds)
+        self.count += 1
 
     def percentile(self, percent: float) -> float:
         """Return the duration that so many percent of the records did not exceed; 0 without records."""

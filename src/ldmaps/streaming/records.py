@@ -40,7 +40,7 @@ class Rejected:
     raw: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen, which takes another 2 µs to make: a third of what a 3-D point takes
 class Records:
     """Consecutive records of a stream, in order; those that could not be read are listed apart.
 
@@ -96,7 +96,7 @@ class Event:
     duration: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Embedded:
     """Consecutive records with their place on the map.
 

@@ -128,11 +128,11 @@ class Run:
 
     def _write(self, embedded: Embedded) -> None:
         for sink in self._sinks:
-            self._guarded(sink, lambda sink=sink: sink.write(embedded))  # type: ignore[misc]
+            self._guarded(sink, sink.write, embedded)
 
-    def _guarded(self, sink: Sink, action: Callable[[], Any]) -> Any:
+    def _guarded(self, sink: Sink, action: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return action()
+            return action(*arguments)
         except Exception as error:
             self._flush_all(but=sink)
             if isinstance(error, SinkError):

@@ -42,6 +42,8 @@ __all__ = ["StreamEmbedder"]
 BATCH_BYTES = 32 << 20
 #: From so many records on, embedding leaves the event loop to others meanwhile.
 _LARGE_BATCH = 64
+_NO_REGION = np.array([-1], dtype=np.intp)
+_NO_REGION.flags.writeable = False
 _BAD_RECORDS = ("quarantine", "count", "raise")
 
 
@@ -143,7 +145,9 @@ class StreamEmbedder:
         coverage = self._embedder.coverage_of(extended)
         events: tuple[Event, ...] = ()
         if self.tracker is None:
-            regions = np.full(len(records), -1, dtype=np.intp)
+            regions = (
+                _NO_REGION[: len(records)] if len(records) <= 1 else np.full(len(records), -1, dtype=np.intp)
+            )
         else:
             regions, events = self.tracker.update(
                 extended.coordinates, coverage, records.numbers, records.times

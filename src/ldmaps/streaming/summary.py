@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ldmaps.streaming.latency import LatencyHistogram
 from ldmaps.streaming.records import Embedded
 
@@ -72,12 +74,15 @@ class StreamSummary:
     def count(self, embedded: Embedded) -> None:
         """Add what all sinks have taken."""
         n = len(embedded)
+        if n == 1:  # a stream of single records: no arrays
+            self.latency.add_one(time.monotonic() - float(embedded.arrived[0]))
+            self.inside += bool(embedded.coverage.inside[0])
+        elif n:
+            self.latency.add(time.monotonic() - embedded.arrived)
+            self.inside += int(np.count_nonzero(embedded.coverage.inside))
         self.batches += 1
         self.records += n
         self.rejected += len(embedded.rejected)
-        if n:
-            self.inside += int(embedded.coverage.inside.sum())
-            self.latency.add(time.monotonic() - embedded.arrived)
         for event in embedded.events:
             self.events[f"{event.kind}:{event.region}"] += 1
 
