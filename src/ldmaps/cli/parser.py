@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from ldmaps._version import __version__
-from ldmaps.cli import completion, demo, embed, fit, info, paper, plan, report, stream, watch
+from ldmaps.cli import absorb, completion, demo, embed, fit, info, paper, plan, report, stream, watch
 
 __all__ = ["EXIT_CODES", "build_parser"]
 
-COMMANDS = (fit, embed, stream, watch, report, info, plan, demo, paper, completion)
+COMMANDS = (fit, embed, stream, watch, absorb, report, info, plan, demo, paper, completion)
 
 EXIT_CODES = """\
 exit status:
@@ -27,6 +27,7 @@ examples:
   ldmaps fit sensors.csv --metric euclidean -o map.ldm
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
   ldmaps embed map.ldm new.xtc -t top.pdb -o - | head
+  producer | ldmaps stream map.ldm -o psi.csv
   ldmaps report map.ldm -o report.html
   ldmaps info map.ldm
   ldmaps plan 200000 22 --metric rmsd -m 400

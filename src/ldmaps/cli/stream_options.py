@@ -77,6 +77,14 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         "--quarantine", metavar="FILE", help="keep records that cannot be embedded in FILE, as NDJSON"
     )
     writing.add_argument(
+        "--outside",
+        metavar="FILE",
+        help="keep a sample of the records outside the map in FILE (.npz), for ldmaps absorb",
+    )
+    writing.add_argument(
+        "--outside-size", type=positive, default=1000, metavar="N", help="most records of that sample (1000)"
+    )
+    writing.add_argument(
         "--bad-records",
         choices=("count", "quarantine", "raise"),
         help="what they do: be counted, be kept as well, or end the stream (count; quarantine if there is a file)",
@@ -200,7 +208,8 @@ def named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[S
     from ldmaps.errors import InvalidInputError
     from ldmaps.streaming.sinks.files import EventsFile, OutputFile, QuarantineFile
 
-    files = [arguments.output, arguments.events, arguments.quarantine, arguments.input, arguments.checkpoint]
+    files = [arguments.output, arguments.events, arguments.quarantine, arguments.outside]
+    files += [arguments.input, arguments.checkpoint]
     named = [os.path.abspath(name) for name in files if name not in (None, "-") and "://" not in name]
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
@@ -221,6 +230,11 @@ def named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[S
         sinks.append(EventsFile(arguments.events, overwrite=arguments.force))
     if arguments.quarantine is not None:
         sinks.append(QuarantineFile(arguments.quarantine, overwrite=arguments.force))
+    if arguments.outside is not None:
+        from ldmaps.streaming.outside_file import OutsideFile
+
+        capacity = arguments.outside_size
+        sinks.append(OutsideFile(arguments.outside, engine.model, capacity, overwrite=arguments.force))
     return sinks
 
 

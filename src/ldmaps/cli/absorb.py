@@ -1,0 +1,98 @@
+"""``ldmaps absorb``: let a map take in what a stream found outside of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ldmaps.cli.options import add_command as add_parser
+from ldmaps.cli.options import add_common, not_negative, positive
+
+__all__ = ["add_command", "run"]
+
+_EPILOG = """\
+example:
+  ldmaps stream map.ldm run.xtc -t top.pdb -o psi.csv --outside outside.npz
+  ldmaps absorb map.ldm outside.npz -o larger.ldm
+
+The new map keeps the old landmarks and gets further ones where the records are. Its coordinates are matched to the
+old ones, so that they do not jump; how far old points moved is told.
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add the command."""
+    parser = add_parser(
+        commands,
+        "absorb",
+        "let a map take in what a stream found outside of it",
+        "Write a map that also covers the records a stream found outside of the old one.",
+        _EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="the map that the stream was run with")
+    parser.add_argument("outside", metavar="OUTSIDE", help="what ldmaps stream --outside wrote")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the new map, .ldm")
+    parser.add_argument(
+        "--max-landmarks",
+        type=positive,
+        metavar="N",
+        help="most landmarks of the new map (as many as needed)",
+    )
+    parser.add_argument(
+        "--unreachable",
+        choices=("raise", "leave"),
+        default="raise",
+        help="records too far for the random walk: an error, or left out (raise)",
+    )
+    parser.add_argument(
+        "--new-components",
+        type=not_negative,
+        default=0,
+        metavar="N",
+        help="further coordinates, for motions that the old map did not know (0)",
+    )
+    add_common(parser, threads=False)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from ldmaps.cli.session import check_output, say, write_json
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.model_file import load
+    from ldmaps.streaming.absorbing import absorb
+    from ldmaps.streaming.outside_file import read_outside
+
+    check_output(arguments.output, arguments.force)
+    model = load(arguments.model)
+    outside = read_outside(arguments.outside, model)
+    if not len(outside.points):
+        raise InvalidInputError(f"{arguments.outside} holds no records: the map covered all of the stream")
+    new = absorb(
+        model,
+        outside.points,
+        outside.weights,
+        counts=outside.counts,
+        max_landmarks=arguments.max_landmarks,
+        disconnected=arguments.unreachable,
+        new_components=arguments.new_components,
+    )
+    new.save(arguments.output)
+    done = new.absorption_
+    facts = {
+        "output": arguments.output,
+        "absorbed": int(done.absorbed.sum()),
+        "left_out": int((~done.absorbed).sum()),
+        "new_landmarks": done.n_new_landmarks,
+        "landmarks": len(new.multiplicities_),
+        "moved": done.z,
+    }
+    if arguments.json:
+        write_json(facts)
+        return
+    say(
+        arguments,
+        f"{arguments.output}: {facts['absorbed']} records absorbed by {facts['new_landmarks']} new landmarks "
+        f"({facts['landmarks']} in all), {facts['left_out']} left out; old points moved by "
+        f"{facts['moved']:.2g} % of the map's range",
+    )
