@@ -10,6 +10,7 @@ import time
 import pytest
 
 from ldmaps.cli.completion import script
+from ldmaps.cli.parser import COMMANDS as MODULES
 from ldmaps.cli.parser import build_parser
 
 ZSHRC = """
@@ -90,7 +91,7 @@ def fish(line, folder):
     return sorted(row.partition("\t")[0] for row in done.stdout.splitlines()), done.stderr
 
 
-COMMANDS = ["completion", "demo", "embed", "fit", "info", "paper", "plan", "report", "stream", "watch"]
+COMMANDS = sorted(module.__name__.rpartition(".")[2] for module in MODULES)
 CASES = [
     ("ldmaps em", ["embed"]),
     ("ldmaps ", COMMANDS),
