@@ -16,9 +16,6 @@ from ldmaps.streaming.tracker import RegionTracker
 
 for _part in ("starlette", "uvicorn", "websockets"):
     pytest.importorskip(_part, reason=f"the live page needs {_part}: pip install 'ldmaps[watch]'")
-headless_browser = pytest.importorskip(
-    "headless_browser", reason="no fcntl here, which driving a browser needs", exc_type=ImportError
-)
 
 TOKEN = "a-token-for-tests-0123456789"
 HOSTILE = '<img src="http://evil.example/x" onerror="document.title=1">'
@@ -64,21 +61,6 @@ def served(model, points, regions):
         Feeder(page, model, points, RegionTracker(regions), batch=4),
     ):
         yield page
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = headless_browser.find_browser()
-    if path is None:
-        pytest.skip(
-            "no Chromium on this machine: install one (apt-get install chromium) or name it in LDMAPS_BROWSER"
-        )
-    try:
-        running = headless_browser.Browser(path)
-    except (headless_browser.BrowserError, OSError) as error:
-        pytest.skip(f"{path} does not start here ({error}), so the page is not tried in a browser")
-    with running:
-        yield running
 
 
 @pytest.fixture

@@ -95,6 +95,21 @@ class MDTrajObject(FrameSource):
             yield FrameChunk(frames, numbers, np.asarray(source.time[rows], dtype=np.float64), "")
 
 
+def selected_group(group: Any, select: str | None) -> Any:
+    """Return the atoms of an MDAnalysis group that a selection in its language names, at least one."""
+    if select is not None:
+        try:
+            group = group.select_atoms(select)
+        except Exception as error:
+            raise InvalidInputError(
+                f"the selection {select!r} is not in MDAnalysis' selection language "
+                f"({' '.join(str(error).split())[:120]})"
+            ) from error
+    if not len(group):
+        raise InvalidInputError("the atom group is empty; choose other atoms")
+    return group
+
+
 class AtomGroupFrames(FrameSource):
     """The frames of an MDAnalysis AtomGroup, in nm."""
 
@@ -110,16 +125,7 @@ class AtomGroupFrames(FrameSource):
         periodic: str = "whole",
     ) -> None:
         self._stride, self._start, self._stop = check_range(stride, start, stop)
-        if select is not None:
-            try:
-                group = group.select_atoms(select)
-            except Exception as error:
-                raise InvalidInputError(
-                    f"the selection {select!r} is not in MDAnalysis' selection language "
-                    f"({' '.join(str(error).split())[:120]})"
-                ) from error
-        if not len(group):
-            raise InvalidInputError("the atom group is empty; choose other atoms")
+        group = selected_group(group, select)
         self.select = select
         self.n_atoms = len(group)
         self.atoms: Atoms | None = _group_atoms(group)

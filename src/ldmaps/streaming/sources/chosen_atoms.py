@@ -163,19 +163,10 @@ def _selected(name: str, top: Any, select: str | None, periodic: str) -> tuple[S
 
 
 def _of_group(group: Any, select: str | None, periodic: str) -> tuple[Selection, int]:
-    from ldmaps.trajectory.objects import _group_atoms, _group_molecules
+    from ldmaps.trajectory.objects import _group_atoms, _group_molecules, selected_group
 
     total = len(group.universe.atoms)
-    if select is not None:
-        try:
-            group = group.select_atoms(select)
-        except Exception as error:
-            raise InvalidInputError(
-                f"the selection {select!r} is not in MDAnalysis' selection language "
-                f"({' '.join(str(error).split())[:120]})"
-            ) from error
-    if not len(group):
-        raise InvalidInputError("the atom group is empty; choose other atoms")
+    group = selected_group(group, select)
     chosen = np.asarray(group.indices, dtype=np.intp)
     atoms = _group_atoms(group) or Atoms((), (), None)
     if periodic == "keep":
