@@ -101,8 +101,7 @@ class _CsvWriter(Writer):
             cells.append("")
         else:
             cells.append("%.10g")
-            # Files keep times in float32; rounded to 1 fs, 100.0000076 is 100 again.
-            columns.append(np.round(chunk.times, 3).tolist())
+            columns.append(chunk.times.tolist())
         cells += [number] * coordinates.shape[1] + ["%.5g", "%d", "%d"]
         columns += [column.tolist() for column in (*coordinates.T, *coverage)]
         self._stream.write(formatted_rows(self._delimiter.join(cells) + "\n", columns))

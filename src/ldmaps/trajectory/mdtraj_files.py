@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.trajectory.dcd_layout import dcd_layout
-from ldmaps.trajectory.source import Atoms, FrameChunk, FrameSource, check_range, default_chunk
+from ldmaps.trajectory.source import (
+    Atoms,
+    FrameChunk,
+    FrameSource,
+    as_picoseconds,
+    check_range,
+    default_chunk,
+)
 from ldmaps.trajectory.topology import Selection, select_atoms
 
 __all__ = ["CARRY_TOPOLOGY", "MDTrajFiles", "expand", "import_mdtraj"]
@@ -319,7 +326,7 @@ def _unpack(md: ModuleType, path: str, handle: Any, read: Any) -> _Block:
         vectors = None if vectors is None else 0.1 * vectors
     return (
         frames,
-        None if times is None else np.asarray(times, dtype=np.float64),
+        None if times is None else as_picoseconds(times),
         None if vectors is None else np.asarray(vectors, dtype=np.float64),
     )
 

@@ -13,6 +13,7 @@ from ldmaps.trajectory.source import (
     Atoms,
     FrameChunk,
     FrameSource,
+    as_picoseconds,
     bonds_among,
     check_range,
     default_chunk,
@@ -92,7 +93,7 @@ class MDTrajObject(FrameSource):
                 xyz = xyz[:, read]
             box = None if boxes is None else np.asarray(boxes[rows], dtype=np.float64)
             frames = self._selection.take(xyz, box, numbers, "")
-            yield FrameChunk(frames, numbers, np.asarray(source.time[rows], dtype=np.float64), "")
+            yield FrameChunk(frames, numbers, as_picoseconds(source.time[rows]), "")
 
 
 def selected_group(group: Any, select: str | None) -> Any:
@@ -182,7 +183,7 @@ class AtomGroupFrames(FrameSource):
             frames = self._molecules.make_whole(frames, box, numbers, file or "the trajectory")
         if self._places is not None:
             frames = np.ascontiguousarray(frames[:, self._places])
-        return FrameChunk(frames, numbers, np.asarray([row[2] for row in rows]), file)
+        return FrameChunk(frames, numbers, as_picoseconds([row[2] for row in rows]), file)
 
 
 def _group_atoms(group: Any) -> Atoms | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.progress import stage
@@ -212,6 +212,12 @@ def check_frames_finite(chunk: FrameChunk) -> None:
         f"{chunk.file or 'the data'}: {where} holds NaN or an infinite value "
         f"({count} of {len(chunk)} here do); remove or repair those"
     )
+
+
+def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:
+    """Return a file's times rounded to 1 fs: files keep them in float32, where 100 is read as 100.0000076."""
+    rounded: NDArray[np.float64] = np.asarray(times, dtype=np.float64).round(3)
+    return rounded
 
 
 def default_chunk(n_atoms: int) -> int:

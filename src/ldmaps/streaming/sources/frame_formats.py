@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.trajectory.mdtraj_files import _Block, _box_vectors, import_mdtraj
+from ldmaps.trajectory.source import as_picoseconds
 
 __all__ = ["FORMATS", "FrameBytes", "FrameFormat", "format_of_frames"]
 
@@ -131,7 +132,7 @@ class _XTC(FrameFormat):
             raise ValueError(f"{len(xyz)} of {len(frames)} frames were found")
         return (
             np.asarray(xyz, dtype=np.float32),
-            np.asarray(times, dtype=np.float64),
+            as_picoseconds(times),
             None if box is None else np.asarray(box, dtype=np.float64),
         )
 
@@ -173,7 +174,7 @@ class _TRR(FrameFormat):
             coordinates.append(xyz if atoms is None else xyz[atoms])
         return (
             np.asarray(coordinates, dtype=np.float32),
-            np.asarray(times, dtype=np.float64),
+            as_picoseconds(times),
             np.asarray(boxes, dtype=np.float64),
         )
 
