@@ -116,6 +116,7 @@ class Laboratory:
             "exact": self._make_exact,
             "landmarks": self._make_landmarks,
             "errors": self._make_errors,
+            "draws": self._make_draws,
             "embeddings": self._make_embeddings,
             "parity": self._make_parity,
             "timing": self._make_timing,
@@ -149,6 +150,12 @@ class Laboratory:
     ) -> Piece:
         """Name the errors of one landmark map."""
         return self.piece("errors", data, fold, variant, width=width.key, method=method.key)
+
+    def draws(self, data: DataPlan, fold: int, method: Method, variant: str) -> Piece:
+        """Name the errors of one method for several draws of landmarks."""
+        return self.piece(
+            "draws", data, fold, variant, width=CONNECTED.key, method=method.key, draws=self.plan.draws
+        )
 
     # -- the pieces they are made of -----------------------------------------------
 
@@ -226,13 +233,8 @@ class Laboratory:
     def _make_landmarks(self, piece: Piece) -> Arrays:
         data = self.data(piece)
         points = data.metric.prepare(data.points[self.split(piece)[0]])
-        if piece["selector"].startswith("kmedoids"):
-            init = "k-means++" if piece["selector"] == "kmedoids" else "random"
-            selector: LandmarkSelector = KMedoids(piece["m"], init=init)
-            epsilon = math.nan
-        else:
-            selector = PrunedSpanningTree(growth=piece["selector"])
-            epsilon = self._epsilon(piece)
+        selector = _selector(piece["selector"], piece["m"])
+        epsilon = math.nan if piece["selector"].startswith("kmedoids") else self._epsilon(piece)
         start = time.perf_counter()
         chosen = selector.select(
             points,
@@ -354,6 +356,25 @@ class Laboratory:
             "reordered": np.array((found["order"] != np.arange(len(ranges))).any()),
             "seconds": np.array(seconds),
         }
+
+    def _make_draws(self, piece: Piece) -> Arrays:
+        """Return Z of the training points for several draws of landmarks in one fold."""
+        plan, data, exact = self.plan.of(piece["data"]), self.data(piece), self._exact_of(piece)
+        train = data.points[self.split(piece)[0]]
+        method = Method(*piece["method"])
+        found = []
+        for draw in range(piece["draws"]):
+            model = LandmarkDiffusionMap(
+                plan.n_components,
+                float(exact["epsilon"]),
+                data.metric,
+                landmarks=_selector(method.selector, int(method.m) if method.m is not None else None),
+                extension=method.extension,
+                random_state=draw,
+                n_threads=self.n_threads,
+            ).fit(train)
+            found.append(rms_error(exact["train"][:, : plan.n_components], model.embedding_))
+        return {"z_train": np.array(found)}
 
     def _make_embeddings(self, piece: Piece) -> Arrays:
         found = self._compared(piece, Method(*piece["method"]))
@@ -482,6 +503,12 @@ def _as_estimator(exact: Arrays, metric: Metric, train: NDArray[Any]) -> Diffusi
         np.zeros(len(points)),
     )
     return model
+
+
+def _selector(name: str, m: int | None) -> LandmarkSelector:
+    if name.startswith("kmedoids"):
+        return KMedoids(m, init="k-means++" if name == "kmedoids" else "random")
+    return PrunedSpanningTree(growth=name)
 
 
 def _no_map(n_landmarks: int) -> Arrays:

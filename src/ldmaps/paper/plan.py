@@ -87,6 +87,8 @@ class Plan:
         Of Figure 3, and of everything at bandwidths other than the smallest connected one.
     distilled_limit, distilled_ceiling : int
         Distilling takes M²N operations: above the limit one fold is distilled, above the ceiling none.
+    draws : int
+        How often landmarks are drawn in one fold, to see how far Z scatters.
     timing_rounds : int
         How often the contestants of Figure 5 take turns.
     timing_seconds : float
@@ -99,6 +101,7 @@ class Plan:
     waterfall_folds: int
     distilled_limit: int
     distilled_ceiling: int
+    draws: int
     timing_rounds: int
     timing_seconds: float
     sets: tuple[DataPlan, ...]
@@ -127,6 +130,7 @@ def full_plan(seed: int = 0) -> Plan:
         waterfall_folds=2,
         distilled_limit=4700,
         distilled_ceiling=6000,
+        draws=16,
         timing_rounds=9,
         timing_seconds=0.05,
         sets=(
@@ -186,6 +190,7 @@ def reduced_plan(seed: int = 0) -> Plan:
         waterfall_folds=1,
         distilled_limit=100,
         distilled_ceiling=400,
+        draws=3,
         timing_rounds=5,
         timing_seconds=0.01,
         sets=(
