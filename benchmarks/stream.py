@@ -65,7 +65,7 @@ class Sustained:
             self.points, self.metric, self.epsilon, self.n = (
                 swiss_roll(20_000).points,
                 "euclidean",
-                1.0,
+                4.0,
                 400_000,
             )
 
@@ -226,7 +226,7 @@ def watch_memory() -> None:
     from ldmaps.streaming.tracker import RegionTracker
 
     roll = swiss_roll(20_000).points
-    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=100).fit(roll)
+    model = LandmarkDiffusionMap(2, 4.0, n_landmarks=100).fit(roll)  # so few do not hang together at less
     centre = dict(zip(("psi2", "psi3"), model.landmark_embedding_[0].tolist(), strict=True))
     spread = float(model.landmark_embedding_.std())
     tracker = RegionTracker({"ball": Ball(centre, 0.3 * spread), "outside": OutOfDomain()})

@@ -151,6 +151,20 @@ def test_distance_sums_are_weighted_sums_of_distances(case):
     np.testing.assert_allclose(case.walks()["distance_sums"][0], naive, rtol=rtol)
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("sizes", [[400], [1, 2, 300, 5, 0, 40, 52], [8] * 50, [300, 100], [100, 300]])
+def test_distance_sums_within_groups(sizes, n_threads, monkeypatch):
+    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 200)
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(400, 3)), rng.random(400)
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    metric = Euclidean()
+    found = pairwise.distance_sums(metric, metric.prepare(X), weights, n_threads, bounds)
+    distances = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    label = np.repeat(np.arange(len(sizes)), sizes)
+    np.testing.assert_allclose(found, (distances * (label[:, None] == label)) @ weights, rtol=1e-12)
+
+
 def test_kernel_curve_is_the_sum_of_the_kernel_and_its_slope(case):
     sums, slopes = case.walks()["kernel_curve"]
     squares = case.oracle(case.X)

@@ -234,6 +234,17 @@ def distance_sums(squared: Any, weights: Any, sums: Any) -> None:
         sums[i] = total
 
 
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def group_distance_sums(squared: Any, bounds: Any, weights: Any, sums: Any) -> None:
+    """Σ_j w_j d_ij within each group, from blocks of d² that stand one after the other."""
+    place = 0
+    for group in range(bounds.size - 1):
+        first, last = bounds[group], bounds[group + 1]
+        n = last - first
+        distance_sums(squared[place : place + n * n].reshape((n, n)), weights[first:last], sums[first:last])
+        place += n * n
+
+
 @njit(cache=True, nogil=True)
 def all_within_hops(squared: Any, cutoff: float) -> bool:
     """Say whether hops with d² ≤ cutoff lead from the first point to every other."""

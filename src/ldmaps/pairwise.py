@@ -355,28 +355,56 @@ def distance_sums(
         between the same two bounds.
     """
     sums = np.zeros(len(points))
-    reduce = kernels().distance_sums
+    threads = resolve_threads(n_threads)
     if bounds is None:
         bounds = np.array([0, len(points)])
-    # Groups may be many and small, or few and large: the unit of work is a tile of one group's rows.
     sizes = np.diff(bounds)
-    heights = np.clip(TILE_BYTES // np.maximum(1, sizes * points.dtype.itemsize), 1, MAX_TILE_ROWS)
-    tiles = -(-sizes // heights)
-    group = np.repeat(np.arange(len(sizes)), tiles)
-    start = bounds[group] + heights[group] * (
-        np.arange(len(group)) - np.repeat(np.cumsum(tiles) - tiles, tiles)
-    )
+    large = sizes > MAX_TILE_ROWS
+    for group in np.flatnonzero(large).tolist():
+        members = slice(int(bounds[group]), int(bounds[group + 1]))
+        _group_sums(metric, points, weights, members, sums, threads)
+    # Small groups are dealt with in parcels. A parcel ends before a group that is large or would make it too big.
+    entries = np.concatenate([[0], np.cumsum(np.where(large, 0, sizes**2))])
+    begins = np.diff(entries[:-1] // MIN_TILE_ENTRIES, prepend=-1) > 0
+    begins |= large | np.concatenate([[False], large[:-1]])
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(firsts[1:], len(sizes))
+    wanted = ~large[firsts]
+    firsts, lasts = firsts[wanted], lasts[wanted]
+    reduce = kernels().group_distance_sums
+
+    def work(parcels: slice) -> None:
+        for first, last in zip(firsts[parcels].tolist(), lasts[parcels].tolist(), strict=True):
+            own = bounds[first : last + 1]
+            members = slice(int(own[0]), int(own[-1]))
+            squared = np.empty(entries[last] - entries[first], dtype=points.dtype)
+            metric.squared_groups(points, own, squared)
+            reduce(squared, own - own[0], weights[members], sums[members])
+
+    if len(firsts):
+        _walk(len(firsts), 1, work, threads)
+    return sums
+
+
+def _group_sums(
+    metric: Metric,
+    points: Points,
+    weights: NDArray[np.float64],
+    group: slice,
+    sums: NDArray[np.float64],
+    threads: int,
+) -> None:
+    """Fill in the sums of one large group, tile by tile."""
+    n = group.stop - group.start
+    reduce = kernels().distance_sums
 
     def work(part: slice) -> None:
-        for first, own in zip(start[part].tolist(), group[part].tolist(), strict=True):
-            columns = slice(int(bounds[own]), int(bounds[own + 1]))
-            rows = slice(first, min(first + int(heights[own]), columns.stop))
-            block = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=points.dtype)
-            metric.squared_block(points, rows, points, columns, block)
-            reduce(block, weights[columns], sums[rows])
+        rows = slice(group.start + part.start, group.start + part.stop)
+        block = np.empty((rows.stop - rows.start, n), dtype=points.dtype)
+        metric.squared_block(points, rows, points, group, block)
+        reduce(block, weights[group], sums[rows])
 
-    _walk(len(group), 1 if len(sizes) == 1 else 16, work, resolve_threads(n_threads))
-    return sums
+    _walk(n, _tile_rows(n, points.dtype.itemsize), work, threads)
 
 
 def kernel_curve(

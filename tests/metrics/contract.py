@@ -116,6 +116,16 @@ class MetricContract:
                         block = squared_block(metric, a, b, rows, cols)
                         np.testing.assert_allclose(block, whole[rows, cols], rtol=0, atol=tolerance)
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_groups_are_blocks_one_after_the_other(self, rng, dtype):
+        metric, a, _ = self.make_pair(30, 3, rng, dtype)
+        bounds = np.array([2, 3, 3, 12, 29])
+        out = np.full(1 + 9**2 + 17**2, np.nan, dtype=a.dtype)
+        metric.squared_groups(a, bounds, out)
+        groups = [slice(2, 3), slice(3, 12), slice(12, 29)]
+        expected = np.concatenate([squared_block(metric, a, a, group, group).ravel() for group in groups])
+        np.testing.assert_allclose(out, expected, rtol=0, atol=self.cut_tolerance(expected))
+
     def test_one_point_alone_equals_the_point_among_others(self, rng):
         metric, a, b = self.make_pair(5, 8, rng)
         whole = squared_block(metric, a, b)

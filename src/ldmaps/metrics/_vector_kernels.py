@@ -25,6 +25,7 @@ __all__ = [
     "finish_gram",
     "squared_cityblock_columns",
     "squared_euclidean_columns",
+    "squared_euclidean_groups",
     "squared_euclidean_rows",
     "squared_hamming_columns",
     "squared_periodic_columns",
@@ -56,6 +57,18 @@ def squared_euclidean_columns(a: Array, r0: int, r1: int, b: Array, c0: int, c1:
             )
         else:
             _euclidean_many(a, r0, r1, b, p0, p1, out, q0, q1)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def squared_euclidean_groups(columns: Array, bounds: Array, out: Array) -> None:
+    """Write the blocks of d² within groups of points one after the other."""
+    place = 0
+    for group in range(bounds.size - 1):
+        first, last = bounds[group], bounds[group + 1]
+        n = last - first
+        block = out[place : place + n * n].reshape((n, n))
+        squared_euclidean_columns(columns, first, last, columns, first, last, block)
+        place += n * n
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

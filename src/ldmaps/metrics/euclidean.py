@@ -198,6 +198,13 @@ class Euclidean(Metric):
             out, left_norms, right_norms[cols], share, a.values, rows.start, b.values, cols.start
         )
 
+    def squared_groups(self, points: Points, bounds: NDArray[np.intp], out: NDArray[Any]) -> None:
+        """Write d² within groups of consecutive points to ``out``, block after block."""
+        if isinstance(points, ColumnPoints):
+            vector_kernels().squared_euclidean_groups(points.columns, bounds, out)
+        else:
+            super().squared_groups(points, bounds, out)
+
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the numbers of features differ."""
         check_same_width(a, b)

@@ -7,10 +7,11 @@ R is proper: a molecule and its mirror image are different.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -19,6 +20,8 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points, as_float_array
 
 __all__ = ["RMSD", "RMSDPoints"]
+
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 #: Bytes of one panel row: a 256-bit register, which LLVM splits where registers are narrower.
 PANEL_BYTES = 32
@@ -152,7 +155,7 @@ class RMSD(Metric):
             everything else becomes float64. Centring is done in float64 always.
         """
         # Not converted to ``dtype`` yet: far from the origin that would round the structure away.
-        frames = as_float_array(X, ndim=(2, 3))
+        frames = X if _is_plainly_finite(X) else as_float_array(X, ndim=(2, 3))
         if frames.ndim == 2:
             if frames.shape[1] % 3:
                 raise InvalidInputError(
@@ -361,6 +364,22 @@ def _from_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any
     lanes = panels.shape[2]
     frames: NDArray[Any] = panels[indices // lanes, :, indices % lanes]
     return frames
+
+
+def _is_plainly_finite(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
+    """Say whether X is an array of a few finite frames, by one product.
+
+    One streamed frame must not cost more to check than to embed. What this cannot
+    vouch for takes the slow way, which gives the reasons.
+    """
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 3
+        and 0 < X.size <= 3000
+        and (X.dtype is _SINGLE or X.dtype is _DOUBLE)
+        and X.flags.c_contiguous
+        and math.isfinite(np.vdot(X, X))  # unlike dot, silent on overflow
+    )
 
 
 def _pack(frames: NDArray[Any], atoms: _Atoms, dtype: np.dtype[Any]) -> RMSDPoints:
