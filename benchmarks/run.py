@@ -28,9 +28,12 @@ def draw(rows: list[Row]) -> None:
         axes.barh(place, row.ratio, color="#0072B2", height=0.7)
         # The number before "×" is the target; where there is none, none is drawn.
         found = re.search(r"([\d.]+)×", row.target)
+        target = float(found[1]) if found else 0.0
         if found:
-            axes.plot([float(found[1])] * 2, [place - 0.45, place + 0.45], color="#D55E00", linewidth=2.5)
-        axes.text(row.ratio * 1.05, place, f"{row.ratio:.3g}×", va="center", fontsize=8)
+            axes.plot([target] * 2, [place - 0.45, place + 0.45], color="#D55E00", linewidth=2.5)
+        # Beside the mark, not under it, where the bar ends just before it.
+        end = target if row.ratio < target < 1.6 * row.ratio else row.ratio
+        axes.text(end * 1.05, place, f"{row.ratio:.3g}×", va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [f"{row.what}  |  {row.against}" for row in reversed(rows)], fontsize=7)
     axes.set(xscale="log", xlabel="times faster, in one run (orange: target)", xlim=(0.5, None))
     for side in ("top", "right"):

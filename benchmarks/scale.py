@@ -249,6 +249,7 @@ def draw(results: dict[str, dict[int, dict]]) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for name, label, marker in (
@@ -279,6 +280,12 @@ def draw(results: dict[str, dict[int, dict]]) -> None:
                 )
         right.set(xlabel="landmarks M", ylabel="µs a point, one thread", title="Batch transform")
         right.legend(frameon=False)
+        right.set_xticks(list(rows), [f"{m:,}" for m in rows], minor=False)
+        right.xaxis.set_minor_formatter(NullFormatter())
+    for axes in (left, right):
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     for suffix in ("png", "svg"):
         figure.savefig(DOCS / f"scale.{suffix}", dpi=150)
     plt.close(figure)

@@ -104,17 +104,24 @@ def test_all_points_as_landmarks_have_no_error():
 @quiet
 def test_a_bounded_sample_of_the_training_points_will_do(monkeypatch):
     X, metric, k = _alanine()
-    whole = LandmarkDiffusionMap(k, "connected", metric, n_landmarks=80, extension="nystrom").fit(X)
-    monkeypatch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 700)
-    model = LandmarkDiffusionMap(k, "connected", metric, n_landmarks=80, extension="nystrom").fit(X)
-    np.testing.assert_array_equal(model.embedding_, whole.embedding_)
-    kept = model._reference
-    assert 700 <= len(kept.points) <= 780
-    assert kept.weights.sum() == pytest.approx(len(X))
-    estimate = model.error_estimate(X[::3])
-    assert estimate.n_reference == len(kept.points)
-    assert (whole.error_estimate(X[::3]).sampling == 0).all()
-    assert 0.7 < estimate.rms_zeta / whole.error_estimate(X[::3]).rms_zeta < 1.5
+    ratios = []
+    for seed in range(5):  # a single draw of the sample may be lucky, or not
+        model = LandmarkDiffusionMap(
+            k, "connected", metric, n_landmarks=80, extension="nystrom", random_state=seed
+        )
+        whole = model.fit(X).error_estimate(X[::3])
+        embedding = model.embedding_
+        assert (whole.sampling == 0).all()
+        with monkeypatch.context() as patch:
+            patch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 700)
+            estimate = model.fit(X).error_estimate(X[::3])
+        np.testing.assert_array_equal(model.embedding_, embedding)
+        kept = model._reference
+        assert 700 <= len(kept.points) <= 780
+        assert kept.weights.sum() == pytest.approx(len(X))
+        assert estimate.n_reference == len(kept.points)
+        ratios.append(estimate.rms_zeta / whole.rms_zeta)
+    assert 0.7 < np.median(ratios) < 1.5
 
 
 @quiet

@@ -112,8 +112,6 @@ def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, st
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell that runs the tests in the background has its children ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         for _ in range(600):
             process.stdin.write("1,2,3\n")

@@ -261,8 +261,6 @@ def test_interruption_leaves_valid_outputs(folder, tmp_path, number, status):
         command,
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A shell that runs the tests in the background has its children ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         process.stdin.write(b"1,2,3\n" * 1000)
         process.stdin.flush()
