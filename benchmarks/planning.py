@@ -74,6 +74,8 @@ def run() -> list[Row]:
         )
         found = json.loads(answer.stdout)
         kind, n, m, extension, epsilon = case
+        # What a small fit needs at its highest is there already, and hides what a slightly larger one adds.
+        memory = f"memory {found['planned_bytes'] / found['bytes']:.2f}, " if found["bytes"] > 5e7 else ""
         shown = "connected ε" if epsilon == "connected" else "ε given"
         rows.append(
             Row(
@@ -84,8 +86,7 @@ def run() -> list[Row]:
                 f"{found['seconds']:.2g} s, {found['bytes'] / 1e6:.0f} MB, {found['point'] * 1e6:.2g} µs a point",
                 found["planned_seconds"] / found["seconds"],
                 "time within 0.5–2",
-                f"memory {found['planned_bytes'] / max(found['bytes'], 1):.2f}, "
-                f"time a point {found['planned_point'] / found['point']:.2f}",
+                f"{memory}time a point {found['planned_point'] / found['point']:.2f}",
             )
         )
     return rows

@@ -31,6 +31,7 @@ from ldmaps.pairwise import (
     is_whole_number,
     kernels,
     multiply,
+    nearest,
     resolve_threads,
     single_threaded_blas,
     squared_matrix,
@@ -42,7 +43,7 @@ __all__ = ["Plan", "plan"]
 
 #: Matrix-vector products that the leading eigenpairs take (98 where there is a gap, 280 where they crowd below 1),
 #: and vectors of the Lanczos basis.
-LANCZOS_PRODUCTS, LANCZOS_VECTORS = 170, 96
+LANCZOS_PRODUCTS, LANCZOS_VECTORS = 210, 96
 #: Iterations that k-medoids take until no medoid moves: 4 to 6 on molecules, 12 to 17 on a Swiss roll.
 MEDOID_ITERATIONS = 8
 #: Passes over the weights while distilling: widths tried, the tuned one, held-out points, and once more in the end.
@@ -50,7 +51,7 @@ DISTILLING_PASSES = 6
 #: Matrices in double precision that the check of the landmarks' connectivity holds beside the kernel.
 CONNECTIVITY_MATRICES = 3.5
 #: Bandwidths, in mean squared distances: 0.004 on the Swiss roll, 0.15 and 0.2 on the molecules.
-TYPICAL_EPSILON = 0.03
+TYPICAL_EPSILON = 0.01
 #: Seconds for each measurement.
 MEASURED_SECONDS = 0.04
 
@@ -179,8 +180,7 @@ def _medoids(machine: _Machine, n: int, m: int, iterations: int) -> float:
     sample = min(n, max(k_medoids.MIN_SAMPLE, k_medoids.SAMPLE_PER_LANDMARK * m))
     seeding = min(sample, max(k_medoids.MIN_POOL, k_medoids.POOL_PER_LANDMARK * m)) * m
     pairs = seeding + iterations * (sample * m + sample * sample / m) + n * m
-    # Every cell is a call of its own.
-    return machine.pair * pairs + machine.row * m * iterations
+    return machine.pair * pairs
 
 
 def _eigenpairs(machine: _Machine, size: int, itemsize: int) -> float:
@@ -193,7 +193,8 @@ def _steps(
     steps: dict[str, float] = {}
     is_exact = reference == n
     if is_exact:
-        steps["distances"] = machine.pair * n**2 / 2
+        # A large matrix is new memory, which the system hands out page by page.
+        steps["distances"] = (machine.pair / 2 + machine.fresh_byte * itemsize) * n**2
     if epsilon == "connected":
         # The tree takes a row a point, the rows shrinking as it grows.
         from_kept = 1.5 * machine.byte * itemsize * n**2 + machine.row * n
@@ -249,7 +250,7 @@ class _Machine:
 
     And for: embedding one point alone, an exponential of the kernel, a normalised
     weight, a byte of kernel in a product with a vector, a multiplication in a product
-    of matrices.
+    of matrices, the first write to a byte of new memory.
     """
 
     pair: float
@@ -261,6 +262,7 @@ class _Machine:
     weight: float
     byte: float
     product: float
+    fresh_byte: float
 
 
 def _measure(
@@ -273,7 +275,7 @@ def _measure(
 ) -> _Machine:
     rng = np.random.default_rng(0)
     n_wide = min(2048, max(256, n_landmarks))
-    n_tall = 512
+    n_tall = 2048
     is_slow = reference_size(metric, 10**6, 1, 8, 4e9) < 5000
     if is_slow:
         n_wide, n_tall = 32, 16
@@ -295,7 +297,8 @@ def _measure(
 
     squared = squared_matrix(known, tall, wide, n_threads)
     scale = TYPICAL_EPSILON * float(squared.mean())
-    block = _seconds(lambda: squared_matrix(known, tall, wide, n_threads))
+    # Not the matrix, whose memory would be new every time; most distances are looked at and thrown away.
+    block = _seconds(lambda: nearest(known, tall, wide, n_threads))
     row_short = _seconds(lambda: squared_row(known, one, 0, few, short))
     row_long = _seconds(lambda: squared_row(known, one, 0, wide, out))
     batch = _seconds(lambda: extend(known, tall, wide, scale, weights, coefficients, n_threads))
@@ -312,6 +315,7 @@ def _measure(
     with single_threaded_blas():
         product = _seconds(lambda: transposed_product(square, square, n_threads)) / (2048 * 256**2)
 
+    fresh = _seconds(lambda: np.empty(1 << 26, dtype=np.uint8).fill(0)) / (1 << 26)
     row_pair = max(row_long - row_short, 0.1 * row_long) / n_wide
     # A metric's own preparation and Python's overhead of a single point hardly depend on M.
     overhead = max(alone - row_long, 5e-6)
@@ -326,6 +330,7 @@ def _measure(
         weight,
         byte,
         product,
+        fresh,
     )
 
 
