@@ -56,7 +56,9 @@ def data_sets(fraction: float) -> list[Callable[[], DataSet]]:
 
     def roll() -> DataSet:
         points = shuffled(swiss_roll(20_000).points)
-        return DataSet("Swiss roll", points, Euclidean(), count(16_000), 2, (500, 1000, 2000, 4000), True, 60)
+        return DataSet(
+            "Swiss roll", points, Euclidean(), count(16_000), 2, (500, 1000, 2000, 4000), True, 300
+        )
 
     def chain() -> DataSet:
         frames = shuffled(c24h50().frames[:10_000])

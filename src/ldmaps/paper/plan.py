@@ -146,7 +146,7 @@ def full_plan(seed: int = 0) -> Plan:
                 waterfall_landmarks=(250, 500, 1000, 2000, 4000, 8000),
                 parity_landmarks=(500, 1000, 2000, 4000),
                 timing_landmarks=(50, 100, 250, 500, 1000, 2000, 4000, 8000),
-                n_modes=60,
+                n_modes=300,
                 sparse_widths=(CONNECTED, Width(value=1.0)),
             ),
             DataPlan(
