@@ -30,7 +30,7 @@ def pieces(lab: Laboratory) -> Iterator[Piece]:
 
 
 def _piece(lab: Laboratory, data: DataPlan, m: int) -> Piece:
-    return lab.piece("parity", data, 0, width=CONNECTED.key, m=m)
+    return lab.piece("parity", data, 0, width=CONNECTED.key, m=m, n_modes=data.n_modes)
 
 
 def results(lab: Laboratory) -> list[tuple[DataPlan, int, Arrays]]:
@@ -93,7 +93,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             "predictions beyond the panel are drawn at its edge. "
             'Top: the paper\'s first-order formula (`method="paper"`). Bottom: this '
             "package's second order with left eigenvectors and a closure for the modes beyond the first "
-            "40 to 60 (the default of `ldmaps.perturbation.predict_errors`). Units in which a coordinate "
+            "40 to 300 (the default of `ldmaps.perturbation.predict_errors`). Units in which a coordinate "
             f"has mean square 1. [Vector version]({vector}), [numbers](figure4.csv).",
             "Ratio of root mean squares σ_pred/σ_expt, and in brackets the correlation of log σ over all "
             "points; 1 (1) is perfect. *At the point* is the error of the landmark embedding itself, the "
