@@ -1,6 +1,6 @@
 """How often fresh points meet the tolerance that a map was certified for.
 
-    python benchmarks/certificates.py [--seeds 40]
+    python benchmarks/certificates.py [--seeds 20]
 
 Writes docs/accuracy/certificates.csv, a line as soon as it is known (what it holds
 already is not computed again), and docs/accuracy/certificates.md.
@@ -143,6 +143,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=40, help="seeds for each source and tolerance (40)")
+    parser.add_argument("--seeds", type=int, default=20, help="seeds for each source and tolerance (20)")
     measure(parser.parse_args().seeds)
     page()

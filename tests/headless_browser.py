@@ -159,6 +159,14 @@ class Page:
     def command(self, method: str, **parameters) -> dict:
         return self._browser.command(method, self._session, **parameters)
 
+    def nameless_controls(self) -> list[str]:
+        """Return the controls that a screen reader could not name."""
+        return self.evaluate(
+            "[...document.querySelectorAll('select, input, button')].filter(e =>"
+            " !(e.textContent.trim() && e.tagName === 'BUTTON') && !e.getAttribute('aria-label') &&"
+            " !(e.labels && e.labels.length && e.labels[0].textContent.trim())).map(e => e.id)"
+        )
+
     def evaluate(self, expression: str):
         """Return the value of a script's expression."""
         answer = self.command(

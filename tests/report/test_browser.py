@@ -135,12 +135,7 @@ def test_keys_reach_landmarks_and_turn_the_molecule(open_page, molecule_page):
 
 def test_every_control_has_a_name_and_can_be_reached(open_page, molecule_page):
     page = open_page(molecule_page)
-    nameless = page.evaluate(
-        "[...document.querySelectorAll('select, input, button')].filter(e =>"
-        " !(e.textContent.trim() && e.tagName === 'BUTTON') && !e.getAttribute('aria-label') &&"
-        " !(e.labels && e.labels.length && e.labels[0].textContent.trim())).map(e => e.id)"
-    )
-    assert nameless == []
+    assert page.nameless_controls() == []
     assert page.evaluate(
         "[...document.querySelectorAll('canvas[id]')].every(c => c.getAttribute('aria-label'))"
     )

@@ -213,12 +213,7 @@ def test_keys_work_on_the_picture_and_only_there(open_page, served):
 
 def test_every_control_has_a_name(open_page, served):
     page = open_page(served)
-    nameless = page.evaluate(
-        "[...document.querySelectorAll('select, input, button')].filter(e =>"
-        " !(e.textContent.trim() && e.tagName === 'BUTTON') && !e.getAttribute('aria-label') &&"
-        " !(e.labels && e.labels.length && e.labels[0].textContent.trim())).map(e => e.id)"
-    )
-    assert nameless == []
+    assert page.nameless_controls() == []
     assert page.evaluate(
         "[...document.querySelectorAll('canvas[id]')].every(c => c.getAttribute('aria-label'))"
     )

@@ -7,7 +7,15 @@ from typing import Any
 
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common
-from ldmaps.cli.stream_options import add_stream_options
+from ldmaps.cli.stream_options import (
+    HAPPENED,
+    add_stream_options,
+    build_engine,
+    build_source,
+    carry_out,
+    named_sinks,
+    report_summary,
+)
 
 __all__ = ["add_command", "run"]
 
@@ -54,14 +62,6 @@ def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
     import threading
 
-    from ldmaps.cli.stream_options import (
-        HAPPENED,
-        build_engine,
-        build_source,
-        carry_out,
-        named_sinks,
-        report_summary,
-    )
     from ldmaps.cli.stream_report import ExitOn
 
     engine = build_engine(arguments)

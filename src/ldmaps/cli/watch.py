@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, not_negative, positive
-from ldmaps.cli.stream_options import add_stream_options
+from ldmaps.cli.stream_options import (
+    HAPPENED,
+    add_stream_options,
+    build_engine,
+    build_source,
+    carry_out,
+    named_sinks,
+    report_summary,
+)
 
 if TYPE_CHECKING:
     from ldmaps.streaming.live import LivePage
@@ -73,14 +81,6 @@ def run(arguments: argparse.Namespace) -> int | None:
     import threading
 
     from ldmaps.cli.session import say
-    from ldmaps.cli.stream_options import (
-        HAPPENED,
-        build_engine,
-        build_source,
-        carry_out,
-        named_sinks,
-        report_summary,
-    )
     from ldmaps.cli.stream_report import ExitOn
     from ldmaps.streaming.live import LivePage
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ class Snapshot:
             context.setVelocitiesToTemperature(new_velocities_temperature, seed)
 
 
-class _OnEvent:
+class _OnEvent(ABC):
     """An action for the events of one kind, of one region or of all.
 
     Parameters
@@ -130,8 +131,9 @@ class _OnEvent:
         if event.kind == self.kind and self.region in (None, event.region):
             self.act(event, simulation)
 
+    @abstractmethod
     def act(self, event: Event, simulation: Any) -> None:
-        raise NotImplementedError
+        """Do it."""
 
 
 class Stop(_OnEvent):

@@ -145,9 +145,8 @@ class StreamEmbedder:
         coverage = self._embedder.coverage_of(extended)
         events: tuple[Event, ...] = ()
         if self.tracker is None:
-            regions = (
-                _NO_REGION[: len(records)] if len(records) <= 1 else np.full(len(records), -1, dtype=np.intp)
-            )
+            n = len(records)
+            regions = _NO_REGION if n == 1 else np.full(n, -1, dtype=np.intp)
         else:
             regions, events = self.tracker.update(
                 extended.coordinates, coverage, records.numbers, records.times

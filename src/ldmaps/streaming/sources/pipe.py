@@ -82,13 +82,9 @@ class PipeSource(Source):
                 break
             if not self._decoder.ready and not self._readable(deadline - time.monotonic()):
                 break
-            data = os.read(self._descriptor, READ_BYTES)
-            read += len(data)
-            if data:
-                self._decoder.feed(data, time.monotonic())
-            else:
-                self._decoder.finish()
-                self._ended = True
+            piece = _feed(self._decoder, self._descriptor)
+            read += piece
+            self._ended = piece == 0
         if self._ended and not self._decoder.ready:
             return None
         records = self._decoder.take(most)
@@ -161,13 +157,9 @@ class FileSource(Source):
         while (
             self._decoder.ready < most and not self._ended and (read < POLL_BYTES or not self._decoder.ready)
         ):
-            data = os.read(self._descriptor, READ_BYTES)
-            read += len(data)
-            if data:
-                self._decoder.feed(data, time.monotonic())
-            else:
-                self._decoder.finish()
-                self._ended = True
+            piece = _feed(self._decoder, self._descriptor)
+            read += piece
+            self._ended = piece == 0
         if not self._decoder.ready:
             return None
         records = self._decoder.take(most)
@@ -196,3 +188,13 @@ def _read_at(descriptor: int, length: int, byte: int) -> bytes:
     data = os.read(descriptor, length)
     os.lseek(descriptor, here, os.SEEK_SET)
     return data
+
+
+def _feed(decoder: Decoder, descriptor: int) -> int:
+    """Read the next piece into a decoder; return its length, 0 at the end."""
+    data = os.read(descriptor, READ_BYTES)
+    if data:
+        decoder.feed(data, time.monotonic())
+    else:
+        decoder.finish()
+    return len(data)
