@@ -55,6 +55,8 @@ __all__ = [
 TILE_BYTES = 1 << 21
 MAX_TILE_ROWS = 256
 MIN_TILE_ENTRIES = 1 << 16
+#: Pairs of a search that stores no distances: what makes up for a call.
+SCAN_ENTRIES = 1 << 22
 #: Entries of a stored matrix that make a product worth another thread.
 MIN_PRODUCT = 1 << 20
 
@@ -306,6 +308,12 @@ def nearest(
     """Return for each point of ``a`` the index of the nearest of ``b`` (the first among equals) and its d²."""
     index = np.empty(len(a), dtype=np.intp)
     lowest = np.empty(len(a), dtype=a.dtype)
+    threads = resolve_threads(n_threads)
+    scan = metric.nearest_scan(a, b)
+    if scan is not None:
+        tile = min(max(MAX_TILE_ROWS, SCAN_ENTRIES // len(b)), max(MAX_TILE_ROWS, len(a) // 8))
+        _walk(len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), threads, asks_metric=False)
+        return index, lowest
     columns = slice(0, len(b))
     tile = _tile_rows(len(b), a.dtype.itemsize, len(a))
     reduce = kernels().nearest_in_rows
@@ -315,7 +323,7 @@ def nearest(
         metric.squared_block(a, rows, b, columns, block)
         reduce(block, index[rows], lowest[rows])
 
-    _walk(len(a), tile, work, resolve_threads(n_threads))
+    _walk(len(a), tile, work, threads)
     return index, lowest
 
 

@@ -13,7 +13,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.pairwise import is_whole_number, nearest
 
-__all__ = ["LandmarkSelector", "Landmarks", "assign", "check_n_landmarks"]
+__all__ = ["LandmarkSelector", "Landmarks", "assign", "check_n_landmarks", "settle"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,17 @@ class Landmarks:
         radii = np.zeros(len(self.indices))
         np.maximum.at(radii, self.assignment, self.squared_distances)
         return radii
+
+    def in_order(self, order: NDArray[np.intp]) -> Landmarks:
+        """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""
+        place = np.empty(len(order), dtype=np.intp)
+        place[order] = np.arange(len(order))
+        return Landmarks(
+            self.indices[order],
+            self.multiplicities[order],
+            place[self.assignment],
+            self.squared_distances,
+        )
 
 
 class LandmarkSelector(ABC):
@@ -89,6 +100,16 @@ def assign(
 ) -> Landmarks:
     """Give every point to its nearest landmark."""
     assignment, squared = nearest(metric, points, points.take(indices), n_threads)
+    return settle(indices, assignment, squared, weights)
+
+
+def settle(
+    indices: NDArray[np.intp],
+    assignment: NDArray[np.intp],
+    squared: NDArray[Any],
+    weights: NDArray[np.float64],
+) -> Landmarks:
+    """Count the cells of points that were given to their nearest landmarks; changes the arrays it is given."""
     # Among coinciding landmarks the first would take all; each keeps at least itself, so no cell is empty.
     assignment[indices] = np.arange(len(indices))
     squared[indices] = 0.0

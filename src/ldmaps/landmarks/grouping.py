@@ -47,12 +47,4 @@ def group_neighbours(
     if len(chosen.indices) <= block:
         return chosen
     squared = squared_matrix(metric, points.take(chosen.indices), n_threads=n_threads)
-    order = neighbour_order(squared, block)
-    place = np.empty(len(order), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    return Landmarks(
-        chosen.indices[order],
-        chosen.multiplicities[order],
-        place[chosen.assignment],
-        chosen.squared_distances,
-    )
+    return chosen.in_order(neighbour_order(squared, block))

@@ -21,8 +21,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 __all__ = [
+    "MAX_SCANNED_FEATURES",
     "centre_rows",
     "finish_gram",
+    "nearest_euclidean_columns",
     "squared_cityblock_columns",
     "squared_euclidean_columns",
     "squared_euclidean_groups",
@@ -137,6 +139,83 @@ def _euclidean_many(
             for j in range(row.size):
                 t0 = x0 - b0[j]
                 row[j] = row[j] + t0 * t0
+
+
+# -- nearest by Euclidean distance, columns ---------------------------------------
+
+#: With so few features a distance is had in less time than it takes to store it.
+MAX_SCANNED_FEATURES = 3
+#: Points of the right-hand side that are looked at together.
+_EIGHT = 8
+
+
+@njit(inline="always")
+def _corner(b0: Array, b1: Array, b2: Array, j: int) -> Any:
+    place = min(j, b0.size - 1)  # the last one again where eight are no longer left
+    return b0[place], b1[place], b2[place]
+
+
+@njit(inline="always")
+def _between(x: Any, y: Any) -> Any:
+    t0, t1, t2 = x[0] - y[0], x[1] - y[1], x[2] - y[2]
+    return t0 * t0 + t1 * t1 + t2 * t2
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "ninf", "nsz"})
+def _lower_by_eight(a0: Array, a1: Array, a2: Array, eight: Any, first: Any, lowest: Array, where: Array) -> None:
+    """Note for each point of ``a`` whether one of eight others, of which ``first`` is the first, is nearer."""
+    y0, y1, y2, y3, y4, y5, y6, y7 = eight
+    for i in range(lowest.size):
+        x = a0[i], a1[i], a2[i]
+        left = min(min(_between(x, y0), _between(x, y1)), min(_between(x, y2), _between(x, y3)))
+        right = min(min(_between(x, y4), _between(x, y5)), min(_between(x, y6), _between(x, y7)))
+        low, known = min(left, right), lowest[i]
+        where[i] = first if low < known else where[i]
+        lowest[i] = min(low, known)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "ninf", "nsz"})
+def nearest_euclidean_columns(
+    a: Array, r0: int, r1: int, b: Array, index: Array, squared: Array, where: Array
+) -> None:
+    """Find which of ``b`` is nearest to each of ``a`` (the first among equals) and its d², for 1 to 3 features.
+
+    Loops run in SIMD over the points of ``a``; no distance is stored. ``where`` is
+    scratch for as many points as are looked at together, of integers as wide as a
+    distance, so that both fill the same lanes.
+    """
+    features, n = b.shape
+    nothing = np.zeros(max(where.size, n), b.dtype)  # stands for features that there are not
+    b0, b1, b2 = b[0], b[1] if features > 1 else nothing[:n], b[2] if features > 2 else nothing[:n]
+    lowest = np.empty(where.size, b.dtype)
+    for start in range(r0, r1, where.size):
+        count = min(r1 - start, where.size)
+        a0 = a[0, start : start + count]
+        a1 = a[1, start : start + count] if features > 1 else nothing[:count]
+        a2 = a[2, start : start + count] if features > 2 else nothing[:count]
+        lowest[:] = np.inf
+        where[:] = 0
+        for j in range(0, n, _EIGHT):
+            eight = (
+                _corner(b0, b1, b2, j),
+                _corner(b0, b1, b2, j + 1),
+                _corner(b0, b1, b2, j + 2),
+                _corner(b0, b1, b2, j + 3),
+                _corner(b0, b1, b2, j + 4),
+                _corner(b0, b1, b2, j + 5),
+                _corner(b0, b1, b2, j + 6),
+                _corner(b0, b1, b2, j + 7),
+            )
+            _lower_by_eight(a0, a1, a2, eight, j, lowest[:count], where[:count])
+        for i in range(count):
+            x = a0[i], a1[i], a2[i]
+            best = where[i]
+            low = _between(x, _corner(b0, b1, b2, best))
+            for j in range(where[i] + 1, where[i] + _EIGHT):
+                other = _between(x, _corner(b0, b1, b2, j))
+                if other < low:
+                    low, best = other, j
+            index[start - r0 + i], squared[start - r0 + i] = best, low
 
 
 # -- Euclidean, rows -------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +20,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["Metric", "Points", "as_float_array"]
+__all__ = ["Metric", "NearestScan", "Points", "as_float_array"]
+
+#: Fills, for the rows of a slice, which point is nearest and its d².
+NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
 
 
 class Points(ABC):
@@ -85,6 +88,14 @@ class Metric(ABC):
             group = slice(first, last)
             self.squared_block(points, group, points, group, out[place : place + n * n].reshape(n, n))
             place += n * n
+
+    def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
+        """Return a search for the nearest of ``b`` that is quicker than looking through blocks of d², if there is one.
+
+        It is called with rows of ``a`` and two arrays to fill for them: which of ``b``
+        is nearest, the first among equals, and its d². Safe to call from several threads.
+        """
+        return None
 
     def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[Any]:
         """Return distances between all points of ``X`` and of ``Y`` (of ``X`` itself without ``Y``).

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.base import Metric, NearestScan, Points, as_float_array
 
 __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width", "vector_kernels"]
 
 #: Up to here direct differences over columns are as fast as a matrix product, exact, and blind to tiling.
 MAX_COLUMN_FEATURES = 32
+#: Points of which the nearest others are looked for together: what is known of them stays in the L1 cache.
+SCANNED_ROWS = 512
 #: Below so many rows a matrix product is slower than direct differences over rows.
 MIN_PRODUCT_ROWS = 4
 #: A product's d² below this share of |x|² + |y|² is computed again by differences. With f features and
@@ -197,6 +199,20 @@ class Euclidean(Metric):
         kernels.finish_gram(
             out, left_norms, right_norms[cols], share, a.values, rows.start, b.values, cols.start
         )
+
+    def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
+        """Return a search over points of up to three features that stores no distances."""
+        kernels = vector_kernels()
+        if not isinstance(a, ColumnPoints) or a.n_features > kernels.MAX_SCANNED_FEATURES:
+            return None
+        left, right = a.columns, cast(ColumnPoints, b).columns
+        integer = np.int32 if left.itemsize == 4 else np.int64
+
+        def scan(rows: slice, index: NDArray[np.intp], squared: NDArray[Any]) -> None:
+            scratch = np.empty(SCANNED_ROWS, dtype=integer)
+            kernels.nearest_euclidean_columns(left, rows.start, rows.stop, right, index, squared, scratch)
+
+        return scan
 
     def squared_groups(self, points: Points, bounds: NDArray[np.intp], out: NDArray[Any]) -> None:
         """Write d² within groups of consecutive points to ``out``, block after block."""
