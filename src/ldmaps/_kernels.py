@@ -234,31 +234,23 @@ def distance_sums(squared: Any, weights: Any, sums: Any) -> None:
         sums[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=REDUCE)
-def group_distance_sums(squared: Any, bounds: Any, weights: Any, sums: Any) -> None:
-    """Σ_j w_j d_ij within each group, from blocks of d² that stand one after the other."""
-    place = 0
-    for group in range(bounds.size - 1):
-        first, last = bounds[group], bounds[group + 1]
-        n = last - first
-        distance_sums(squared[place : place + n * n].reshape((n, n)), weights[first:last], sums[first:last])
-        place += n * n
-
-
 @njit(cache=True, nogil=True)
-def all_within_hops(squared: Any, cutoff: float) -> bool:
-    """Say whether hops with d² ≤ cutoff lead from the first point to every other."""
+def all_within_hops(squared: Any, cutoff: float, radii: Any) -> bool:
+    """Say whether hops lead from the first point to every other; from i to j reach √cutoff + r_i + r_j."""
     n = squared.shape[0]
+    hop = np.sqrt(cutoff)
     unseen = np.arange(1, n)
     waiting = np.zeros(n, dtype=np.int64)
     n_unseen, n_waiting = n - 1, 1
     while n_waiting and n_unseen:
         n_waiting -= 1
-        row = squared[waiting[n_waiting]]
+        here = waiting[n_waiting]
+        row = squared[here]
         kept = 0
         for place in range(n_unseen):
             other = unseen[place]
-            if row[other] <= cutoff:
+            both = radii[here] + radii[other]
+            if row[other] <= cutoff + both * (2.0 * hop + both):
                 waiting[n_waiting] = other
                 n_waiting += 1
             else:
@@ -285,6 +277,57 @@ def matvec_rows(matrix: Any, vector: Any, out: Any) -> None:
         out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
     for i in range(quads, n_rows):
         out[i] = _weighted_total(matrix[i], vector)
+
+
+@njit(cache=True, nogil=True, fastmath=REDUCE)
+def _four_rows_both_ways(a: Any, b: Any, c: Any, d: Any, vector: Any, own: Any, out: Any) -> Any:
+    """Return four rows times ``vector``, and add their transpose times the four numbers of ``own`` to ``out``."""
+    v0, v1, v2, v3 = own[0], own[1], own[2], own[3]
+    s0 = s1 = s2 = s3 = np.float64(0.0)
+    for j in range(a.shape[0]):
+        v = vector[j]
+        x0, x1, x2, x3 = np.float64(a[j]), np.float64(b[j]), np.float64(c[j]), np.float64(d[j])
+        s0 += x0 * v
+        s1 += x1 * v
+        s2 += x2 * v
+        s3 += x3 * v
+        out[j] += x0 * v0 + x1 * v1 + x2 * v2 + x3 * v3
+    return s0, s1, s2, s3
+
+
+@njit(cache=True, nogil=True)
+def symmetric_matvec_band(matrix: Any, first: int, last: int, vector: Any, out: Any) -> None:
+    """Write what rows ``first`` to ``last`` of the upper half of a symmetric matrix add to its product.
+
+    Every entry is read once and used for both of its places; reading is what a
+    product of a large matrix consists of. ``out`` is zero before ``first``.
+    """
+    n = matrix.shape[0]
+    out[:] = 0.0
+    quads = last - (last - first) % 4
+    for i in range(first, quads, 4):
+        own = vector[i : i + 4]
+        for p in range(4):
+            for q in range(4):
+                out[i + p] += matrix[i + p, i + q] * own[q]
+        s0, s1, s2, s3 = _four_rows_both_ways(
+            matrix[i, i + 4 :],
+            matrix[i + 1, i + 4 :],
+            matrix[i + 2, i + 4 :],
+            matrix[i + 3, i + 4 :],
+            vector[i + 4 :],
+            own,
+            out[i + 4 :],
+        )
+        out[i] += s0
+        out[i + 1] += s1
+        out[i + 2] += s2
+        out[i + 3] += s3
+    for i in range(quads, last):
+        out[i] += matrix[i, i] * vector[i]
+        for j in range(i + 1, n):
+            out[i] += matrix[i, j] * vector[j]
+            out[j] += matrix[i, j] * vector[i]
 
 
 @njit(cache=True, nogil=True, fastmath=REDUCE)

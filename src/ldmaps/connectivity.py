@@ -135,7 +135,7 @@ def is_connected(squares: Any, epsilon: float) -> bool:
             (np.ones(starts[-1], dtype=bool), squares.indices[near], starts), shape=squares.shape
         )
         return int(connected_components(graph, directed=False, return_labels=False)) == 1
-    return bool(kernels().all_within_hops(squares, epsilon))
+    return bool(kernels().all_within_hops(squares, epsilon, np.zeros(len(squares))))
 
 
 def check_landmarks_connected(
@@ -148,19 +148,22 @@ def check_landmarks_connected(
     allowance proves that the data do. And a kernel that is zero to rounding between
     groups of landmarks has no single map, however the data lie.
     """
-    # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
-    rounding = 128.0 * float(np.finfo(squared.dtype).eps)
-    squared = np.asarray(squared, dtype=np.float64)
     if obeys_triangle:
+        # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
+        shrunk = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps)
+        cutoff = REACH**2 * epsilon / (1.0 - 1e-4)
         radii = np.sqrt(squared_radii)
-        distances = np.sqrt(squared) * (1.0 - rounding)
-        gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2 * (1.0 - 1e-4)
-        if not is_connected(gaps, REACH**2 * epsilon):
-            tree = minimum_spanning_tree(StoredSquares(), StoredPoints(gaps))
-            sizes = tree.component_sizes(REACH**2 * epsilon).tolist()
-            raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, REACH, "landmarks")
+        if not kernels().all_within_hops(squared, cutoff / shrunk**2, radii / shrunk):
+            distances = np.sqrt(np.asarray(squared, dtype=np.float64)) * shrunk
+            gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2
+            _raise_disconnected(gaps, epsilon, REACH)
     numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
     if not is_connected(squared, numerical**2 * epsilon):
-        tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
-        sizes = tree.component_sizes(numerical**2 * epsilon).tolist()
-        raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, numerical, "landmarks")
+        _raise_disconnected(np.asarray(squared, dtype=np.float64), epsilon, numerical)
+
+
+def _raise_disconnected(squared: NDArray[np.float64], epsilon: float, reach: float) -> None:
+    """Say into which groups of landmarks hops of ``reach``·√ε fall."""
+    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
+    sizes = tree.component_sizes(reach**2 * epsilon).tolist()
+    raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, reach, "landmarks")

@@ -47,6 +47,7 @@ __all__ = [
     "single_threaded_blas",
     "squared_matrix",
     "squared_row",
+    "symmetric_product",
     "transposed_product",
     "weight_gradient",
 ]
@@ -55,10 +56,11 @@ __all__ = [
 TILE_BYTES = 1 << 21
 MAX_TILE_ROWS = 256
 MIN_TILE_ENTRIES = 1 << 16
-#: Pairs of a search that stores no distances: what makes up for a call.
-SCAN_ENTRIES = 1 << 22
-#: Entries of a stored matrix that make a product worth another thread.
+#: Pairs to a part of a search that stores no distances: enough to be worth another thread, and where progress shows.
+SCAN_ENTRIES = 1 << 19, 1 << 24
+#: Entries of a stored matrix that make a product worth another thread, and into how many parts one is cut at most.
 MIN_PRODUCT = 1 << 20
+MAX_BANDS = 64
 
 
 @cache
@@ -190,9 +192,14 @@ def _walk(
             except BaseException:
                 stop()
                 raise
+            finally:
+                _this_thread.is_worker = False
 
-        futures = [_pool(n_threads, os.getpid()).submit(drain) for _ in range(min(n_threads, len(slices)))]
+        # This thread works too: it need not be woken, and a walk of few tiles may be over before others are.
+        helpers = min(n_threads, len(slices)) - 1
+        futures = [_pool(n_threads, os.getpid()).submit(drain) for _ in range(helpers)]
         try:
+            drain()
             for future in futures:
                 future.result()
         finally:
@@ -292,6 +299,36 @@ def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> ND
     return out
 
 
+def symmetric_product(
+    matrix: NDArray[Any], vector: NDArray[np.float64], n_threads: int = 1
+) -> NDArray[np.float64]:
+    """Return ``matrix @ vector`` of a symmetric dense matrix, of which only the upper half is read."""
+    n = len(matrix)
+    bounds = _equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
+    # Each band has sums of its own, added up in order, so that threads cannot change the rounding.
+    parts = np.empty((len(bounds) - 1, n))
+    total: NDArray[np.float64] = parts[0]
+    function = kernels().symmetric_matvec_band
+    if len(parts) == 1:  # small: Python's share of the time would show
+        function(matrix, 0, n, vector, total)
+        return total
+
+    def work(bands: slice) -> None:
+        function(matrix, bounds[bands.start], bounds[bands.stop], vector, parts[bands.start])
+
+    _walk(len(parts), 1, work, n_threads, asks_metric=False)
+    for start, part in zip(bounds[1:-1], parts[1:], strict=True):
+        total[start:] += part[start:]
+    return total
+
+
+@cache
+def _equal_bands(n: int, n_bands: int) -> list[int]:
+    """Return the rows that cut the upper half of an n×n matrix into bands of equal area, at multiples of four."""
+    shares = 1.0 - np.sqrt(1.0 - np.arange(n_bands) / n_bands)
+    return [*(4 * np.round(n * shares / 4).astype(int)).tolist(), n]
+
+
 # -- blocks thrown away ------------------------------------------------------
 
 
@@ -311,7 +348,8 @@ def nearest(
     threads = resolve_threads(n_threads)
     scan = metric.nearest_scan(a, b)
     if scan is not None:
-        tile = min(max(MAX_TILE_ROWS, SCAN_ENTRIES // len(b)), max(MAX_TILE_ROWS, len(a) // 8))
+        fewest, most = (max(1, entries // len(b)) for entries in SCAN_ENTRIES)
+        tile = min(max(len(a) // 64, fewest), most)
         _walk(len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), threads, asks_metric=False)
         return index, lowest
     columns = slice(0, len(b))
@@ -373,21 +411,17 @@ def distance_sums(
         _group_sums(metric, points, weights, members, sums, threads)
     # Small groups are dealt with in parcels. A parcel ends before a group that is large or would make it too big.
     entries = np.concatenate([[0], np.cumsum(np.where(large, 0, sizes**2))])
-    begins = np.diff(entries[:-1] // MIN_TILE_ENTRIES, prepend=-1) > 0
+    parcel = max(MIN_TILE_ENTRIES, int(entries[-1]) // 32)
+    begins = np.diff(entries[:-1] // parcel, prepend=-1) > 0
     begins |= large | np.concatenate([[False], large[:-1]])
     firsts = np.flatnonzero(begins)
     lasts = np.append(firsts[1:], len(sizes))
     wanted = ~large[firsts]
     firsts, lasts = firsts[wanted], lasts[wanted]
-    reduce = kernels().group_distance_sums
 
     def work(parcels: slice) -> None:
         for first, last in zip(firsts[parcels].tolist(), lasts[parcels].tolist(), strict=True):
-            own = bounds[first : last + 1]
-            members = slice(int(own[0]), int(own[-1]))
-            squared = np.empty(entries[last] - entries[first], dtype=points.dtype)
-            metric.squared_groups(points, own, squared)
-            reduce(squared, own - own[0], weights[members], sums[members])
+            metric.group_distance_sums(points, bounds[first : last + 1], weights, sums)
 
     if len(firsts):
         _walk(len(firsts), 1, work, threads)

@@ -30,26 +30,24 @@ from ldmaps.pairwise import (
     interpolation_weights,
     is_whole_number,
     kernels,
-    multiply,
     nearest,
     resolve_threads,
     single_threaded_blas,
     squared_matrix,
     squared_row,
+    symmetric_product,
     transposed_product,
 )
+from ldmaps.spectrum import LANCZOS_VECTORS
 
 __all__ = ["Plan", "plan"]
 
-#: Matrix-vector products that the leading eigenpairs take (98 where there is a gap, 280 where they crowd below 1),
-#: and vectors of the Lanczos basis.
-LANCZOS_PRODUCTS, LANCZOS_VECTORS = 210, 96
+#: Matrix-vector products that the leading eigenpairs take: 50 to 100 where there is a gap, 280 where they crowd.
+LANCZOS_PRODUCTS = 150
 #: Iterations that k-medoids take until no medoid moves: 4 to 6 on molecules, 12 to 17 on a Swiss roll.
 MEDOID_ITERATIONS = 8
 #: Passes over the weights while distilling: widths tried, the tuned one, held-out points, and once more in the end.
 DISTILLING_PASSES = 6
-#: Matrices in double precision that the check of the landmarks' connectivity holds beside the kernel.
-CONNECTIVITY_MATRICES = 3.5
 #: Bandwidths, in mean squared distances: 0.004 on the Swiss roll, 0.15 and 0.2 on the molecules.
 TYPICAL_EPSILON = 0.01
 #: Seconds for each measurement.
@@ -227,8 +225,6 @@ def _peak_bytes(n: int, m: int, k: int, reference: int, itemsize: int) -> float:
     size = reference or m
     # The kernel, its Lanczos basis, and what every point has: assignment, coordinates, distances.
     solving = size**2 * itemsize + 8.0 * (LANCZOS_VECTORS + 8) * size + n * (24 + 8 * k)
-    if size < n:
-        solving += CONNECTIVITY_MATRICES * 8.0 * size**2
     if not reference:
         return solving
     rows = min(n, max(distilled.MIN_ROWS, distilled.ROWS_PER_LANDMARK * m))
@@ -311,7 +307,7 @@ def _measure(
     weight = _seconds(lambda: interpolation_weights(square, 1.0, logs, n_threads)) / square.size
     large = np.ones((4096, 4096), dtype=dtype)  # beyond any cache, as real kernels are
     vector = np.ones(4096)
-    byte = _seconds(lambda: multiply(large, vector, resolve_threads(n_threads))) / large.nbytes
+    byte = _seconds(lambda: symmetric_product(large, vector, resolve_threads(n_threads))) / large.nbytes
     with single_threaded_blas():
         product = _seconds(lambda: transposed_product(square, square, n_threads)) / (2048 * 256**2)
 

@@ -26,7 +26,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
-from ldmaps.pairwise import multiply, resolve_threads
+from ldmaps.pairwise import multiply, resolve_threads, single_threaded_blas, symmetric_product
 
 __all__ = ["MAX_GAP_COMPONENTS", "Spectrum", "fix_signs", "residuals", "solve_spectrum", "spectral_gap"]
 
@@ -34,6 +34,8 @@ __all__ = ["MAX_GAP_COMPONENTS", "Spectrum", "fix_signs", "residuals", "solve_sp
 MAX_GAP_COMPONENTS = 10
 #: Below this size a full diagonalisation is quicker than Lanczos.
 DENSE_SIZE = 400
+#: Least size of the Lanczos basis. More cost products where there is a gap, fewer where eigenvalues crowd.
+LANCZOS_VECTORS = 48
 #: Restarts after which Lanczos is given up: a dense kernel is then diagonalised in full, for a sparse one that is all.
 DENSE_RESTARTS = 60
 #: Largest kernel for that last resort: its time grows as n³.
@@ -92,7 +94,8 @@ def solve_spectrum(
     threads = resolve_threads(n_threads)
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        return multiply(kernel, vector, threads)
+        product = multiply if issparse(kernel) else symmetric_product
+        return product(kernel, vector, threads)
 
     density = apply(weights) if alpha else np.ones(n)  # q
     tempered = density**-alpha if alpha else density  # q^-α
@@ -118,15 +121,18 @@ def solve_spectrum(
         start = np.random.default_rng(0).standard_normal(n)
         start -= (trivial @ start) * trivial
         try:
-            values, vectors = eigsh(
-                LinearOperator((n, n), matvec=deflated, dtype=np.float64),
-                k=n_eigenvalues,
-                which="LA",
-                v0=start,
-                ncv=min(n, max(2 * n_eigenvalues + 1, 96)),
-                maxiter=DENSE_RESTARTS if fits_dense else SPARSE_RESTARTS,
-                tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
-            )
+            # Lanczos' own products are thin. BLAS gains nothing by sharing them out, and its threads go on spinning
+            # for tens of milliseconds after each, on the cores that our products and what follows would use.
+            with single_threaded_blas():
+                values, vectors = eigsh(
+                    LinearOperator((n, n), matvec=deflated, dtype=np.float64),
+                    k=n_eigenvalues,
+                    which="LA",
+                    v0=start,
+                    ncv=min(n, max(2 * n_eigenvalues + 1, LANCZOS_VECTORS)),
+                    maxiter=DENSE_RESTARTS if fits_dense else SPARSE_RESTARTS,
+                    tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
+                )
         except ArpackNoConvergence:
             # Eigenvalues crowd below 1 when data hardly hang together. A small kernel can still be solved in full.
             if not fits_dense:

@@ -117,14 +117,30 @@ class MetricContract:
                         np.testing.assert_allclose(block, whole[rows, cols], rtol=0, atol=tolerance)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_groups_are_blocks_one_after_the_other(self, rng, dtype):
+    def test_sums_of_distances_within_groups(self, rng, dtype):
         metric, a, _ = self.make_pair(30, 3, rng, dtype)
-        bounds = np.array([2, 3, 3, 12, 29])
-        out = np.full(1 + 9**2 + 17**2, np.nan, dtype=a.dtype)
-        metric.squared_groups(a, bounds, out)
-        groups = [slice(2, 3), slice(3, 12), slice(12, 29)]
-        expected = np.concatenate([squared_block(metric, a, a, group, group).ravel() for group in groups])
-        np.testing.assert_allclose(out, expected, rtol=0, atol=self.cut_tolerance(expected))
+        weights = rng.gamma(1.0, size=30)
+        sums = np.full(30, -1.0)
+        metric.group_distance_sums(a, np.array([2, 3, 3, 12, 29]), weights, sums)
+        assert (sums[[0, 1, 29]] == -1.0).all()  # of no group
+        for group in (slice(2, 3), slice(3, 12), slice(12, 29)):
+            squared = squared_block(metric, a, a, group, group)
+            expected = np.sqrt(squared.astype(np.float64)) @ weights[group]
+            slack = np.sqrt(self.cut_tolerance(squared)) * weights.sum()
+            np.testing.assert_allclose(sums[group], expected, rtol=1e-5, atol=slack)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_the_nearest_is_found_by_scan_as_by_blocks(self, rng, dtype):
+        metric, a, b = self.make_pair(19, 37, rng, dtype)
+        scan = metric.nearest_scan(a, b)
+        if scan is None:
+            pytest.skip("the metric looks through blocks of squared distances")
+        index, squared = np.full(12, -1), np.full(12, -1.0, dtype=a.dtype)
+        scan(slice(5, 17), index, squared)
+        block = squared_block(metric, a, b, slice(5, 17))
+        tolerance = self.cut_tolerance(block)
+        np.testing.assert_allclose(squared, block.min(axis=1), rtol=0, atol=tolerance)
+        np.testing.assert_allclose(block[np.arange(12), index], block.min(axis=1), rtol=0, atol=tolerance)
 
     def test_one_point_alone_equals_the_point_among_others(self, rng):
         metric, a, b = self.make_pair(5, 8, rng)

@@ -103,21 +103,24 @@ class KMedoids(LandmarkSelector):
             seeds = pool[chosen]
         else:
             seeds = rng.choice(len(sample), count, replace=False)
-        landmarks = assign(sample, metric, seeds, sample_weights, n_threads)
+        # In the order of the points all along: which of two equals is the first then never changes.
+        landmarks = assign(sample, metric, np.sort(seeds), sample_weights, n_threads)
         unsettled = np.ones(count, dtype=bool)
         for _ in range(int(self.max_iter)):
             moved = _medoids(sample, metric, landmarks, sample_weights, unsettled, n_threads)
             if np.array_equal(moved, landmarks.indices):
                 break
-            before, landmarks = landmarks, _reassign(sample, metric, landmarks, moved, sample_weights, n_threads)
+            order = np.argsort(moved)
+            before = landmarks.in_order(order)
+            landmarks = _reassign(sample, metric, before, moved[order], sample_weights, n_threads)
             # A cell that kept its members keeps its medoid; late iterations touch few cells.
             changed = before.assignment != landmarks.assignment
             unsettled = np.zeros(count, dtype=bool)
             unsettled[before.assignment[changed]] = True
             unsettled[landmarks.assignment[changed]] = True
-        if drawn is not None:
-            return assign(points, metric, np.sort(drawn[landmarks.indices]), weights, n_threads)
-        return landmarks.in_order(np.argsort(landmarks.indices))
+        if drawn is None:
+            return landmarks
+        return assign(points, metric, drawn[landmarks.indices], weights, n_threads)
 
 
 def _reassign(
@@ -130,23 +133,27 @@ def _reassign(
 ) -> Landmarks:
     """Do what :func:`assign` does where only some landmarks have moved, without measuring what cannot have changed.
 
-    A point whose landmark stayed can only go over to one that moved; a point whose
-    landmark moved is compared with all. Of a share f that moved this takes
-    2f − f² of all distances, and after a few iterations f is small.
+    All points are compared with the landmarks that moved, and those whose landmark
+    moved away with the others too. Of a share f that moved this takes 2f − f² of all
+    distances, and after a few iterations f is small.
     """
     shifted = indices != before.indices
-    if np.count_nonzero(shifted) > MOSTLY_MOVED * len(indices):
+    newcomers, stayed = np.flatnonzero(shifted), np.flatnonzero(~shifted)
+    if len(newcomers) > MOSTLY_MOVED * len(indices):
         return assign(points, metric, indices, weights, n_threads)
     assignment, squared = before.assignment.copy(), before.squared_distances.copy()
-    bereft = shifted[assignment]
-    left, kept = np.flatnonzero(bereft), np.flatnonzero(~bereft)
-    assignment[left], squared[left] = nearest(metric, points.take(left), points.take(indices), n_threads)
-    newcomers = np.flatnonzero(shifted)
-    place, lowest = nearest(metric, points.take(kept), points.take(indices[newcomers]), n_threads)
-    place = newcomers[place]
-    # The first among equals, as if all had been compared.
-    closer = (lowest < squared[kept]) | ((lowest == squared[kept]) & (place < assignment[kept]))
-    assignment[kept[closer]], squared[kept[closer]] = place[closer], lowest[closer]
+    bereft = np.flatnonzero(shifted[assignment])
+    place, squared[bereft] = nearest(metric, points.take(bereft), points.take(indices[stayed]), n_threads)
+    assignment[bereft] = stayed[place]
+    place, lowest = nearest(metric, points, points.take(indices[newcomers]), n_threads)
+    closer = lowest < squared
+    tied = np.flatnonzero(lowest == squared)
+    closer[tied] = (
+        newcomers[place[tied]] < assignment[tied]
+    )  # the first among equals, as if all had been compared
+    changed = np.flatnonzero(closer)
+    squared[changed] = lowest[changed]
+    assignment[changed] = newcomers[place[changed]]
     return settle(indices, assignment, squared, weights)
 
 
@@ -159,32 +166,18 @@ def _medoids(
     n_threads: int | None,
 ) -> NDArray[np.intp]:
     """Return the medoid of every cell; the present landmark stays where no other is strictly better."""
+    from ldmaps.landmarks import _cell_kernels
+
     moved = landmarks.indices.copy()
-    # Members of a cell are brought together once, so that every cell is a block on the diagonal.
-    order = _cell_order(landmarks.assignment, len(moved))
-    order = order[unsettled[landmarks.assignment[order]]]
-    if len(order) == 0:
-        return moved
     cells = np.flatnonzero(unsettled)  # none is empty: a landmark belongs to its own cell
-    sizes = np.bincount(landmarks.assignment[order], minlength=len(moved))[cells]
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    if len(cells) == 0:
+        return moved
+    # Members of a cell are brought together once, so that every cell is a block on the diagonal.
+    order, bounds = _cell_kernels.members_by_cell(landmarks.assignment, cells, len(moved))
     sums = distance_sums(metric, points.take(order), weights[order], n_threads, bounds)
-    lowest = np.minimum.reduceat(sums, bounds[:-1])
-    ties = np.flatnonzero(sums == np.repeat(lowest, sizes))
-    best = ties[np.searchsorted(ties, bounds[:-1])]
-    place = np.empty(len(points), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    # Strictly, and by more than rounding: ties would let medoids wander for ever.
-    better = lowest < sums[place[moved[cells]]] * (1.0 - 1e-6)
-    moved[cells[better]] = order[best[better]]
+    # Strictly better, and by more than rounding: ties would let medoids wander for ever.
+    moved[cells] = _cell_kernels.best_of_cells(order, bounds, sums, moved[cells], 1.0 - 1e-6)
     return moved
-
-
-def _cell_order(assignment: NDArray[np.intp], count: int) -> NDArray[np.intp]:
-    """Return the points ordered by cell, and within a cell as they stand."""
-    # NumPy sorts 16-bit numbers by radix, several times as quick as longer ones.
-    keys = assignment.astype(np.uint16) if count <= 1 << 16 else assignment
-    return np.argsort(keys, kind="stable")
 
 
 def _spread_seeds(
@@ -201,11 +194,12 @@ def _spread_seeds(
     lowest = np.full(len(points), np.inf)
     while len(seeds) < count:
         np.minimum(lowest, nearest(metric, points, points.take(newest), n_threads)[1], out=lowest)
-        # Points that coincide with a seed are drawn only when no others are left.
-        log_mass = np.log(np.maximum(lowest * weights, np.finfo(np.float64).tiny))
+        mass = lowest * weights
+        mass /= mass.max() or 1.0
+        np.maximum(mass, 1e-290, out=mass)  # points that coincide with a seed come when no others are left
         more = min(max(1, int(SEEDS_AT_ONCE * len(seeds))), count - len(seeds))
         # The smallest keys are a draw without replacement (Efraimidis & Spirakis 2006).
-        keys = np.log(rng.standard_exponential(len(points))) - log_mass
+        keys = rng.standard_exponential(len(points)) / mass
         keys[seeds] = np.inf
         newest = np.argpartition(keys, more - 1)[:more]
         seeds = np.concatenate([seeds, newest])

@@ -20,14 +20,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ldmaps._kernels import distance_sums
+
 __all__ = [
     "MAX_SCANNED_FEATURES",
     "centre_rows",
+    "euclidean_group_sums",
     "finish_gram",
     "nearest_euclidean_columns",
     "squared_cityblock_columns",
     "squared_euclidean_columns",
-    "squared_euclidean_groups",
     "squared_euclidean_rows",
     "squared_hamming_columns",
     "squared_periodic_columns",
@@ -59,18 +61,6 @@ def squared_euclidean_columns(a: Array, r0: int, r1: int, b: Array, c0: int, c1:
             )
         else:
             _euclidean_many(a, r0, r1, b, p0, p1, out, q0, q1)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def squared_euclidean_groups(columns: Array, bounds: Array, out: Array) -> None:
-    """Write the blocks of d² within groups of points one after the other."""
-    place = 0
-    for group in range(bounds.size - 1):
-        first, last = bounds[group], bounds[group + 1]
-        n = last - first
-        block = out[place : place + n * n].reshape((n, n))
-        squared_euclidean_columns(columns, first, last, columns, first, last, block)
-        place += n * n
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -141,6 +131,21 @@ def _euclidean_many(
                 row[j] = row[j] + t0 * t0
 
 
+@njit(cache=True, nogil=True)
+def euclidean_group_sums(columns: Array, bounds: Array, weights: Array, sums: Array) -> None:
+    """Write Σ_j w_j d(x_i, x_j) within each group; memory for the largest group's block."""
+    widest = 0
+    for group in range(bounds.size - 1):
+        widest = max(widest, bounds[group + 1] - bounds[group])
+    scratch = np.empty(widest * widest, columns.dtype)
+    for group in range(bounds.size - 1):
+        first, last = bounds[group], bounds[group + 1]
+        n = last - first
+        block = scratch[: n * n].reshape((n, n))
+        squared_euclidean_columns(columns, first, last, columns, first, last, block)
+        distance_sums(block, weights[first:last], sums[first:last])
+
+
 # -- nearest by Euclidean distance, columns ---------------------------------------
 
 #: With so few features a distance is had in less time than it takes to store it.
@@ -150,9 +155,8 @@ _EIGHT = 8
 
 
 @njit(inline="always")
-def _corner(b0: Array, b1: Array, b2: Array, j: int) -> Any:
-    place = min(j, b0.size - 1)  # the last one again where eight are no longer left
-    return b0[place], b1[place], b2[place]
+def _corner(b: Array, j: int) -> Any:
+    return b[0, j], b[1, j], b[2, j]
 
 
 @njit(inline="always")
@@ -162,7 +166,9 @@ def _between(x: Any, y: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "ninf", "nsz"})
-def _lower_by_eight(a0: Array, a1: Array, a2: Array, eight: Any, first: Any, lowest: Array, where: Array) -> None:
+def _lower_by_eight(
+    a0: Array, a1: Array, a2: Array, eight: Any, first: Any, lowest: Array, where: Array
+) -> None:
     """Note for each point of ``a`` whether one of eight others, of which ``first`` is the first, is nearer."""
     y0, y1, y2, y3, y4, y5, y6, y7 = eight
     for i in range(lowest.size):
@@ -185,8 +191,12 @@ def nearest_euclidean_columns(
     distance, so that both fill the same lanes.
     """
     features, n = b.shape
-    nothing = np.zeros(max(where.size, n), b.dtype)  # stands for features that there are not
-    b0, b1, b2 = b[0], b[1] if features > 1 else nothing[:n], b[2] if features > 2 else nothing[:n]
+    # Features that there are not are zero, and the last point stands again where eight are no longer left.
+    padded = np.zeros((3, n + -n % _EIGHT), b.dtype)
+    for k in range(features):
+        padded[k, :n] = b[k]
+        padded[k, n:] = b[k, n - 1]
+    nothing = np.zeros(where.size, b.dtype)
     lowest = np.empty(where.size, b.dtype)
     for start in range(r0, r1, where.size):
         count = min(r1 - start, where.size)
@@ -197,22 +207,22 @@ def nearest_euclidean_columns(
         where[:] = 0
         for j in range(0, n, _EIGHT):
             eight = (
-                _corner(b0, b1, b2, j),
-                _corner(b0, b1, b2, j + 1),
-                _corner(b0, b1, b2, j + 2),
-                _corner(b0, b1, b2, j + 3),
-                _corner(b0, b1, b2, j + 4),
-                _corner(b0, b1, b2, j + 5),
-                _corner(b0, b1, b2, j + 6),
-                _corner(b0, b1, b2, j + 7),
+                _corner(padded, j),
+                _corner(padded, j + 1),
+                _corner(padded, j + 2),
+                _corner(padded, j + 3),
+                _corner(padded, j + 4),
+                _corner(padded, j + 5),
+                _corner(padded, j + 6),
+                _corner(padded, j + 7),
             )
             _lower_by_eight(a0, a1, a2, eight, j, lowest[:count], where[:count])
         for i in range(count):
             x = a0[i], a1[i], a2[i]
             best = where[i]
-            low = _between(x, _corner(b0, b1, b2, best))
+            low = _between(x, _corner(padded, best))
             for j in range(where[i] + 1, where[i] + _EIGHT):
-                other = _between(x, _corner(b0, b1, b2, j))
+                other = _between(x, _corner(padded, j))
                 if other < low:
                     low, best = other, j
             index[start - r0 + i], squared[start - r0 + i] = best, low

@@ -76,18 +76,26 @@ class Metric(ABC):
         Values are finite and never negative. Safe to call from several threads.
         """
 
-    def squared_groups(self, points: Points, bounds: NDArray[np.intp], out: NDArray[Any]) -> None:
-        """Write d² within groups of consecutive points to ``out``, block after block; trusts its input.
+    def group_distance_sums(
+        self,
+        points: Points,
+        bounds: NDArray[np.intp],
+        weights: NDArray[np.float64],
+        sums: NDArray[np.float64],
+    ) -> None:
+        """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``; trusts its input.
 
         Group g is ``bounds[g]`` to before ``bounds[g + 1]``. Where groups are small and
         distances cheap, one compiled call for many of them saves more than it computes.
+        Safe to call from several threads for different groups.
         """
-        place = 0
+        from ldmaps.pairwise import kernels
+
         for first, last in itertools.pairwise(bounds.tolist()):
-            n = last - first
             group = slice(first, last)
-            self.squared_block(points, group, points, group, out[place : place + n * n].reshape(n, n))
-            place += n * n
+            squared = np.empty((last - first, last - first), dtype=points.dtype)
+            self.squared_block(points, group, points, group, squared)
+            kernels().distance_sums(squared, weights[group], sums[group])
 
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search for the nearest of ``b`` that is quicker than looking through blocks of d², if there is one.

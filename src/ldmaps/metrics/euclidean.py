@@ -214,12 +214,18 @@ class Euclidean(Metric):
 
         return scan
 
-    def squared_groups(self, points: Points, bounds: NDArray[np.intp], out: NDArray[Any]) -> None:
-        """Write d² within groups of consecutive points to ``out``, block after block."""
+    def group_distance_sums(
+        self,
+        points: Points,
+        bounds: NDArray[np.intp],
+        weights: NDArray[np.float64],
+        sums: NDArray[np.float64],
+    ) -> None:
+        """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``."""
         if isinstance(points, ColumnPoints):
-            vector_kernels().squared_euclidean_groups(points.columns, bounds, out)
+            vector_kernels().euclidean_group_sums(points.columns, bounds, weights, sums)
         else:
-            super().squared_groups(points, bounds, out)
+            super().group_distance_sums(points, bounds, weights, sums)
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the numbers of features differ."""

@@ -1,0 +1,52 @@
+"""Compiled bookkeeping of Voronoi cells; each is one pass over the points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+__all__ = ["best_of_cells", "members_by_cell"]
+
+
+@njit(cache=True, nogil=True)
+def members_by_cell(assignment: Any, cells: Any, n_cells: int) -> Any:
+    """Return the members of ``cells`` cell after cell, each cell's as they stand, and where cells begin and end."""
+    slot = np.full(n_cells, -1)
+    for place in range(cells.size):
+        slot[cells[place]] = place
+    bounds = np.zeros(cells.size + 1, np.intp)
+    for point in range(assignment.size):
+        place = slot[assignment[point]]
+        if place >= 0:
+            bounds[place + 1] += 1
+    for place in range(cells.size):
+        bounds[place + 1] += bounds[place]
+    following = bounds[:-1].copy()
+    order = np.empty(bounds[-1], np.intp)
+    for point in range(assignment.size):
+        place = slot[assignment[point]]
+        if place >= 0:
+            order[following[place]] = point
+            following[place] += 1
+    return order, bounds
+
+
+@njit(cache=True, nogil=True)
+def best_of_cells(order: Any, bounds: Any, sums: Any, landmarks: Any, gain: float) -> Any:
+    """Return each cell's member with the lowest sum (the first among equals), or its landmark if that is as good.
+
+    As good means that the lowest sum is not below ``gain`` times the landmark's.
+    """
+    best = landmarks.copy()
+    for cell in range(landmarks.size):
+        lowest, own, winner = np.inf, np.inf, -1
+        for member in range(bounds[cell], bounds[cell + 1]):
+            if order[member] == landmarks[cell]:
+                own = sums[member]
+            if sums[member] < lowest:
+                lowest, winner = sums[member], order[member]
+        if lowest < gain * own:
+            best[cell] = winner
+    return best
