@@ -299,7 +299,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         rng: np.random.Generator,
     ) -> ReferenceMap:
         """Solve the map to distil from, and keep its spectrum."""
-        with stage("reference map"):
+        with stage("reference map", unit="rows"):
             reference = solve_reference(
                 self.metric_,
                 members,
@@ -329,7 +329,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self._n_eigenvalues(len(chosen.indices), extra=0)  # as many coordinates as landmarks would be no map
         reference = self._solve_reference(members, weights, bandwidth, squared, size, rng)
         del squared
-        with stage("distillation"):
+        with stage("distillation", unit="rows"):
             everyone = np.arange(len(members))
             found = distil_landmarks(reference, chosen, weights, everyone, rng, self.n_threads)
         landmarks = members.take(chosen.indices)

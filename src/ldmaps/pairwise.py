@@ -13,6 +13,7 @@ Python threads may walk at once.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -154,12 +155,19 @@ _this_thread = threading.local()
 def _walk(
     n_rows: int, tile: int, work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
 ) -> None:
-    """Call ``work`` on consecutive slices of rows, on threads; an error of any is raised.
+    """Call ``work`` on consecutive slices of ``tile`` rows; see :func:`_walk_over`."""
+    slices = [slice(start, min(start + tile, n_rows)) for start in range(0, n_rows, tile)]
+    _walk_over(slices, work, n_threads, asks_metric=asks_metric)
+
+
+def _walk_over(
+    slices: list[slice], work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
+) -> None:
+    """Call ``work`` on slices of rows, on threads; an error of any is raised.
 
     Metrics may call BLAS, which is then held to one thread; it takes 0.2 ms, so
     walks that ask no metric for distances say so.
     """
-    slices = [slice(start, min(start + tile, n_rows)) for start in range(0, n_rows, tile)]
     if len(slices) == 1:
         work(slices[0])
         return
@@ -304,29 +312,28 @@ def symmetric_product(
 ) -> NDArray[np.float64]:
     """Return ``matrix @ vector`` of a symmetric dense matrix, of which only the upper half is read."""
     n = len(matrix)
-    bounds = _equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
+    bands = _equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
     # Each band has sums of its own, added up in order, so that threads cannot change the rounding.
-    parts = np.empty((len(bounds) - 1, n))
-    total: NDArray[np.float64] = parts[0]
+    parts = {band.start: np.empty(n) for band in bands}
     function = kernels().symmetric_matvec_band
-    if len(parts) == 1:  # small: Python's share of the time would show
-        function(matrix, 0, n, vector, total)
-        return total
-
-    def work(bands: slice) -> None:
-        function(matrix, bounds[bands.start], bounds[bands.stop], vector, parts[bands.start])
-
-    _walk(len(parts), 1, work, n_threads, asks_metric=False)
-    for start, part in zip(bounds[1:-1], parts[1:], strict=True):
+    _walk_over(
+        bands,
+        lambda band: function(matrix, band.start, band.stop, vector, parts[band.start]),
+        n_threads,
+        asks_metric=False,
+    )
+    total = parts.pop(0)
+    for start, part in parts.items():
         total[start:] += part[start:]
     return total
 
 
 @cache
-def _equal_bands(n: int, n_bands: int) -> list[int]:
-    """Return the rows that cut the upper half of an n×n matrix into bands of equal area, at multiples of four."""
+def _equal_bands(n: int, n_bands: int) -> list[slice]:
+    """Cut the rows of an n×n matrix, at multiples of four, so that its upper half falls into equal parts."""
     shares = 1.0 - np.sqrt(1.0 - np.arange(n_bands) / n_bands)
-    return [*(4 * np.round(n * shares / 4).astype(int)).tolist(), n]
+    bounds = [*(4 * np.round(n * shares / 4).astype(int)).tolist(), n]
+    return [slice(first, last) for first, last in itertools.pairwise(bounds) if first < last]
 
 
 # -- blocks thrown away ------------------------------------------------------

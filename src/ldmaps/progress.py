@@ -1,7 +1,7 @@
 """Showing how far long work has come: a bar on a terminal or in a notebook, log lines elsewhere.
 
-Every stage's end is also logged to the logger "ldmaps" at level INFO, whether or
-not anything is shown.
+Every stage's end is also logged to the logger "ldmaps": at level INFO where lines
+are shown, at DEBUG otherwise.
 """
 
 from __future__ import annotations
