@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ldmaps import pairwise
 from ldmaps.errors import InvalidInputError
+from ldmaps.landmarks.grouping import neighbour_order
 from ldmaps.metrics import Euclidean, Function, Periodic, Precomputed
 from ldmaps.sparse_kernel import sparse_squares
 
@@ -597,3 +598,74 @@ def test_precomputed_distances_walk_like_any_other():
     index, lowest = pairwise.nearest(metric, points, landmarks, 2)
     np.testing.assert_array_equal(index, distances[:, ::5].argmin(axis=1))
     np.testing.assert_allclose(lowest, (distances[:, ::5] ** 2).min(axis=1), rtol=1e-15)
+
+
+# -- passing over what cannot matter -------------------------------------------------------
+
+
+class PlainEuclidean(Euclidean):
+    """Measures every landmark."""
+
+    def extension_scan(self, landmarks, rate):
+        return None
+
+    def nearest_scan(self, a, b):
+        return None
+
+
+def scattered(n, features, dtype, seed=0):
+    """Points of many small clusters, neighbours together."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(scale=20.0, size=(40, features))
+    points = centres[rng.integers(40, size=n)] + rng.normal(size=(n, features))
+    return points[neighbour_order(euclidean_squares(points), 64)].astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("features", [1, 2, 3, 4, 7, 32])
+@pytest.mark.parametrize("n_landmarks", [900, 2100])
+def test_passing_over_far_landmarks_changes_no_bit(dtype, features, n_landmarks):
+    metric, plain = Euclidean(), PlainEuclidean()
+    landmarks = metric.prepare(scattered(n_landmarks, features, dtype))
+    far = np.full((1, features), 500.0)
+    points = metric.prepare(
+        np.vstack([scattered(700, features, dtype, 1), landmarks.values[:50], far]), dtype
+    )
+    epsilon = 0.05 if features < 3 else 0.4
+    rng = np.random.default_rng(2)
+    weights = rng.gamma(1.0, size=n_landmarks).astype(dtype)
+    coefficients = rng.normal(size=(3, n_landmarks)).astype(dtype)
+    assert metric.extension_scan(landmarks, dtype(0.5 / epsilon)) is not None
+    for batch in (points, points.take(slice(3, 4))):
+        for threads in (1, 2):
+            found = pairwise.extend(metric, batch, landmarks, epsilon, weights, coefficients, threads)
+            expected = pairwise.extend(plain, batch, landmarks, epsilon, weights, coefficients, 1)
+            for name in pairwise.Extended.__slots__:
+                np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def test_landmarks_are_all_measured_where_most_are_near():
+    metric = Euclidean()
+    landmarks = metric.prepare(scattered(900, 3, np.float64))
+    assert metric.extension_scan(landmarks, np.float64(0.5 / 0.4)) is not None
+    assert metric.extension_scan(landmarks, np.float64(0.5 / 400.0)) is None
+    shuffled = landmarks.take(np.random.default_rng(0).permutation(900))
+    assert metric.extension_scan(shuffled, np.float64(0.5 / 0.4)) is None
+    assert metric.extension_scan(metric.prepare(np.zeros((10, 40))), np.float64(1.0)) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("features", [1, 2, 3])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 3), (700, 8), (513, 17), (3000, 1001)])
+def test_the_nearest_of_few_features_is_the_first_among_equals(dtype, features, n, m):
+    rng = np.random.default_rng(3)
+    # A coarse lattice, so that many landmarks are equally near and many coincide.
+    metric = Euclidean()
+    a, b = (metric.prepare(rng.integers(0, 6, size=(size, features)).astype(dtype)) for size in (n, m))
+    for threads in (1, 2):
+        index, squared = pairwise.nearest(metric, a, b, threads)
+        expected_index, expected = pairwise.nearest(PlainEuclidean(), a, b)
+        np.testing.assert_array_equal(index, expected_index)
+        np.testing.assert_array_equal(squared, expected)
+    every = ((a.values[:, None].astype(float) - b.values[None]) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(index, every.argmin(axis=1))

@@ -122,7 +122,7 @@ def _shifted_weights(row: Any, lowest: Any, rate: Any, weights: Any) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=REDUCE)
-def _lowest(row: Any) -> Any:
+def lowest_of(row: Any) -> Any:
     low = row[0]
     for j in range(row.shape[0]):
         low = min(low, row[j])
@@ -153,6 +153,12 @@ def _weighted_total(row: Any, values: Any) -> Any:
     return total
 
 
+@njit(inline="always")
+def negligible(values: Any) -> Any:
+    """Return the exponent beyond which a weight is lost in rounding, in the precision of an array."""
+    return NEGLIGIBLE32 if values.itemsize == 4 else NEGLIGIBLE64
+
+
 @njit(cache=True, nogil=True)
 def extend(
     squared: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, nearest: Any, lowest: Any
@@ -165,35 +171,45 @@ def extend(
     Blocks of landmarks that are all too far to matter are passed over, which pays
     where neighbours among the landmarks stand together.
     """
-    n_landmarks = squared.shape[1]
-    n_components = coefficients.shape[0]
-    n_blocks = (n_landmarks + BLOCK - 1) // BLOCK
+    n_blocks = (squared.shape[1] + BLOCK - 1) // BLOCK
     lows = np.empty(n_blocks, squared.dtype)
-    sums = np.empty(n_components)
+    sums = np.empty(coefficients.shape[0])
     for i in range(squared.shape[0]):
         row = squared[i]
-        closest = 0
         for block in range(n_blocks):
-            lows[block] = _lowest(row[block * BLOCK : (block + 1) * BLOCK])
-            if lows[block] < lows[closest]:
-                closest = block
-        low = lows[closest]
-        nearest[i] = closest * BLOCK + _first_equal(row[closest * BLOCK : (closest + 1) * BLOCK], low)
-        lowest[i] = low
-        total = 0.0
-        sums[:] = 0.0
-        reach = low + (NEGLIGIBLE32 if squared.itemsize == 4 else NEGLIGIBLE64) / rate
-        for block in range(n_blocks):
-            if lows[block] > reach:
-                continue
-            start, stop = block * BLOCK, (block + 1) * BLOCK
-            part = row[start:stop]
-            _shifted_weights(part, low, rate, weights[start:stop])
-            total += _total(part)
-            for component in range(n_components):
-                sums[component] += _weighted_total(part, coefficients[component, start:stop])
-        for component in range(n_components):
-            coordinates[i, component] = sums[component] / total
+            lows[block] = lowest_of(row[block * BLOCK : (block + 1) * BLOCK])
+        nearest[i], lowest[i] = weigh(row, lows, rate, weights, coefficients, sums, coordinates[i])
+
+
+@njit(cache=True, nogil=True)
+def weigh(
+    row: Any, lows: Any, rate: Any, weights: Any, coefficients: Any, sums: Any, coordinates: Any
+) -> Any:
+    """Embed one point by its d² to the landmarks and the lowest of each block; return the nearest and its d².
+
+    Blocks too far to matter are not read, so nothing need stand there.
+    """
+    closest = 0
+    for block in range(1, lows.size):
+        if lows[block] < lows[closest]:
+            closest = block
+    low = lows[closest]
+    nearest = closest * BLOCK + _first_equal(row[closest * BLOCK : (closest + 1) * BLOCK], low)
+    total = 0.0
+    sums[:] = 0.0
+    reach = low + negligible(row) / rate
+    for block in range(lows.size):
+        if lows[block] > reach:
+            continue
+        start, stop = block * BLOCK, (block + 1) * BLOCK
+        part = row[start:stop]
+        _shifted_weights(part, low, rate, weights[start:stop])
+        total += _total(part)
+        for component in range(sums.size):
+            sums[component] += _weighted_total(part, coefficients[component, start:stop])
+    for component in range(sums.size):
+        coordinates[component] = sums[component] / total
+    return nearest, low
 
 
 @njit(cache=True, nogil=True)
@@ -214,9 +230,9 @@ def nearest_in_rows(squared: Any, nearest: Any, lowest: Any) -> None:
     for i in range(squared.shape[0]):
         row = squared[i]
         # Only a minimum can be vectorised, not its place; so the place is looked for in one block alone.
-        low, closest = _lowest(row[:BLOCK]), 0
+        low, closest = lowest_of(row[:BLOCK]), 0
         for start in range(BLOCK, n_columns, BLOCK):
-            part = _lowest(row[start : start + BLOCK])
+            part = lowest_of(row[start : start + BLOCK])
             if part < low:
                 low, closest = part, start
         nearest[i] = closest + _first_equal(row[closest : closest + BLOCK], low)

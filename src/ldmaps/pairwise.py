@@ -59,6 +59,8 @@ MAX_TILE_ROWS = 256
 MIN_TILE_ENTRIES = 1 << 16
 #: Pairs to a part of a search that stores no distances: enough to be worth another thread, and where progress shows.
 SCAN_ENTRIES = 1 << 19, 1 << 24
+#: Landmarks from which a single point is worth asking the metric how to pass over some of them.
+SCANNED_LANDMARKS = 2048
 #: Entries of a stored matrix that make a product worth another thread, and into how many parts one is cut at most.
 MIN_PRODUCT = 1 << 20
 MAX_BANDS = 64
@@ -222,6 +224,12 @@ def _tile_rows(n_cols: int, itemsize: int, n_rows: int = 0) -> int:
     return min(max(1, TILE_BYTES // max(1, n_cols * itemsize)), max(MAX_TILE_ROWS, tall))
 
 
+def _scan_rows(n_rows: int, n_cols: int) -> int:
+    """Return how many rows make a part of a search that needs no tile."""
+    fewest, most = (max(1, entries // n_cols) for entries in SCAN_ENTRIES)
+    return min(max(n_rows // 64, fewest), most)
+
+
 # -- blocks kept -------------------------------------------------------------
 
 
@@ -355,8 +363,7 @@ def nearest(
     threads = resolve_threads(n_threads)
     scan = metric.nearest_scan(a, b)
     if scan is not None:
-        fewest, most = (max(1, entries // len(b)) for entries in SCAN_ENTRIES)
-        tile = min(max(len(a) // 64, fewest), most)
+        tile = _scan_rows(len(a), len(b))
         _walk(len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), threads, asks_metric=False)
         return index, lowest
     columns = slice(0, len(b))
@@ -517,29 +524,30 @@ def extend(
     columns = slice(0, len(landmarks))
     function = kernels().extend
     rate = points.dtype.type(0.5 / epsilon)
-    if len(points) == 1:  # a stream's single point: nothing but the two compiled calls
+    if len(points) == 1 and len(landmarks) < SCANNED_LANDMARKS:
+        # A stream's single point: nothing but the two compiled calls.
         block = np.empty((1, len(landmarks)), dtype=points.dtype)
         metric.squared_block(points, slice(0, 1), landmarks, columns, block)
         function(
             block, rate, weights, coefficients, result.coordinates, result.nearest, result.squared_distance
         )
         return result
+    scan = metric.extension_scan(landmarks, rate)
 
     def work(rows: slice) -> None:
+        found = result.coordinates[rows], result.nearest[rows], result.squared_distance[rows]
+        if scan is not None:
+            scan(points, rows, weights, coefficients, *found)
+            return
         block = np.empty((rows.stop - rows.start, len(landmarks)), dtype=points.dtype)
         metric.squared_block(points, rows, landmarks, columns, block)
-        function(
-            block,
-            rate,
-            weights,
-            coefficients,
-            result.coordinates[rows],
-            result.nearest[rows],
-            result.squared_distance[rows],
-        )
+        function(block, rate, weights, coefficients, *found)
 
-    tile = _tile_rows(len(landmarks), points.dtype.itemsize, len(points))
-    _walk(len(points), tile, work, resolve_threads(n_threads))
+    if scan is not None:
+        tile = _scan_rows(len(points), len(landmarks))
+    else:
+        tile = _tile_rows(len(landmarks), points.dtype.itemsize, len(points))
+    _walk(len(points), tile, work, resolve_threads(n_threads), asks_metric=scan is None)
     return result
 
 

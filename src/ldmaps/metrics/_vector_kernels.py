@@ -20,12 +20,24 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ldmaps._kernels import distance_sums
+from ldmaps._kernels import (
+    BLOCK,
+    NEGLIGIBLE32,
+    NEGLIGIBLE64,
+    distance_sums,
+    lowest_of,
+    negligible,
+    weigh,
+)
 
 __all__ = [
+    "BLOCK",
     "MAX_SCANNED_FEATURES",
+    "NEGLIGIBLE32",
+    "NEGLIGIBLE64",
     "centre_rows",
     "euclidean_group_sums",
+    "extend_euclidean_columns",
     "finish_gram",
     "nearest_euclidean_columns",
     "squared_cityblock_columns",
@@ -33,6 +45,7 @@ __all__ = [
     "squared_euclidean_rows",
     "squared_hamming_columns",
     "squared_periodic_columns",
+    "squares_to_boxes",
     "wrap_to_columns",
 ]
 
@@ -226,6 +239,92 @@ def nearest_euclidean_columns(
                 if other < low:
                     low, best = other, j
             index[start - r0 + i], squared[start - r0 + i] = best, low
+
+
+# -- extension by Euclidean distance, columns ---------------------------------------
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def squares_to_boxes(x: Array, lower: Array, upper: Array, bounds: Array) -> None:
+    """Write the squared distance from a point to each box, a little less for rounding."""
+    zero = bounds.dtype.type(0)
+    slack = bounds.dtype.type(1) - (x.size + 8) * bounds.dtype.type(np.finfo(bounds.dtype).eps)
+    bounds[:] = zero
+    for k in range(x.size):
+        value, low, high = x[k], lower[k], upper[k]
+        for j in range(bounds.size):
+            t = max(max(low[j] - value, value - high[j]), zero)
+            bounds[j] += t * t * slack
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def _squares_from(x: Any, b0: Array, b1: Array, b2: Array, row: Array) -> Any:
+    """Write d² from a point to others and return the lowest."""
+    low = row.dtype.type(np.inf)
+    for j in range(row.size):
+        value = _between(x, (b0[j], b1[j], b2[j]))
+        row[j] = value
+        low = min(low, value)
+    return low
+
+
+@njit(cache=True, nogil=True)
+def extend_euclidean_columns(
+    a: Array,
+    r0: int,
+    r1: int,
+    b: Array,
+    lower: Array,
+    upper: Array,
+    rate: Any,
+    weights: Array,
+    coefficients: Array,
+    coordinates: Array,
+    nearest: Array,
+    lowest: Array,
+) -> None:
+    """Embed points as ``extend`` does, bit for bit, but measure no block of landmarks that cannot matter.
+
+    A block farther than the nearest landmark by so much that its weights are lost in
+    rounding is told by its box, which a few operations compare with a point.
+    """
+    features, n = b.shape
+    n_blocks = lower.shape[1]
+    few = features <= MAX_SCANNED_FEATURES
+    nothing = np.zeros(n, b.dtype)
+    b0, b1, b2 = b[0], b[1] if features > 1 else nothing, b[2] if features > 2 else nothing
+    squares = np.empty((1, n), b.dtype)
+    row, lows, bounds = squares[0], np.empty(n_blocks, b.dtype), np.empty(n_blocks, b.dtype)
+    sums = np.empty(coefficients.shape[0])
+    point = np.zeros(max(features, MAX_SCANNED_FEATURES), b.dtype)
+    beyond = b.dtype.type(negligible(b)) / rate
+    for i in range(r1 - r0):
+        for k in range(features):
+            point[k] = a[k, r0 + i]
+        squares_to_boxes(point[:features], lower, upper, bounds)
+        likely = 0
+        for block in range(1, n_blocks):
+            if bounds[block] < bounds[likely]:
+                likely = block
+        low = b.dtype.type(np.inf)
+        for turn in range(-1, n_blocks):
+            block = likely if turn < 0 else turn
+            if turn == likely:
+                continue
+            if bounds[block] > low + beyond:
+                lows[block] = np.inf
+                continue
+            start, stop = block * BLOCK, min((block + 1) * BLOCK, n)
+            if few:
+                x = point[0], point[1], point[2]
+                lows[block] = _squares_from(
+                    x, b0[start:stop], b1[start:stop], b2[start:stop], row[start:stop]
+                )
+            else:
+                _euclidean_many(a, r0 + i, r0 + i + 1, b, start, stop, squares, start, stop)
+                lows[block] = lowest_of(row[start:stop])
+            low = min(low, lows[block])
+        nearest[i], lowest[i] = weigh(row, lows, rate, weights, coefficients, sums, coordinates[i])
 
 
 # -- Euclidean, rows -------------------------------------------------------------

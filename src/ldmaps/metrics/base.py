@@ -20,10 +20,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["Metric", "NearestScan", "Points", "as_float_array"]
+__all__ = ["ExtensionScan", "Metric", "NearestScan", "Points", "as_float_array"]
 
 #: Fills, for the rows of a slice, which point is nearest and its d².
 NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
+#: Takes points, rows of them, weights s and coefficients Bᵀ; fills their coordinates, nearest landmarks and d².
+ExtensionScan = Callable[
+    ["Points", slice, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.intp], NDArray[Any]], None
+]
 
 
 class Points(ABC):
@@ -102,6 +106,14 @@ class Metric(ABC):
 
         It is called with rows of ``a`` and two arrays to fill for them: which of ``b``
         is nearest, the first among equals, and its d². Safe to call from several threads.
+        """
+        return None
+
+    def extension_scan(self, landmarks: Points, rate: Any) -> ExtensionScan | None:
+        """Return a way to embed points that need not measure every landmark, if there is one that pays at this rate.
+
+        It gives the same bits as embedding by blocks of d², with weights
+        exp(−rate·d²) s_j. Safe to call from several threads. Asked for every batch.
         """
         return None
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, NearestScan, Points, as_float_array
+from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, Points, as_float_array
 
 __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width", "vector_kernels"]
 
@@ -20,6 +20,9 @@ __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width", "vector
 MAX_COLUMN_FEATURES = 32
 #: Points of which the nearest others are looked for together: what is known of them stays in the L1 cache.
 SCANNED_ROWS = 512
+#: Blocks of landmarks are told by their boxes where no more than this share of them is near a landmark, found out
+#: from a sample. Beyond, blocks measured one by one take longer than all at once.
+MAX_NEAR_SHARE, BOX_SAMPLE = 0.35, 256
 #: Below so many rows a matrix product is slower than direct differences over rows.
 MIN_PRODUCT_ROWS = 4
 #: A product's d² below this share of |x|² + |y|² is computed again by differences. With f features and
@@ -46,9 +49,33 @@ class ColumnPoints(Points):
     def __init__(self, columns: NDArray[Any]) -> None:
         self.columns = columns
         self.dtype = columns.dtype
+        self._boxes: dict[Any, tuple[NDArray[Any], NDArray[Any]] | None] = {}
 
     def __len__(self) -> int:
         return int(self.columns.shape[1])
+
+    def boxes_within(self, reach: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return the boxes around blocks of points, if most are farther than d² = ``reach`` from most points.
+
+        The lowest and the highest value of each feature, both (features, blocks); None
+        where too many blocks are near for boxes to pay. Made at the first use. Threads
+        may race to make them: all make the same, and the name is bound in one step.
+        """
+        if reach not in self._boxes:
+            kernels = vector_kernels()
+            starts = np.arange(0, len(self), kernels.BLOCK)
+            lower = np.minimum.reduceat(self.columns, starts, axis=1)
+            upper = np.maximum.reduceat(self.columns, starts, axis=1)
+            some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].T.copy()
+            bounds = np.empty((len(some), len(starts)), dtype=self.dtype)
+            for point, row in zip(some, bounds, strict=True):
+                kernels.squares_to_boxes(point, lower, upper, row)
+            pays = float((bounds <= reach).mean()) <= MAX_NEAR_SHARE
+            self._boxes = {reach: (lower, upper) if pays else None}
+        return self._boxes[reach]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_boxes": {}}  # cheaper to make again than to store
 
     @property
     def n_features(self) -> int:
@@ -211,6 +238,43 @@ class Euclidean(Metric):
         def scan(rows: slice, index: NDArray[np.intp], squared: NDArray[Any]) -> None:
             scratch = np.empty(SCANNED_ROWS, dtype=integer)
             kernels.nearest_euclidean_columns(left, rows.start, rows.stop, right, index, squared, scratch)
+
+        return scan
+
+    def extension_scan(self, landmarks: Points, rate: Any) -> ExtensionScan | None:
+        """Return a way to embed that measures only blocks of landmarks whose boxes are near enough to matter."""
+        if not isinstance(landmarks, ColumnPoints):
+            return None
+        kernels = vector_kernels()
+        exponent = kernels.NEGLIGIBLE32 if rate.itemsize == 4 else kernels.NEGLIGIBLE64
+        boxes = landmarks.boxes_within(exponent / rate)
+        if boxes is None:
+            return None
+        columns, (lower, upper) = landmarks.columns, boxes
+
+        def scan(
+            points: Points,
+            rows: slice,
+            weights: NDArray[Any],
+            coefficients: NDArray[Any],
+            coordinates: NDArray[Any],
+            nearest: NDArray[np.intp],
+            squared: NDArray[Any],
+        ) -> None:
+            kernels.extend_euclidean_columns(
+                cast(ColumnPoints, points).columns,
+                rows.start,
+                rows.stop,
+                columns,
+                lower,
+                upper,
+                rate,
+                weights,
+                coefficients,
+                coordinates,
+                nearest,
+                squared,
+            )
 
         return scan
 
