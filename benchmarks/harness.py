@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def commit() -> str:
     return answer.stdout.strip() or "unknown"
 
 
+@cache
 def provenance() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
     return f"{machine()}; Python {platform.python_version()}, {packages}; commit {commit()}"

@@ -54,24 +54,31 @@ class ColumnPoints(Points):
     def __len__(self) -> int:
         return int(self.columns.shape[1])
 
-    def boxes_within(self, reach: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return the boxes around blocks of points, if most are farther than d² = ``reach`` from most points.
+    def boxes(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the lowest and the highest value of each feature over blocks of points, both (features, blocks)."""
+        starts = np.arange(0, len(self), vector_kernels().BLOCK)
+        return (
+            np.minimum.reduceat(self.columns, starts, axis=1),
+            np.maximum.reduceat(self.columns, starts, axis=1),
+        )
 
-        The lowest and the highest value of each feature, both (features, blocks); None
-        where too many blocks are near for boxes to pay. Made at the first use. Threads
-        may race to make them: all make the same, and the name is bound in one step.
+    def near_share(self, reach: Any) -> float:
+        """Return which share of the boxes is within d² = ``reach`` of a point, on the average over a sample."""
+        lower, upper = self.boxes()
+        some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].T.copy()
+        bounds = np.empty((len(some), lower.shape[1]), dtype=self.dtype)
+        for point, row in zip(some, bounds, strict=True):
+            vector_kernels().squares_to_boxes(point, lower, upper, row)
+        return float((bounds <= reach).mean())
+
+    def boxes_within(self, reach: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return the boxes, or None where so many are within ``reach`` that they do not pay.
+
+        Found out at the first use. Threads may race to do so: all find the same, and the
+        name is bound in one step.
         """
         if reach not in self._boxes:
-            kernels = vector_kernels()
-            starts = np.arange(0, len(self), kernels.BLOCK)
-            lower = np.minimum.reduceat(self.columns, starts, axis=1)
-            upper = np.maximum.reduceat(self.columns, starts, axis=1)
-            some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].T.copy()
-            bounds = np.empty((len(some), len(starts)), dtype=self.dtype)
-            for point, row in zip(some, bounds, strict=True):
-                kernels.squares_to_boxes(point, lower, upper, row)
-            pays = float((bounds <= reach).mean()) <= MAX_NEAR_SHARE
-            self._boxes = {reach: (lower, upper) if pays else None}
+            self._boxes = {reach: self.boxes() if self.near_share(reach) <= MAX_NEAR_SHARE else None}
         return self._boxes[reach]
 
     def __getstate__(self) -> dict[str, Any]:
