@@ -37,6 +37,14 @@ def _kernels() -> ModuleType:
     return _rmsd_kernels
 
 
+@cache
+def _group_kernels() -> ModuleType:
+    """Return the compiled loops over frames and groups of them."""
+    from ldmaps.metrics import _rmsd_groups
+
+    return _rmsd_groups
+
+
 class _Atoms(NamedTuple):
     """Which atoms count and how much: weights as sqrt(w_i/Σw), so that norms need no division."""
 
@@ -88,9 +96,8 @@ class RMSDPoints(Points):
         chosen = np.arange(self._length)[indices]
         moments = np.zeros((len(self.moments), _padded(len(chosen), self.panels.dtype)), self.moments.dtype)
         moments[:, : len(chosen)] = self.moments[:, chosen]
-        fit_panels = None if self.fit_panels is None else _to_panels(_from_panels(self.fit_panels, chosen))
-        panels = _to_panels(_from_panels(self.panels, chosen))
-        return type(self)(len(chosen), self.dtype, panels, moments, fit_panels)
+        fit_panels = None if self.fit_panels is None else _take_panels(self.fit_panels, chosen)
+        return type(self)(len(chosen), self.dtype, _take_panels(self.panels, chosen), moments, fit_panels)
 
 
 class RMSD(Metric):
@@ -187,6 +194,20 @@ class RMSD(Metric):
             _kernels().aligned_squared_block(
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out
             )
+
+    def group_distance_sums(
+        self,
+        points: Points,
+        bounds: NDArray[np.intp],
+        weights: NDArray[np.float64],
+        sums: NDArray[np.float64],
+    ) -> None:
+        """Write Σ_j w_j d(x_i, x_j) over each frame's own group to ``sums``."""
+        assert isinstance(points, RMSDPoints)
+        if points.fit_panels is None:
+            _group_kernels().group_distance_sums(points.panels, points.moments, bounds, weights, sums)
+        else:
+            super().group_distance_sums(points, bounds, weights, sums)
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the frames differ in atoms, precision or alignment."""
@@ -365,6 +386,12 @@ def _to_panels(frames: NDArray[Any]) -> NDArray[Any]:
     if n % lanes:
         panels[-1, :, : n % lanes] = frames[whole * lanes :].T
     return panels
+
+
+def _take_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]:
+    taken = _zero_panels(len(indices), panels.shape[1], panels.dtype)
+    _group_kernels().take_frames(panels, indices, taken)
+    return taken
 
 
 def _from_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]:
