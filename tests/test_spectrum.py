@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from point_sets import euclidean_squares, sheet
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_info
 
 from ldmaps import spectrum
 from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
@@ -257,6 +258,22 @@ def test_threads_change_no_bit():
     np.testing.assert_array_equal(alone.eigenvalues, together.eigenvalues)
     np.testing.assert_array_equal(alone.vectors, together.vectors)
     assert (residuals(kernel, weights, alone) < 1e-11).all()
+
+
+def test_lanczos_wakes_no_threads_of_blas(monkeypatch):
+    # They would go on spinning, for tens of milliseconds, on the cores that the next step needs.
+    seen = []
+    solver = spectrum.eigsh
+
+    def watched(*args, **settings):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return solver(*args, **settings)
+
+    monkeypatch.setattr(spectrum, "eigsh", watched)
+    monkeypatch.setattr(spectrum, "DENSE_SIZE", 10)
+    solve_spectrum(kernel_of(sheet(60, 0)), np.ones(60), 3)
+    assert seen
+    assert set(seen) == {1}
 
 
 def test_solving_again_gives_the_same_bits(solve):

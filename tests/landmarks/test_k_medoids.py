@@ -7,8 +7,9 @@ from point_sets import angles, euclidean_squares, never_rises, periodic_squares,
 from scipy.stats import chisquare
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.landmarks import KMedoids, k_medoids
-from ldmaps.metrics import Periodic
+from ldmaps.landmarks import KMedoids, _cell_kernels, k_medoids
+from ldmaps.landmarks.base import assign
+from ldmaps.metrics import Euclidean, Periodic
 
 INITS = ("k-means++", "random")
 
@@ -26,6 +27,48 @@ class TestRandomSeedsContract(CountedSelectorContract):
 class TestUnmovedSeedsContract(CountedSelectorContract):
     def make_counted(self, n_landmarks):
         return KMedoids(n_landmarks, max_iter=0)
+
+
+@pytest.mark.parametrize("n_moved", [1, 5, 20, 27, 28, 29, 39, 40])
+@pytest.mark.parametrize("on_a_lattice", [False, True], ids=["scattered", "lattice"])
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_of_landmarks_that_moved_are_those_made_anew(n_moved, on_a_lattice, seed):
+    rng = np.random.default_rng(seed)
+    X = sheet(400, seed)
+    if on_a_lattice:  # many points equally near to several landmarks, and many that coincide
+        X = np.round(4 * X)
+    metric = Euclidean()
+    points, weights = metric.prepare(X), rng.gamma(1.0, size=400)
+    indices = rng.choice(400, 40, replace=False)
+    before = assign(points, metric, np.sort(indices), weights)
+    moved = before.indices.copy()
+    free = np.setdiff1d(np.arange(400), moved)
+    moved[rng.choice(40, n_moved, replace=False)] = rng.choice(free, n_moved, replace=False)
+    order = np.argsort(moved)
+    found = k_medoids._reassign(points, metric, before.in_order(order), moved[order], weights, 2)
+    expected = assign(points, metric, moved[order], weights)
+    for name in ("indices", "assignment", "squared_distances", "multiplicities"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_members_stand_cell_after_cell(seed):
+    rng = np.random.default_rng(seed)
+    assignment = rng.integers(12, size=300)
+    cells = np.sort(rng.choice(12, 7, replace=False))
+    order, bounds = _cell_kernels.members_by_cell(assignment, cells, 12)
+    for place, cell in enumerate(cells):
+        np.testing.assert_array_equal(
+            order[bounds[place] : bounds[place + 1]], np.flatnonzero(assignment == cell)
+        )
+    assert bounds[-1] == len(order) == np.isin(assignment, cells).sum()
+
+
+def test_a_landmark_stays_unless_another_is_better_by_more_than_rounding():
+    order, bounds = np.arange(6), np.array([0, 3, 6])
+    sums = np.array([3.0, 2.0, 2.0, 5.0, 5.0 * (1 - 1e-9), 7.0])
+    best = _cell_kernels.best_of_cells(order, bounds, sums, np.array([0, 3]), 1.0 - 1e-6)
+    assert best.tolist() == [1, 3]  # the first of two equals; and no move for the sake of rounding
 
 
 def loss(distances, indices, weights):

@@ -27,11 +27,11 @@ MOSTLY_MOVED = 0.7
 class KMedoids(LandmarkSelector):
     """Partition the data into M cells by Voronoi iteration; the medoids are the landmarks.
 
-    An iteration takes N·M + Σ|S_i|² distances and O(N) memory, where S_i are the
-    cells. The sum of weighted distances to the medoids never rises. Beyond 50,000
-    points (or 100 to a landmark, if that is more) the iteration runs on a random
-    sample of that size: medoids of so many members hardly move with more of them.
-    Multiplicities always count all points.
+    An iteration takes at most N·M + Σ|S_i|² distances, where S_i are the cells, and
+    fewer the fewer medoids still move; O(N) memory. The sum of weighted distances to
+    the medoids never rises. Beyond 50,000 points (or 100 to a landmark, if that is
+    more) the iteration runs on a random sample of that size: medoids of so many
+    members hardly move with more of them. Multiplicities always count all points.
 
     Parameters
     ----------
