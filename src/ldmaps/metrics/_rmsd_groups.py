@@ -27,10 +27,7 @@ def take_frames(panels: Any, chosen: Any, out: Any) -> None:
 @njit(cache=True, nogil=True)
 def group_distance_sums(panels: Any, moments: Any, bounds: Any, weights: Any, sums: Any) -> None:
     """Write Σ_j w_j d(x_i, x_j) within each group of consecutive frames; memory for the largest group's block."""
-    widest = 0
-    for group in range(bounds.size - 1):
-        widest = max(widest, bounds[group + 1] - bounds[group])
-    scratch = np.empty(widest * widest, panels.dtype)
+    scratch = np.empty(np.diff(bounds).max() ** 2, panels.dtype)
     for group in range(bounds.size - 1):
         first, last = bounds[group], bounds[group + 1]
         if last == first:

@@ -147,10 +147,7 @@ def _euclidean_many(
 @njit(cache=True, nogil=True)
 def euclidean_group_sums(columns: Array, bounds: Array, weights: Array, sums: Array) -> None:
     """Write Σ_j w_j d(x_i, x_j) within each group; memory for the largest group's block."""
-    widest = 0
-    for group in range(bounds.size - 1):
-        widest = max(widest, bounds[group + 1] - bounds[group])
-    scratch = np.empty(widest * widest, columns.dtype)
+    scratch = np.empty(np.diff(bounds).max() ** 2, columns.dtype)
     for group in range(bounds.size - 1):
         first, last = bounds[group], bounds[group + 1]
         n = last - first
