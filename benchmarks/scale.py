@@ -353,7 +353,7 @@ def draw(results: dict[str, dict[int, dict]]) -> None:
         right.legend(frameon=False)
         right.set_xticks(list(rows), [f"{m:,}" for m in rows], minor=False)
         right.xaxis.set_minor_formatter(NullFormatter())
-    for axes in (left, right):
+    for axes in (left, right) if "per_point" in results else (left,):
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
