@@ -229,7 +229,8 @@ def main() -> None:
             answer = subprocess.run(
                 [sys.executable, __file__, name, str(size)], capture_output=True, text=True, check=True
             )
-            results.setdefault(name, {})[size] = json.loads(answer.stdout.splitlines()[-1])
+            found = {**results.get(name, {}), size: json.loads(answer.stdout.splitlines()[-1])}
+            results[name] = dict(sorted(found.items()))
             write(results)
 
 
