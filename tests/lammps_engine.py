@@ -76,19 +76,25 @@ def running(
     output = f"fix live all imd {port} version 3 unwrap {'on' if unwrap else 'off'} nowait off trate {EVERY}"
     text = _INPUT.format(atoms=atoms, seed=seed, steps=steps, every=EVERY, output=output if imd else "")
     (folder / "in.chain").write_text(text)
-    process = subprocess.Popen(
-        [program, "-in", "in.chain", "-log", "none", "-nocite"],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with (folder / "lammps.out").open("wb") as said:
+        process = subprocess.Popen(
+            [program, "-in", "in.chain", "-log", "none", "-nocite"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
     try:
         yield process, port
     finally:
         process.kill()
         process.wait(60)
+
+
+def check_ended_well(process: subprocess.Popen[bytes], folder: Path, patience: float) -> None:
+    """Wait for LAMMPS to end, and fail with its own words if it did not end well."""
+    assert process.wait(patience) == 0, (folder / "lammps.out").read_text()[-2000:]
 
 
 def read_dump(path: Path) -> np.ndarray:

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from lammps_engine import N_BEADS, free_port, read_dump, running
+from lammps_engine import N_BEADS, check_ended_well, free_port, read_dump, running
 from polling import PATIENCE, drain, joined
 
 import ldmaps
@@ -254,7 +254,7 @@ def model(tmp_path_factory):
     """A map of the chain, from a run of its own."""
     folder = tmp_path_factory.mktemp("fitting")
     with running(folder, 4000, imd=False, seed=12) as (process, _):
-        assert process.wait(PATIENCE) == 0
+        check_ended_well(process, folder, PATIENCE)
     frames = read_dump(folder / "frames.dump")[50:]
     return ldmaps.LandmarkDiffusionMap(metric="rmsd", n_components=2, n_landmarks=40, random_state=0).fit(
         frames
@@ -264,7 +264,7 @@ def model(tmp_path_factory):
 def test_lammps_frames_are_those_of_its_dump(tmp_path):
     with running(tmp_path, 500) as (process, port):
         parts = drain(IMDSource(f"imd://127.0.0.1:{port}", n_atoms=N_BEADS))
-        assert process.wait(PATIENCE) == 0
+        check_ended_well(process, tmp_path, PATIENCE)
     frames, numbers, times = joined(parts)
     np.testing.assert_allclose(frames, read_dump(tmp_path / "frames.dump")[1:], atol=1e-6)
     np.testing.assert_array_equal(numbers, np.arange(50))
@@ -275,7 +275,7 @@ def test_a_live_lammps_run_is_embedded_as_its_dump_is(tmp_path, model):
     embedder = StreamEmbedder(model)
     with running(tmp_path, 1000) as (process, port):
         embedded = list(embedder.stream(f"imd://127.0.0.1:{port}"))
-        assert process.wait(PATIENCE) == 0
+        check_ended_well(process, tmp_path, PATIENCE)
     coordinates = np.concatenate([part.coordinates for part in embedded])
     expected = model.transform(read_dump(tmp_path / "frames.dump")[1:])
     assert coordinates.shape == (100, 2)
