@@ -17,6 +17,7 @@ __all__ = [
     "LdmapsError",
     "LdmapsWarning",
     "ModelFileError",
+    "ShortFileWarning",
     "SinkError",
     "SourceError",
     "SpectrumWarning",
@@ -139,6 +140,10 @@ class CheckpointError(LdmapsError, ValueError):
 
 class LdmapsWarning(UserWarning):
     """Base class of all ldmaps warnings."""
+
+
+class ShortFileWarning(LdmapsWarning):
+    """A trajectory file holds fewer frames than it says."""
 
 
 class SpectrumWarning(LdmapsWarning):

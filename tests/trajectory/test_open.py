@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from written_trajectories import FORMATS, STRIDE, TOLERANCE, mdtraj_trajectory
 
 import ldmaps.trajectory
 from ldmaps.datasets import alanine_dipeptide
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, ShortFileWarning
 from ldmaps.trajectory.dcd_layout import dcd_layout
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
@@ -139,6 +140,24 @@ def test_a_dcd_cut_within_a_frame_is_never_taken_for_a_shorter_one(files, tmp_pa
         # What is asked for is there: no complaint.
         kept = ldmaps.trajectory.open(cut, top=files["top"], stop=whole, stride=stride).read()
         np.testing.assert_array_equal(kept.numbers, np.arange(whole)[::stride])
+
+
+def test_a_dcd_that_ends_between_two_frames_before_its_time_is_warned_of(files, tmp_path):
+    data = files["dcd"].read_bytes()
+    n = len(MOLECULE)
+    # Cut after 60 frames; all are of one size, and the header stands before them.
+    frame = 3 * (4 * 22 + 8)
+    cut = tmp_path / "cut.dcd"
+    cut.write_bytes(data[: len(data) - (n - 60) * frame])
+    with pytest.warns(
+        ShortFileWarning, match=rf"cut.dcd holds 60 frames but announces {n}.* the 60 are used"
+    ):
+        read = ldmaps.trajectory.open(cut, top=files["top"], chunk=8).read()
+    np.testing.assert_allclose(read.frames, MOLECULE.frames[:60], atol=TOLERANCE["dcd"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ShortFileWarning)
+        ldmaps.trajectory.open(cut, top=files["top"], stop=60).read()
+        ldmaps.trajectory.open(files["dcd"], top=files["top"]).read()
 
 
 @pytest.mark.parametrize("box", [None, 3.0])

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, ShortFileWarning
 from ldmaps.trajectory.dcd_layout import dcd_layout
 from ldmaps.trajectory.source import (
     Atoms,
@@ -196,16 +196,27 @@ class MDTrajFiles(FrameSource):
             ) from error
 
     def _check_end(self, path: str) -> None:
-        """Raise at the end of a DCD that stops within a frame, which mdtraj passes over in silence."""
+        """Raise at the end of a DCD that stops within a frame, and warn of one that stops early between two.
+
+        Mdtraj passes over both in silence. The latter is no error: programs that write
+        how many frames there will be leave such files while they run.
+        """
         layout = dcd_layout(path) if path.lower().endswith(".dcd") else None
-        if layout is None or not layout.left_over:
+        if layout is None or (self._stop is not None and self._stop <= layout.whole):
             return
         whole = layout.whole
-        if self._stop is None or self._stop > whole:
+        if layout.left_over:
             raise InvalidInputError(
                 f"{path} is cut off or damaged: frame {whole} cannot be read (only {layout.left_over} bytes of it are "
                 f"there), the {whole} before it can; copy the file again, or use those with stop={whole} "
                 f"(--stop {whole})"
+            )
+        if layout.announced > whole:
+            warnings.warn(
+                f"{path} holds {whole} frames but announces {layout.announced}: the run that wrote it was cut short or "
+                f"still goes on, or the file was not copied to its end; the {whole} are used",
+                ShortFileWarning,
+                stacklevel=2,
             )
 
     def _last_whole_frame(self, path: str, position: int) -> int:
