@@ -22,7 +22,7 @@ from ldmaps.pairwise import gaussian_kernel, squared_matrix
 class EuclideanBlocks:
     features = (3, 100)
     dtypes = (np.float32, np.float64)
-    rows, cols = 256, 2000
+    rows, cols, parts = 256, 2000, 10
     epsilon = 0.5
 
     def __init__(self, n_features: int, dtype: type, clusters: int | None = None) -> None:
@@ -36,6 +36,7 @@ class EuclideanBlocks:
         self.metric = Euclidean()
         self.a, self.b = self.metric.prepare(self.x), self.metric.prepare(self.y)
         self.out = np.empty((self.rows, self.cols), dtype)
+        self.resident = np.zeros((self.rows, self.cols // self.parts), dtype)
 
     def block(self) -> None:
         self.metric.squared_block(self.a, slice(0, self.rows), self.b, slice(0, self.cols), self.out)
@@ -50,8 +51,11 @@ class EuclideanBlocks:
     def sklearn_gaussian(self) -> None:
         rbf_kernel(self.x, self.y, gamma=0.5 / self.epsilon)
 
-    def gemm(self) -> None:
+    def least(self) -> None:
+        """Do what no way to these rows can do without: the product, and as many exponentials in cache."""
         np.dot(self.x, self.y.T, out=self.out)
+        for _ in range(self.parts):
+            gaussian_kernel(self.resident, self.epsilon, 1)
 
     def errors(self) -> tuple[float, float]:
         """Return the largest relative error of d², ours and scikit-learn's."""
@@ -68,12 +72,12 @@ def run() -> list[Row]:
             for dtype in EuclideanBlocks.dtypes:
                 case = EuclideanBlocks(n_features, dtype)
                 pairs = case.rows * case.cols
-                ours, theirs, gemm = turns([case.gaussian, case.sklearn_gaussian, case.gemm], 15, 3)
+                ours, theirs, least = turns([case.gaussian, case.sklearn_gaussian, case.least], 15, 3)
                 own_error, their_error = case.errors()
                 bound = (
-                    f"; the matrix product alone takes {median_ratio(gemm, ours):.2f} of our time, so that "
+                    f"; the matrix product and the exponentials take {median_ratio(least, ours):.2f} of our time, so "
+                    f"that {median_ratio(theirs, least):.1f}× is the limit"
                 )
-                bound += f"{median_ratio(theirs, gemm):.1f}× is the limit" if n_features > 32 else ""
                 rows.append(
                     Row(
                         f"Gaussian kernel rows, {n_features}-D, {np.dtype(dtype).name}",

@@ -17,6 +17,7 @@ import pytest
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.pairwise import nearest
 
 
 def squared_block(metric: Metric, a: Points, b: Points, rows: slice | None = None, cols: slice | None = None):
@@ -130,17 +131,13 @@ class MetricContract:
             np.testing.assert_allclose(sums[group], expected, rtol=1e-5, atol=slack)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_the_nearest_is_found_by_scan_as_by_blocks(self, rng, dtype):
+    def test_the_nearest_is_the_lowest_of_the_block(self, rng, dtype):
         metric, a, b = self.make_pair(19, 37, rng, dtype)
-        scan = metric.nearest_scan(a, b)
-        if scan is None:
-            pytest.skip("the metric looks through blocks of squared distances")
-        index, squared = np.full(12, -1), np.full(12, -1.0, dtype=a.dtype)
-        scan(slice(5, 17), index, squared)
-        block = squared_block(metric, a, b, slice(5, 17))
+        index, squared = nearest(metric, a, b)
+        block = squared_block(metric, a, b)
         tolerance = self.cut_tolerance(block)
         np.testing.assert_allclose(squared, block.min(axis=1), rtol=0, atol=tolerance)
-        np.testing.assert_allclose(block[np.arange(12), index], block.min(axis=1), rtol=0, atol=tolerance)
+        np.testing.assert_allclose(block[np.arange(19), index], block.min(axis=1), rtol=0, atol=tolerance)
 
     def test_one_point_alone_equals_the_point_among_others(self, rng):
         metric, a, b = self.make_pair(5, 8, rng)
