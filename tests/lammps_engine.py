@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import random
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -56,10 +57,15 @@ def _program() -> tuple[str, dict[str, str]]:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
+    """Return a port that nobody listens on, of those that systems do not hand out by themselves.
+
+    One of the latter could be gone by the time that the engine asks for it.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
