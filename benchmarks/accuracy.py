@@ -33,8 +33,8 @@ from ldmaps.extension.reference_map import ReferenceMap
 from ldmaps.fidelity import alignment, rms_error
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.metrics import RMSD, Euclidean
-from ldmaps.pairwise import single_threaded_blas
 from ldmaps.spectrum import Spectrum
+from ldmaps.walking import single_threaded_blas
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "accuracy"

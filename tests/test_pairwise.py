@@ -8,7 +8,7 @@ import pytest
 from point_sets import angles, euclidean_squares, periodic_squares, sheet
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from ldmaps import pairwise
+from ldmaps import pairwise, walking
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.grouping import neighbour_order
 from ldmaps.metrics import Euclidean, Function, Periodic, Precomputed
@@ -541,26 +541,26 @@ def test_blas_has_one_thread_during_a_walk_and_its_own_number_after(n_threads, m
 @pytest.mark.parametrize("value", [1, 3, 3.0, np.int64(3)])
 def test_threads_as_asked(value, monkeypatch):
     monkeypatch.setenv("LDMAPS_NUM_THREADS", "7")
-    threads = pairwise.resolve_threads(value)
+    threads = walking.resolve_threads(value)
     assert threads == value
     assert type(threads) is int
 
 
 def test_threads_from_the_environment_or_every_core(monkeypatch):
     monkeypatch.setenv("LDMAPS_NUM_THREADS", "7")
-    assert pairwise.resolve_threads(None) == 7
+    assert walking.resolve_threads(None) == 7
     for unset in (
         lambda: monkeypatch.setenv("LDMAPS_NUM_THREADS", ""),
         lambda: monkeypatch.delenv("LDMAPS_NUM_THREADS"),
     ):
         unset()
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
-        assert pairwise.resolve_threads(None) == 3
+        assert walking.resolve_threads(None) == 3
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 11)
-    assert pairwise.resolve_threads(None) == 11
+    assert walking.resolve_threads(None) == 11
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert pairwise.resolve_threads(None) == 1
+    assert walking.resolve_threads(None) == 1
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, False, float("nan"), float("inf"), "2", "two", [2]])
@@ -568,7 +568,7 @@ def test_threads_that_are_no_number(value):
     with pytest.raises(
         InvalidInputError, match="n_threads must be a whole number of at least 1, or None"
     ) as caught:
-        pairwise.resolve_threads(value)
+        walking.resolve_threads(value)
     assert repr(value) in str(caught.value)
 
 
@@ -578,7 +578,7 @@ def test_environment_that_is_no_number(setting, monkeypatch):
     with pytest.raises(
         InvalidInputError, match="environment variable LDMAPS_NUM_THREADS must be a whole number"
     ) as caught:
-        pairwise.resolve_threads(None)
+        walking.resolve_threads(None)
     assert repr(setting) in str(caught.value)
 
 
@@ -586,7 +586,7 @@ def test_environment_that_is_no_number(setting, monkeypatch):
 def test_environment_below_one(setting, monkeypatch):
     monkeypatch.setenv("LDMAPS_NUM_THREADS", setting)
     with pytest.raises(InvalidInputError, match=f"at least 1, or None for all, got {setting}"):
-        pairwise.resolve_threads(None)
+        walking.resolve_threads(None)
 
 
 def test_precomputed_distances_walk_like_any_other():

@@ -16,8 +16,9 @@ from ldmaps.embedder import Coverage, Embedder
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
-from ldmaps.pairwise import Extended, is_whole_number
+from ldmaps.pairwise import Extended
 from ldmaps.progress import reporting
+from ldmaps.settings import is_whole_number
 from ldmaps.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible, spectral_gap
 from ldmaps.training_record import TrainingRecord
 from ldmaps.trajectory.objects import as_source

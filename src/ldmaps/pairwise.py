@@ -14,13 +14,7 @@ Python threads may walk at once.
 from __future__ import annotations
 
 import itertools
-import os
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
 from functools import cache
-from numbers import Real
 from types import ModuleType
 from typing import Any
 
@@ -28,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.progress import tick
+from ldmaps.walking import resolve_threads, single_threaded_blas, walk, walk_over
 
 __all__ = [
     "Extended",
@@ -39,16 +32,14 @@ __all__ = [
     "extend",
     "gaussian_kernel",
     "interpolation_weights",
-    "is_whole_number",
     "kernel_curve",
     "multiply",
     "near_pairs",
     "nearest",
-    "resolve_threads",
-    "single_threaded_blas",
     "squared_matrix",
     "squared_row",
     "symmetric_product",
+    "tile_rows",
     "transposed_product",
     "weight_gradient",
 ]
@@ -74,151 +65,7 @@ def kernels() -> ModuleType:
     return _kernels
 
 
-def is_whole_number(value: object) -> bool:
-    """Say whether a setting is a whole number, 3.0 included and True not."""
-    return not isinstance(value, bool) and isinstance(value, Real) and float(value).is_integer()
-
-
-# -- threads ---------------------------------------------------------------
-
-
-def resolve_threads(n_threads: int | None) -> int:
-    """Return the number of threads to use: as asked, ``LDMAPS_NUM_THREADS``, or every core we may run on."""
-    if n_threads is None:
-        setting = os.environ.get("LDMAPS_NUM_THREADS", "")
-        if setting:
-            try:
-                n_threads = int(setting)
-            except ValueError:
-                raise InvalidInputError(
-                    f"the environment variable LDMAPS_NUM_THREADS must be a whole number, got {setting!r}"
-                ) from None
-        else:
-            affinity = getattr(os, "sched_getaffinity", None)
-            n_threads = len(affinity(0)) if affinity else os.cpu_count() or 1
-    if not is_whole_number(n_threads) or n_threads < 1:
-        raise InvalidInputError(
-            f"n_threads must be a whole number of at least 1, or None for all, got {n_threads!r}"
-        )
-    return int(n_threads)
-
-
-@cache
-def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
-    # Keyed by process: a forked child inherits the object but none of its threads.
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="ldmaps")
-
-
-@cache
-def _blas_keeper(process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="ldmaps-blas")
-
-
-class _SingleThreadedBlas:
-    """Holds BLAS to one thread while any walk is under way; re-entrant across Python threads.
-
-    The last walk to end is seldom the one that set the limit, but threadpoolctl lets
-    only the thread that set a limit lift it. So one thread of its own does both.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._controller: Any = None
-        self._limiter: Any = None
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._depth == 0:
-                _blas_keeper(os.getpid()).submit(self._limit).result()
-            self._depth += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._depth -= 1
-                if self._depth == 0:
-                    _blas_keeper(os.getpid()).submit(self._limiter.__exit__, None, None, None).result()
-
-    def _limit(self) -> None:
-        if self._controller is None:
-            from threadpoolctl import ThreadpoolController
-
-            self._controller = ThreadpoolController()
-        self._limiter = self._controller.limit(limits=1, user_api="blas")
-        self._limiter.__enter__()
-
-
-_single_threaded_blas = _SingleThreadedBlas()
-_this_thread = threading.local()
-
-
-def _walk(
-    n_rows: int, tile: int, work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
-) -> None:
-    """Call ``work`` on consecutive slices of ``tile`` rows; see :func:`_walk_over`."""
-    slices = [slice(start, min(start + tile, n_rows)) for start in range(0, n_rows, tile)]
-    _walk_over(slices, work, n_threads, asks_metric=asks_metric)
-
-
-def _walk_over(
-    slices: list[slice], work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
-) -> None:
-    """Call ``work`` on slices of rows, on threads; an error of any is raised.
-
-    Metrics may call BLAS, which is then held to one thread; it takes 0.2 ms, so
-    walks that ask no metric for distances say so.
-    """
-    if len(slices) == 1:
-        work(slices[0])
-        return
-    with _single_threaded_blas() if asks_metric else nullcontext():
-        # A walk begun inside a walk (a Python metric that measures distances itself) must not wait for a pool
-        # whose threads all wait for it.
-        if n_threads == 1 or getattr(_this_thread, "is_worker", False):
-            for rows in slices:
-                work(rows)
-                tick(rows.stop - rows.start)
-            return
-        pending = iter(slices)
-        taking = threading.Lock()
-
-        def stop() -> None:
-            with taking:
-                for _ in pending:
-                    pass
-
-        def drain() -> None:
-            _this_thread.is_worker = True
-            try:
-                while True:
-                    with taking:
-                        rows = next(pending, None)
-                    if rows is None:
-                        return
-                    work(rows)
-                    tick(rows.stop - rows.start)
-            except BaseException:
-                stop()
-                raise
-            finally:
-                _this_thread.is_worker = False
-
-        # This thread works too: it need not be woken, and a walk of few tiles may be over before others are.
-        helpers = min(n_threads, len(slices)) - 1
-        futures = [_pool(n_threads, os.getpid()).submit(drain) for _ in range(helpers)]
-        try:
-            drain()
-            for future in futures:
-                future.result()
-        finally:
-            stop()  # after an error nothing further is begun, and nothing runs on behind the caller's back
-            for future in futures:
-                future.exception()
-
-
-def _tile_rows(n_cols: int, itemsize: int, n_rows: int = 0) -> int:
+def tile_rows(n_cols: int, itemsize: int, n_rows: int = 0) -> int:
     """Return how many rows make a tile; where columns are few and rows many, enough to be worth a call."""
     tall = min(MIN_TILE_ENTRIES // max(1, n_cols), n_rows // 4)
     return min(max(1, TILE_BYTES // max(1, n_cols * itemsize)), max(MAX_TILE_ROWS, tall))
@@ -259,15 +106,15 @@ def squared_matrix(
             stop = min(start + side, n)
             out[start:stop, rows] = block[:, start - rows.start : stop - rows.start].T
 
-    _walk(n, min(side, 64 if n < 4096 else side), work, threads)
+    walk(n, min(side, 64 if n < 4096 else side), work, threads)
     return out
 
 
 def _fill(metric: Metric, a: Points, b: Points, out: NDArray[Any], threads: int) -> None:
     columns = slice(0, len(b))
-    _walk(
+    walk(
         len(a),
-        _tile_rows(len(b), out.itemsize),
+        tile_rows(len(b), out.itemsize),
         lambda rows: metric.squared_block(a, rows, b, columns, out[rows]),
         threads,
     )
@@ -284,7 +131,7 @@ def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None
     """Turn a C-contiguous matrix of d² into A = exp(−d²/(2ε)) in place (eqns dmap_kernel, ldmap_kernel)."""
     function = kernels().gaussian
     rate = squared.dtype.type(0.5 / epsilon)
-    _walk(
+    walk(
         len(squared),
         MAX_TILE_ROWS,
         lambda rows: function(squared[rows], rate),
@@ -311,7 +158,7 @@ def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> ND
 
     # A tile that is read quicker than a thread wakes up is not worth handing over.
     tile = max(512, MIN_PRODUCT // max(1, matrix.shape[1]))
-    _walk(len(out), tile, work, n_threads, asks_metric=False)
+    walk(len(out), tile, work, n_threads, asks_metric=False)
     return out
 
 
@@ -324,7 +171,7 @@ def symmetric_product(
     # Each band has sums of its own, added up in order, so that threads cannot change the rounding.
     parts = {band.start: np.empty(n) for band in bands}
     function = kernels().symmetric_matvec_band
-    _walk_over(
+    walk_over(
         bands,
         lambda band: function(matrix, band.start, band.stop, vector, parts[band.start]),
         n_threads,
@@ -364,10 +211,10 @@ def nearest(
     scan = metric.nearest_scan(a, b)
     if scan is not None:
         tile = _scan_rows(len(a), len(b))
-        _walk(len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), threads, asks_metric=False)
+        walk(len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), threads, asks_metric=False)
         return index, lowest
     columns = slice(0, len(b))
-    tile = _tile_rows(len(b), a.dtype.itemsize, len(a))
+    tile = tile_rows(len(b), a.dtype.itemsize, len(a))
     reduce = kernels().nearest_in_rows
 
     def work(rows: slice) -> None:
@@ -375,7 +222,7 @@ def nearest(
         metric.squared_block(a, rows, b, columns, block)
         reduce(block, index[rows], lowest[rows])
 
-    _walk(len(a), tile, work, threads)
+    walk(len(a), tile, work, threads)
     return index, lowest
 
 
@@ -383,7 +230,7 @@ def near_pairs(
     metric: Metric, points: Points, cutoff: float, n_threads: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
     """Return all pairs with d² ≤ cutoff as CSR arrays: row starts, columns, d²; memory grows with their number."""
-    tile = _tile_rows(len(points), points.dtype.itemsize)
+    tile = tile_rows(len(points), points.dtype.itemsize)
     parts: list[Any] = [None] * len(range(0, len(points), tile))
 
     def work(rows: slice) -> None:
@@ -393,7 +240,7 @@ def near_pairs(
         counts = np.count_nonzero(near, axis=1)
         parts[rows.start // tile] = counts, np.nonzero(near)[1].astype(np.int32), block[near]
 
-    _walk(len(points), tile, work, resolve_threads(n_threads))
+    walk(len(points), tile, work, resolve_threads(n_threads))
     starts = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))]).astype(np.int64)
     columns = np.concatenate([part[1] for part in parts])
     return starts, columns, np.concatenate([part[2] for part in parts])
@@ -438,7 +285,7 @@ def distance_sums(
             metric.group_distance_sums(points, bounds[first : last + 1], weights, sums)
 
     if len(firsts):
-        _walk(len(firsts), 1, work, threads)
+        walk(len(firsts), 1, work, threads)
     return sums
 
 
@@ -460,7 +307,7 @@ def _group_sums(
         metric.squared_block(points, rows, points, group, block)
         reduce(block, weights[group], sums[rows])
 
-    _walk(n, _tile_rows(n, points.dtype.itemsize), work, threads)
+    walk(n, tile_rows(n, points.dtype.itemsize), work, threads)
 
 
 def kernel_curve(
@@ -473,7 +320,7 @@ def kernel_curve(
     """Return S(ε) = Σ_ij w_i w_j exp(−d_ij²/(2ε)) and d ln S/d ln ε for every ε of a grid."""
     rates = 0.5 / epsilons
     columns = slice(0, len(points))
-    tile = _tile_rows(len(points), points.dtype.itemsize)
+    tile = tile_rows(len(points), points.dtype.itemsize)
     starts = range(0, len(points), tile)
     # One row of partial sums a tile, added up in order, so that threads cannot change the rounding.
     sums = np.zeros((len(starts), len(rates)))
@@ -486,7 +333,7 @@ def kernel_curve(
         place = rows.start // tile
         reduce(block, rates, weights[rows], weights, sums[place], moments[place])
 
-    _walk(len(points), tile, work, resolve_threads(n_threads))
+    walk(len(points), tile, work, resolve_threads(n_threads))
     total = sums.sum(axis=0)
     return total, moments.sum(axis=0) / total
 
@@ -546,15 +393,12 @@ def extend(
     if scan is not None:
         tile = _scan_rows(len(points), len(landmarks))
     else:
-        tile = _tile_rows(len(landmarks), points.dtype.itemsize, len(points))
-    _walk(len(points), tile, work, resolve_threads(n_threads), asks_metric=scan is None)
+        tile = tile_rows(len(landmarks), points.dtype.itemsize, len(points))
+    walk(len(points), tile, work, resolve_threads(n_threads), asks_metric=scan is None)
     return result
 
 
 # -- weights of the online step, kept ------------------------------------------
-
-#: For work outside this file whose results must not depend on how many threads BLAS has.
-single_threaded_blas = _single_threaded_blas
 
 
 def interpolation_weights(
@@ -571,7 +415,7 @@ def interpolation_weights(
         np.exp(block, out=block)
         block /= block.sum(axis=1, keepdims=True)
 
-    _walk(len(out), _tile_rows(len(log_weights), out.itemsize), work, resolve_threads(n_threads))
+    walk(len(out), tile_rows(len(log_weights), out.itemsize), work, resolve_threads(n_threads))
     return out
 
 
@@ -589,8 +433,8 @@ def transposed_product(
         if symmetric:
             out[: rows.start, rows] = out[rows, : rows.start].T
 
-    with _single_threaded_blas():
-        _walk(len(out), side, work, resolve_threads(n_threads))
+    with single_threaded_blas():
+        walk(len(out), side, work, resolve_threads(n_threads))
     return out
 
 
@@ -605,7 +449,7 @@ def weight_gradient(
 
     From ∂w_ij/∂log s_m = w_ij (δ_jm − w_im) and ∂w_ij/∂rate = −w_ij (d²_ij − Σ_m w_im d²_im).
     """
-    tile = _tile_rows(weights.shape[1], weights.itemsize)
+    tile = tile_rows(weights.shape[1], weights.itemsize)
     starts = range(0, len(weights), tile)
     # One row of partial sums a tile, added up in order, so that threads cannot change the rounding.
     by_weight = np.empty((len(starts), weights.shape[1]))
@@ -619,6 +463,6 @@ def weight_gradient(
         np.sum(shares, axis=0, out=by_weight[place])
         by_rate[place] = -np.einsum("ij,ij->", shares, squared[rows])
 
-    with _single_threaded_blas():
-        _walk(len(weights), tile, work, resolve_threads(n_threads))
+    with single_threaded_blas():
+        walk(len(weights), tile, work, resolve_threads(n_threads))
     return by_weight.sum(axis=0), float(by_rate.sum())

@@ -35,7 +35,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import _tile_rows, _walk, extend, is_whole_number, resolve_threads
+from ldmaps.pairwise import extend, tile_rows
+from ldmaps.settings import is_whole_number
+from ldmaps.walking import resolve_threads, walk
 
 if TYPE_CHECKING:
     from ldmaps.diffusion_map import DiffusionMap
@@ -323,8 +325,8 @@ def apply_operator(
         np.matmul(kernel, vectors, out=products[tile])
 
     # Wider than the cache would like: a product of few rows is slow.
-    tile_rows = max(16, _tile_rows(len(columns), rows.dtype.itemsize))
-    _walk(len(rows), tile_rows, work, resolve_threads(n_threads))
+    tile = max(16, tile_rows(len(columns), rows.dtype.itemsize))
+    walk(len(rows), tile, work, resolve_threads(n_threads))
     products /= degrees[:, None]
     return degrees, products
 
@@ -406,7 +408,7 @@ def _linear_change(
             sums[tile],
         )
 
-    _walk(n, _tile_rows(n, points.dtype.itemsize), work, problem.n_threads)
+    walk(n, tile_rows(n, points.dtype.itemsize), work, problem.n_threads)
     # δM = δA/D − (δD/D²) A, and (A/D)ψ = λψ
     change = sums / degrees[:, None] - (degree_changes / degrees)[:, None] * (psi * lam)
     return degrees, change

@@ -28,17 +28,16 @@ from ldmaps.pairwise import (
     extend,
     gaussian_kernel,
     interpolation_weights,
-    is_whole_number,
     kernels,
     nearest,
-    resolve_threads,
-    single_threaded_blas,
     squared_matrix,
     squared_row,
     symmetric_product,
     transposed_product,
 )
+from ldmaps.settings import is_whole_number
 from ldmaps.spectrum import LANCZOS_VECTORS
+from ldmaps.walking import resolve_threads, single_threaded_blas
 
 __all__ = ["Plan", "plan"]
 

@@ -26,7 +26,8 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
-from ldmaps.pairwise import multiply, resolve_threads, single_threaded_blas, symmetric_product
+from ldmaps.pairwise import multiply, symmetric_product
+from ldmaps.walking import resolve_threads, single_threaded_blas
 
 __all__ = ["MAX_GAP_COMPONENTS", "Spectrum", "fix_signs", "residuals", "solve_spectrum", "spectral_gap"]
 

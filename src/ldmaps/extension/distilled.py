@@ -36,11 +36,11 @@ from ldmaps.pairwise import (
     gaussian_kernel,
     interpolation_weights,
     multiply,
-    single_threaded_blas,
     squared_matrix,
     transposed_product,
     weight_gradient,
 )
+from ldmaps.walking import single_threaded_blas
 
 __all__ = ["Distillation", "distil", "distil_landmarks"]
 

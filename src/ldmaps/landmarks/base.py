@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import is_whole_number, nearest
+from ldmaps.pairwise import nearest
+from ldmaps.settings import is_whole_number
 
 __all__ = ["LandmarkSelector", "Landmarks", "assign", "check_n_landmarks", "settle"]
 

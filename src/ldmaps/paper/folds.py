@@ -34,11 +34,11 @@ from ldmaps.landmarks import KMedoids, PrunedSpanningTree
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import single_threaded_blas
 from ldmaps.paper.pieces import Arrays, Piece, Store
 from ldmaps.paper.plan import CONNECTED, DataPlan, Plan, Width
 from ldmaps.perturbation import predict_errors
 from ldmaps.spectrum import Spectrum
+from ldmaps.walking import single_threaded_blas
 
 __all__ = ["DataSet", "Laboratory", "Method"]
 

@@ -24,7 +24,8 @@ from ldmaps.embedder import Embedder
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import Precomputed
-from ldmaps.pairwise import gaussian_kernel, is_whole_number, squared_matrix
+from ldmaps.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.settings import is_whole_number
 from ldmaps.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible, solve_spectrum
 from ldmaps.streaming.mode_matching import SAME_SHARE, ModeMatch, as_solved, match_modes
 from ldmaps.streaming.new_landmarks import (

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedder import Coverage
 from ldmaps.errors import InvalidInputError
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.region_values import column, finite, settings
 from ldmaps.streaming.regions import Masks, Region
 

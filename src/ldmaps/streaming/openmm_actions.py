@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.files import written_whole
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.records import Event
 
 __all__ = ["Branch", "Save", "Snapshot", "Stop", "StopSimulation"]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedder import Coverage
 from ldmaps.errors import InvalidInputError
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.openmm_actions import Branch, Save, Snapshot, Stop, StopSimulation
 from ldmaps.streaming.records import Embedded, Event
 

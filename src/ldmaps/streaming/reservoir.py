@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 

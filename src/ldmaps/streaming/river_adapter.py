@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.absorbing import absorb
 from ldmaps.streaming.reservoir import Reservoir
 

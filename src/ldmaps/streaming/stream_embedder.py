@@ -21,7 +21,7 @@ import numpy as np
 from ldmaps.embedder import Coverage, Embedder
 from ldmaps.errors import BadRecordError, InvalidInputError, SourceError
 from ldmaps.metrics.base import Points
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.batches import fits, joined
 from ldmaps.streaming.reading import Reader, Silence, failure
 from ldmaps.streaming.records import Embedded, Event, Records

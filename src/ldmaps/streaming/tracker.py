@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedder import Coverage
 from ldmaps.errors import InvalidInputError
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.records import Event
 from ldmaps.streaming.regions import Region
 

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.progress import stage
+from ldmaps.settings import is_whole_number
 
 __all__ = ["Atoms", "FrameChunk", "FrameSource", "check_frames_finite", "check_same_atoms"]
 
@@ -227,8 +228,6 @@ def default_chunk(n_atoms: int) -> int:
 
 def check_range(stride: int, start: int | None, stop: int | None) -> tuple[int, int, int | None]:
     """Return stride, start and stop as plain numbers, or raise."""
-    from ldmaps.pairwise import is_whole_number
-
     for name, value, lowest in (("stride", stride, 1), ("start", start, 0), ("stop", stop, 0)):
         if value is not None and not (is_whole_number(value) and value >= lowest):
             raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.pairwise import is_whole_number
+from ldmaps.settings import is_whole_number
 from ldmaps.streaming.live.access import Access
 from ldmaps.streaming.live.state import LiveState
 from ldmaps.streaming.records import Embedded

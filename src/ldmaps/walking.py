@@ -1,0 +1,154 @@
+"""Threads: slices of work dealt out to them, and BLAS held to one while they run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import Any
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.progress import tick
+from ldmaps.settings import is_whole_number
+
+__all__ = ["resolve_threads", "single_threaded_blas", "walk", "walk_over"]
+
+
+def resolve_threads(n_threads: int | None) -> int:
+    """Return the number of threads to use: as asked, ``LDMAPS_NUM_THREADS``, or every core we may run on."""
+    if n_threads is None:
+        setting = os.environ.get("LDMAPS_NUM_THREADS", "")
+        if setting:
+            try:
+                n_threads = int(setting)
+            except ValueError:
+                raise InvalidInputError(
+                    f"the environment variable LDMAPS_NUM_THREADS must be a whole number, got {setting!r}"
+                ) from None
+        else:
+            affinity = getattr(os, "sched_getaffinity", None)
+            n_threads = len(affinity(0)) if affinity else os.cpu_count() or 1
+    if not is_whole_number(n_threads) or n_threads < 1:
+        raise InvalidInputError(
+            f"n_threads must be a whole number of at least 1, or None for all, got {n_threads!r}"
+        )
+    return int(n_threads)
+
+
+@cache
+def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
+    # Keyed by process: a forked child inherits the object but none of its threads.
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="ldmaps")
+
+
+@cache
+def _blas_keeper(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="ldmaps-blas")
+
+
+class _SingleThreadedBlas:
+    """Holds BLAS to one thread while any walk is under way; re-entrant across Python threads.
+
+    The last walk to end is seldom the one that set the limit, but threadpoolctl lets
+    only the thread that set a limit lift it. So one thread of its own does both.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._controller: Any = None
+        self._limiter: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._depth == 0:
+                _blas_keeper(os.getpid()).submit(self._limit).result()
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if self._depth == 0:
+                    _blas_keeper(os.getpid()).submit(self._limiter.__exit__, None, None, None).result()
+
+    def _limit(self) -> None:
+        if self._controller is None:
+            from threadpoolctl import ThreadpoolController
+
+            self._controller = ThreadpoolController()
+        self._limiter = self._controller.limit(limits=1, user_api="blas")
+        self._limiter.__enter__()
+
+
+#: Holds BLAS to one thread inside a ``with``; also for work elsewhere whose results must not depend on its threads.
+single_threaded_blas = _SingleThreadedBlas()
+_this_thread = threading.local()
+
+
+def walk(
+    n_rows: int, tile: int, work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
+) -> None:
+    """Call ``work`` on consecutive slices of ``tile`` rows; see :func:`walk_over`."""
+    slices = [slice(start, min(start + tile, n_rows)) for start in range(0, n_rows, tile)]
+    walk_over(slices, work, n_threads, asks_metric=asks_metric)
+
+
+def walk_over(
+    slices: list[slice], work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
+) -> None:
+    """Call ``work`` on slices of rows, on threads; an error of any is raised.
+
+    Metrics may call BLAS, which is then held to one thread; it takes 0.2 ms, so
+    walks that ask no metric for distances say so.
+    """
+    if len(slices) == 1:
+        work(slices[0])
+        return
+    with single_threaded_blas() if asks_metric else nullcontext():
+        # A walk begun inside a walk (a Python metric that measures distances itself) must not wait for a pool
+        # whose threads all wait for it.
+        if n_threads == 1 or getattr(_this_thread, "is_worker", False):
+            for rows in slices:
+                work(rows)
+                tick(rows.stop - rows.start)
+            return
+        pending = iter(slices)
+        taking = threading.Lock()
+
+        def stop() -> None:
+            with taking:
+                for _ in pending:
+                    pass
+
+        def drain() -> None:
+            _this_thread.is_worker = True
+            try:
+                while True:
+                    with taking:
+                        rows = next(pending, None)
+                    if rows is None:
+                        return
+                    work(rows)
+                    tick(rows.stop - rows.start)
+            except BaseException:
+                stop()
+                raise
+            finally:
+                _this_thread.is_worker = False
+
+        # This thread works too: it need not be woken, and a walk of few tiles may be over before others are.
+        helpers = min(n_threads, len(slices)) - 1
+        futures = [_pool(n_threads, os.getpid()).submit(drain) for _ in range(helpers)]
+        try:
+            drain()
+            for future in futures:
+                future.result()
+        finally:
+            stop()  # after an error nothing further is begun, and nothing runs on behind the caller's back
+            for future in futures:
+                future.exception()
