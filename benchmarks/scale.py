@@ -177,7 +177,7 @@ def passing_over(m: int) -> dict:
             ],
             rounds=9,
         )
-        share = landmarks.near_share(kernels().NEGLIGIBLE64 * 2.0 * epsilon)
+        share = landmarks.near_share(landmarks.boxes(), kernels().NEGLIGIBLE64 * 2.0 * epsilon)
         out[f"{epsilon:g}"] = {
             "share": share,
             "taken": share <= limit,

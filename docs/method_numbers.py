@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.fidelity import rms_error
-from ldmaps.landmarks import PrunedSpanningTree
-from ldmaps.metrics import RMSD, Euclidean
+from ldmaps.landmarks import KMedoids, PrunedSpanningTree, base, k_medoids
+from ldmaps.metrics import RMSD, Euclidean, Metric
+from ldmaps.metrics.base import Points
+from ldmaps.pairwise import nearest
 
 
 def spanning_trees() -> None:
@@ -57,6 +61,34 @@ def atoms_and_weights() -> None:
         )
 
 
+def medoid_distances() -> None:
+    """Count the distances to landmarks that k-medoids take, in units of N·M."""
+
+    def counted(selector: KMedoids, points: Points, metric: Metric) -> int:
+        pairs = []
+
+        def counting(metric: Metric, a: Points, b: Points, n_threads: int | None = None) -> Any:
+            pairs.append(len(a) * len(b))
+            return nearest(metric, a, b, n_threads)
+
+        with patch.object(base, "nearest", counting), patch.object(k_medoids, "nearest", counting):
+            weights, rng = np.ones(len(points)), np.random.default_rng(0)
+            selector.select(points, metric, epsilon=1.0, weights=weights, rng=rng)
+        return sum(pairs)
+
+    molecule = alanine_dipeptide()
+    print("K-medoids, N = 20,000, M = 400: distances between points and landmarks, seeding left out")
+    for name, data, metric in (
+        ("Swiss roll", swiss_roll(20_000).points, Euclidean()),
+        ("alanine dipeptide", molecule.frames[:20_000], RMSD(weights=molecule.masses)),
+    ):
+        points = metric.prepare(data)
+        # Without iterations: the seeds' distances, and one pass.
+        later = counted(KMedoids(400), points, metric) - counted(KMedoids(400, max_iter=0), points, metric)
+        print(f"  {name:<18} {1 + later / (len(points) * 400):.1f}·N·M", flush=True)
+
+
 if __name__ == "__main__":
+    medoid_distances()
     spanning_trees()
     atoms_and_weights()

@@ -150,12 +150,11 @@ def check_landmarks_connected(
     """
     if obeys_triangle:
         # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
-        shrunk = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps)
-        cutoff = REACH**2 * epsilon / (1.0 - 1e-4)
+        shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
         radii = np.sqrt(squared_radii)
-        if not kernels().all_within_hops(squared, cutoff / shrunk**2, radii / shrunk):
+        if not kernels().all_within_hops(squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk):
             distances = np.sqrt(np.asarray(squared, dtype=np.float64)) * shrunk
-            gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2
+            gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2 * slack
             _raise_disconnected(gaps, epsilon, REACH)
     numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
     if not is_connected(squared, numerical**2 * epsilon):

@@ -278,14 +278,13 @@ def distance_sums(
     firsts = np.flatnonzero(begins)
     lasts = np.append(firsts[1:], len(sizes))
     wanted = ~large[firsts]
-    firsts, lasts = firsts[wanted], lasts[wanted]
+    parcels = [slice(*ends) for ends in zip(firsts[wanted].tolist(), lasts[wanted].tolist(), strict=True)]
 
-    def work(parcels: slice) -> None:
-        for first, last in zip(firsts[parcels].tolist(), lasts[parcels].tolist(), strict=True):
-            metric.group_distance_sums(points, bounds[first : last + 1], weights, sums)
+    def work(groups: slice) -> None:
+        metric.group_distance_sums(points, bounds[groups.start : groups.stop + 1], weights, sums)
 
-    if len(firsts):
-        walk(len(firsts), 1, work, threads)
+    if parcels:
+        walk_over(parcels, work, threads)
     return sums
 
 

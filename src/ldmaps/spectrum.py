@@ -94,8 +94,9 @@ def solve_spectrum(
     n = len(weights)
     threads = resolve_threads(n_threads)
 
+    product = multiply if issparse(kernel) else symmetric_product
+
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        product = multiply if issparse(kernel) else symmetric_product
         return product(kernel, vector, threads)
 
     density = apply(weights) if alpha else np.ones(n)  # q

@@ -149,10 +149,9 @@ def _reassign(
     assignment[bereft] = stayed[place]
     place, lowest = nearest(metric, points, points.take(indices[newcomers]), n_threads)
     closer = lowest < squared
+    # The first among equals, as if all had been compared.
     tied = np.flatnonzero(lowest == squared)
-    closer[tied] = (
-        newcomers[place[tied]] < assignment[tied]
-    )  # the first among equals, as if all had been compared
+    closer[tied] = newcomers[place[tied]] < assignment[tied]
     changed = np.flatnonzero(closer)
     squared[changed] = lowest[changed]
     assignment[changed] = newcomers[place[changed]]

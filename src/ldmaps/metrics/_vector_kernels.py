@@ -20,26 +20,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ldmaps._kernels import (
-    BLOCK,
-    NEGLIGIBLE32,
-    NEGLIGIBLE64,
-    distance_sums,
-    lowest_of,
-    negligible,
-    weigh,
-)
+from ldmaps._kernels import BLOCK, distance_sums, lowest_of, negligible, weigh
 
 __all__ = [
     "BLOCK",
     "MAX_SCANNED_FEATURES",
-    "NEGLIGIBLE32",
-    "NEGLIGIBLE64",
     "centre_rows",
     "euclidean_group_sums",
     "extend_euclidean_columns",
     "finish_gram",
     "nearest_euclidean_columns",
+    "negligible",
     "squared_cityblock_columns",
     "squared_euclidean_columns",
     "squared_euclidean_rows",

@@ -62,9 +62,9 @@ class ColumnPoints(Points):
             np.maximum.reduceat(self.columns, starts, axis=1),
         )
 
-    def near_share(self, reach: Any) -> float:
+    def near_share(self, boxes: tuple[NDArray[Any], NDArray[Any]], reach: Any) -> float:
         """Return which share of the boxes is within d² = ``reach`` of a point, on the average over a sample."""
-        lower, upper = self.boxes()
+        lower, upper = boxes
         some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].T.copy()
         bounds = np.empty((len(some), lower.shape[1]), dtype=self.dtype)
         for point, row in zip(some, bounds, strict=True):
@@ -78,7 +78,8 @@ class ColumnPoints(Points):
         name is bound in one step.
         """
         if reach not in self._boxes:
-            self._boxes = {reach: self.boxes() if self.near_share(reach) <= MAX_NEAR_SHARE else None}
+            boxes = self.boxes()
+            self._boxes = {reach: boxes if self.near_share(boxes, reach) <= MAX_NEAR_SHARE else None}
         return self._boxes[reach]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -253,8 +254,7 @@ class Euclidean(Metric):
         if not isinstance(landmarks, ColumnPoints):
             return None
         kernels = vector_kernels()
-        exponent = kernels.NEGLIGIBLE32 if rate.itemsize == 4 else kernels.NEGLIGIBLE64
-        boxes = landmarks.boxes_within(exponent / rate)
+        boxes = landmarks.boxes_within(kernels.negligible.py_func(landmarks.columns) / rate)
         if boxes is None:
             return None
         columns, (lower, upper) = landmarks.columns, boxes
