@@ -16,7 +16,7 @@ datafiles = pytest.importorskip(
 )
 
 CARBONS = {"select": "name CA"}
-# Both transitions were planned for 500 frames and ended when the target was reached, which their headers do not know.
+# The first transition was planned for 500 frames and ended when the target was reached, which its header does not know.
 pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.ShortFileWarning")
 
 
