@@ -157,6 +157,15 @@ def test_signal_handlers_are_those_from_before(server):
             signal.signal(number, handler)
 
 
+def test_the_engine_need_not_wait_for_a_large_buffer_of_small_frames(server):
+    # LAMMPS gives a client one second to answer, in which imdclient makes every frame of its buffer.
+    source = opened(server, buffer_bytes=1 << 30)
+    try:
+        assert 1024 <= source._client._buf._total_imdf < 10_000
+    finally:
+        source.close()
+
+
 def test_back_pressure_pauses_the_engine_and_no_frame_is_lost(server):
     source = opened(server, buffer_bytes=1)
     try:

@@ -33,6 +33,9 @@ _NM_PER_ANGSTROM = np.float32(0.1)
 _RETRY_EVERY = 0.2
 #: Frames that wait here at most, beside those in imdclient's buffer.
 _MOST_WAITING = 256
+#: Frames in imdclient's buffer at most. It makes them all between the engine's greeting and its own answer, which
+#: LAMMPS awaits for one second: 10 MB of small frames took about as long on a busy machine.
+_MOST_BUFFERED = 1024
 
 
 class _Frame(NamedTuple):
@@ -66,8 +69,8 @@ class IMDSource(Source):
     silence : float
         Seconds without a frame after which the engine is given up.
     buffer_bytes : int
-        Memory for frames that are not embedded yet. Once it is full the engine is
-        paused, so that no frame is lost.
+        Memory for frames that are not embedded yet; of small frames no more than a few
+        thousand. Once it is full the engine is paused, so that no frame is lost.
 
     Notes
     -----
@@ -100,7 +103,8 @@ class IMDSource(Source):
         self._connect_timeout = connect_timeout
         self._silence = silence
         # Positions, velocities and forces may come; a buffer of less than a few frames would pause all the time.
-        self._buffer_bytes = max(buffer_bytes, 4 * (36 * self._atoms.n_stream_atoms + 100))
+        frame_bytes = 36 * self._atoms.n_stream_atoms + 100
+        self._buffer_bytes = min(max(buffer_bytes, 4 * frame_bytes), _MOST_BUFFERED * frame_bytes)
         waiting = min(_MOST_WAITING, max(1, buffer_bytes // (12 * self._atoms.n_to_read)))
         self._queue: queue.Queue[_Frame | None] = queue.Queue(waiting)
         self._closing = threading.Event()
