@@ -33,11 +33,11 @@ $(INSTALLED): $(RUNNABLE)
 
 .PHONY: demo
 demo: $(RUNNABLE) ## Map alanine dipeptide, stream new frames into the map, draw the figure
-	$(BIN)/python -m ldmaps.demo
+	$(BIN)/ldmaps demo
 
 .PHONY: paper
 paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an hour; goes on if interrupted): docs/paper
-	$(BIN)/python -m ldmaps.paper --output docs/paper
+	$(BIN)/python -m reproduction --output docs/paper
 
 .PHONY: test
 test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes

@@ -9,8 +9,8 @@ from harness import Row, median_ratio, turns
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.fidelity import rms_error
 from ldmaps.metrics import RMSD
+from ldmaps.quality.fidelity import rms_error
 
 
 class AgainstFullNystrom:

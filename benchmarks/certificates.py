@@ -18,9 +18,9 @@ import numpy as np
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.errors import ToleranceError
-from ldmaps.fidelity import rms_error
+from ldmaps.maps.tolerance import CONFIDENCE
 from ldmaps.metrics import RMSD
-from ldmaps.tolerance import CONFIDENCE
+from ldmaps.quality.fidelity import rms_error
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "accuracy"
 STORE = OUT / "certificates.csv"

@@ -20,12 +20,12 @@ from scipy.optimize import minimize, nnls
 
 from ldmaps import DiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
-from ldmaps.fidelity import rms_error
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
-from ldmaps.pairwise import squared_matrix
+from ldmaps.quality.fidelity import rms_error
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "accuracy"
 SEEDS = (0, 1, 2)

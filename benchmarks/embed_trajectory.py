@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from written_trajectories import mdtraj_trajectory
 
-import ldmaps.trajectory
+import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.cli.embed import embed_chunks
 from ldmaps.cli.writers import open_writer
@@ -75,7 +75,7 @@ def compare(
     embedder = model.embedder_
 
     def source():
-        return ldmaps.trajectory.open(path, top=top, select=select)
+        return ldmaps.inputs.open(path, top=top, select=select)
 
     def read_mdtraj() -> int:
         return sum(len(chunk) for chunk in mdtraj.iterload(str(path), top=str(top), chunk=1000))
@@ -89,7 +89,7 @@ def compare(
             Progress(False).stage("embedding") as stage,
             open_writer(output, model.n_components_, [str(path)]) as writer,
         ):
-            embed_chunks(embedder, ldmaps.trajectory.prefetch(source()), writer, stage, threads)
+            embed_chunks(embedder, ldmaps.inputs.prefetch(source()), writer, stage, threads)
         return stage.done
 
     embedder.extend(embedder.prepare(next(iter(source())).frames[:64]))  # compiles

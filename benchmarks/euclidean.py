@@ -15,8 +15,8 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from threadpoolctl import threadpool_limits
 
+from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
 from ldmaps.metrics import Euclidean
-from ldmaps.pairwise import gaussian_kernel, squared_matrix
 
 
 class EuclideanBlocks:

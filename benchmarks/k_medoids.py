@@ -9,9 +9,9 @@ import numpy as np
 from harness import Row
 
 from ldmaps.datasets import alanine_dipeptide
+from ldmaps.diffusion.pairwise import distance_matrix, nearest
 from ldmaps.landmarks import KMedoids
 from ldmaps.metrics import RMSD
-from ldmaps.pairwise import distance_matrix, nearest
 
 
 class PeakMemory:

@@ -22,9 +22,9 @@ import numpy as np
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.errors import AccuracyWarning
-from ldmaps.fidelity import alignment, rms_error
 from ldmaps.metrics import RMSD, Euclidean, Metric
-from ldmaps.perturbation import predict_errors
+from ldmaps.quality.fidelity import alignment, rms_error
+from ldmaps.quality.perturbation import predict_errors
 
 #: Okabe and Ito's colours, told apart with every kind of colour vision, and a marker each.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")

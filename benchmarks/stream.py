@@ -24,8 +24,8 @@ from online import PEERS, Datafold, OnePoint
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.fidelity import rms_error
 from ldmaps.metrics import RMSD
+from ldmaps.quality.fidelity import rms_error
 from ldmaps.streaming import StreamEmbedder
 
 MILLIONS = 10
@@ -220,10 +220,10 @@ def resident() -> float:
 
 def watch_memory() -> None:
     """Stream ten million records with everything attached; print resident memory along the way."""
-    from ldmaps.streaming.regions import Ball, OutOfDomain
+    from ldmaps.regions.regions import Ball, OutOfDomain
+    from ldmaps.regions.tracker import RegionTracker
     from ldmaps.streaming.reservoir import Reservoir
     from ldmaps.streaming.sinks.files import OutputFile
-    from ldmaps.streaming.tracker import RegionTracker
 
     roll = swiss_roll(20_000).points
     model = LandmarkDiffusionMap(2, 4.0, n_landmarks=100).fit(roll)  # so few do not hang together at less

@@ -10,11 +10,11 @@ import numpy as np
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.fidelity import rms_error
+from ldmaps.diffusion.pairwise import nearest
 from ldmaps.landmarks import KMedoids, PrunedSpanningTree, base, k_medoids
 from ldmaps.metrics import RMSD, Euclidean, Metric
 from ldmaps.metrics.base import Points
-from ldmaps.pairwise import nearest
+from ldmaps.quality.fidelity import rms_error
 
 
 def spanning_trees() -> None:

@@ -23,11 +23,11 @@ from scipy.stats import chi2
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.metrics import RMSD
-from ldmaps.streaming.basins import Basins, learn_basins
-from ldmaps.streaming.openmm_reporter import LandmarkReporter, Snapshot, Stop, run_until
+from ldmaps.openmm.reporter import LandmarkReporter, Snapshot, Stop, run_until
+from ldmaps.regions.basins import Basins, learn_basins
+from ldmaps.regions.tracker import RegionTracker
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
-from ldmaps.streaming.tracker import RegionTracker
 
 TEMPERATURE = 300.0  # K
 TIME_STEP = 0.004  # ps, with heavy hydrogens, as in the data set

@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.embedder import Coverage
+from ldmaps.extension.embedder import Coverage
 from ldmaps.landmarks import KMedoids
-from ldmaps.streaming.absorbing import absorb
-from ldmaps.streaming.regions import OutOfDomain, Region
+from ldmaps.maps.absorbing import absorb
+from ldmaps.regions.regions import OutOfDomain, Region
+from ldmaps.regions.tracker import RegionTracker
 from ldmaps.streaming.reservoir import Reservoir
 from ldmaps.streaming.stream_embedder import StreamEmbedder
-from ldmaps.streaming.tracker import RegionTracker
 
 CHANNELS = ("suction", "discharge", "temperature", "flow", "current", "torque", "vibration", "valve")
 KINDS = ("spike", "stuck", "phase slip", "new regime")

@@ -64,9 +64,9 @@ def test_help_is_worth_reading(capsys):
 def test_c_libraries_do_not_write_into_the_data(files, tmp_path):
     """mdtraj's DCD reader prints to stdout; the table must not contain it."""
     model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=20)
-    import ldmaps.trajectory
+    import ldmaps.inputs
 
-    model.fit(ldmaps.trajectory.open(files["dcd"], top=files["top"])).save(tmp_path / "map.ldm")
+    model.fit(ldmaps.inputs.open(files["dcd"], top=files["top"])).save(tmp_path / "map.ldm")
     command = [
         *LDMAPS,
         "embed",

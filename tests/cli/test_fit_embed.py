@@ -106,7 +106,7 @@ def test_embed_writes_what_transform_returns(molecule_map, files, tmp_path, exte
         assert list(frame.columns) == COLUMNS
         columns = {name: frame[name].to_numpy() for name in COLUMNS}
     n = len(MOLECULE)
-    source = ldmaps.trajectory.open([files["xtc"], files["dcd"]], top=files["top"], select="not element H")
+    source = ldmaps.inputs.open([files["xtc"], files["dcd"]], top=files["top"], select="not element H")
     model = ldmaps.load(molecule_map)
     expected = model.transform(source)
     coverage = model.coverage(source)

@@ -11,8 +11,8 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import distilled
-from ldmaps.fidelity import rms_error
 from ldmaps.metrics import RMSD
+from ldmaps.quality.fidelity import rms_error
 
 ROLL = swiss_roll(2000, random_state=4).points
 TRAIN, TEST = ROLL[:1500], ROLL[1500:]

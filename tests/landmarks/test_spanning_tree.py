@@ -16,7 +16,7 @@ from point_sets import (
 )
 from scipy.stats import chisquare, ttest_ind
 
-from ldmaps.bandwidth import choose_bandwidth
+from ldmaps.diffusion.bandwidth import choose_bandwidth
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.landmarks.spanning_tree import _grow_adopting, _grow_literal

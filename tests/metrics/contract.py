@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldmaps.diffusion.pairwise import nearest
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import nearest
 
 
 def squared_block(metric: Metric, a: Points, b: Points, rows: slice | None = None, cols: slice | None = None):

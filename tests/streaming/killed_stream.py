@@ -17,10 +17,10 @@ import sys
 import time
 from pathlib import Path
 
-from ldmaps.model_file import load
+from ldmaps.maps.model_file import load
+from ldmaps.regions.regions import Box
+from ldmaps.regions.tracker import RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, StreamEmbedder
-from ldmaps.streaming.regions import Box
-from ldmaps.streaming.tracker import RegionTracker
 
 OUTPUTS = ("psi.csv", "events.ndjson", "bad.ndjson")
 PATIENCE = 240

@@ -24,11 +24,11 @@ from ldmaps.errors import (
     SinkError,
     SourceError,
 )
+from ldmaps.regions.regions import Box
+from ldmaps.regions.tracker import RegionTracker
 from ldmaps.streaming import OutputFile, QuarantineFile, Sink, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
-from ldmaps.streaming.regions import Box
 from ldmaps.streaming.sources.pipe import FileSource
-from ldmaps.streaming.tracker import RegionTracker
 
 POINTS = swiss_roll(400, random_state=0).points
 KILLS = 40
@@ -184,7 +184,7 @@ def test_going_on_after_a_limit_and_after_a_stop(model, place):
 
 @pytest.mark.parametrize("source", ["array", "list", "frames"])
 def test_data_in_memory_can_be_gone_on_with(model, tmp_path, source):
-    from ldmaps.trajectory import FrameChunk, FrameSource
+    from ldmaps.inputs import FrameChunk, FrameSource
 
     class Rows(FrameSource):
         n_atoms = 1

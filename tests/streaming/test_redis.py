@@ -10,9 +10,10 @@ from polling import drain, in_background, joined
 from redis_server import RedisServer
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.embedder import Coverage
 from ldmaps.errors import InvalidInputError, LdmapsWarning, SinkError, SourceError
-from ldmaps.streaming.records import Embedded, Event
+from ldmaps.extension.embedder import Coverage
+from ldmaps.regions.tracker import Event
+from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.redis import RedisSink
 from ldmaps.streaming.sources.redis import RedisSource
 from ldmaps.streaming.stream_embedder import StreamEmbedder

@@ -7,8 +7,8 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.embedder import Coverage
 from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.reservoir import Reservoir
 from ldmaps.streaming.stream_embedder import StreamEmbedder

@@ -9,9 +9,10 @@ import os
 import numpy as np
 import pytest
 
-from ldmaps.embedder import Coverage
 from ldmaps.errors import CheckpointError, InvalidInputError
-from ldmaps.streaming import CallbackSink, Embedded, Event, EventsFile, OutputFile, QuarantineFile, Rejected
+from ldmaps.extension.embedder import Coverage
+from ldmaps.regions import Event
+from ldmaps.streaming import CallbackSink, Embedded, EventsFile, OutputFile, QuarantineFile, Rejected
 from ldmaps.streaming.sinks.callback import as_sink
 
 REGIONS = ("A", "a, second")

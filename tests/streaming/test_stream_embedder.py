@@ -16,8 +16,9 @@ import pytest
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import BadRecordError, InvalidInputError, SinkError, SourceError, StreamStalledError
+from ldmaps.inputs import FrameChunk, FrameSource
+from ldmaps.regions import Event
 from ldmaps.streaming import (
-    Event,
     OutputFile,
     QuarantineFile,
     Records,
@@ -29,7 +30,6 @@ from ldmaps.streaming import (
 )
 from ldmaps.streaming.latency import LatencyHistogram
 from ldmaps.streaming.sources.pipe import PipeSource
-from ldmaps.trajectory import FrameChunk, FrameSource
 
 POINTS = swiss_roll(400, random_state=0).points
 FRAMES = alanine_dipeptide(stride=500).frames
@@ -606,8 +606,8 @@ def test_regions_and_events_reach_the_sinks(model):
 
 
 def test_a_real_tracker_does_not_see_the_batches(model):
-    from ldmaps.streaming.regions import Box
-    from ldmaps.streaming.tracker import RegionTracker
+    from ldmaps.regions.regions import Box
+    from ldmaps.regions.tracker import RegionTracker
 
     def events(**settings):
         kept = Kept()

@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.errors import InvalidInputError
-    from ldmaps.model_file import load
-    from ldmaps.streaming.absorbing import absorb
+    from ldmaps.maps.absorbing import absorb
+    from ldmaps.maps.model_file import load
     from ldmaps.streaming.outside_file import read_outside
 
     check_output(arguments.output, arguments.force)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ldmaps.cli.options import add_command as add_parser
@@ -21,7 +26,13 @@ def add_command(commands: Any) -> None:
         "a figure. Takes about a minute; --stride 10 gives a quick look.",
         "example:\n  ldmaps demo --stride 10 --output demo.png",
     )
-    parser.add_argument("--output", metavar="FIGURE", help="figure, .png, .pdf or .svg")
+    parser.add_argument(
+        "--output",
+        type=_figure_path,
+        default=Path("demo/alanine_dipeptide.png"),
+        metavar="FIGURE",
+        help="figure, .png, .pdf or .svg; a PNG and a vector copy are written (%(default)s)",
+    )
     parser.add_argument("--stride", type=positive, default=1, metavar="N", help="use every N-th frame (1)")
     parser.add_argument(
         "--seed", type=not_negative, default=0, metavar="N", help="seed of split and landmarks (0)"
@@ -30,11 +41,40 @@ def add_command(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.demo import main
+    import time
 
-    argv = ["--stride", str(arguments.stride), "--seed", str(arguments.seed)]
-    if arguments.output:
-        argv += ["--output", arguments.output]
-    return int(main(argv))
+    from ldmaps.demo.comparison import run as compare
+    from ldmaps.demo.comparison import table
+    from ldmaps.demo.figure import draw, matplotlib_figure
+
+    matplotlib_figure()  # before a minute's work, not after it
+    start = time.perf_counter()
+    with _stages_on_stderr():
+        shown = compare(stride=arguments.stride, seed=arguments.seed)
+        paths = draw(shown, arguments.output)
+    print(table(shown))
+    print(f"figure: {paths[0]} and {paths[1]}; all in {time.perf_counter() - start:.0f} s")
+
+
+@contextmanager
+def _stages_on_stderr() -> Iterator[None]:
+    log = logging.getLogger("ldmaps.demo")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+def _figure_path(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise argparse.ArgumentTypeError(f"a figure ends in .png, .pdf or .svg, got {text!r}")
+    return path

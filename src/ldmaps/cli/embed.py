@@ -13,9 +13,9 @@ from ldmaps.cli.options import add_common, add_input_options
 if TYPE_CHECKING:
     from ldmaps.cli.inputs import Source
     from ldmaps.cli.writers import Writer
-    from ldmaps.embedder import Embedder
+    from ldmaps.extension.embedder import Embedder
+    from ldmaps.inputs import FrameChunk
     from ldmaps.progress import Stage
-    from ldmaps.trajectory import FrameChunk
 
 __all__ = ["add_command", "embed_chunks", "run"]
 
@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.inputs import open_inputs
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.cli.writers import check_format, open_writer
-    from ldmaps.model_file import load
+    from ldmaps.inputs import FrameSource, check_same_atoms, prefetch
+    from ldmaps.maps.model_file import load
     from ldmaps.progress import Progress
-    from ldmaps.trajectory import FrameSource, check_same_atoms, prefetch
 
     check_format(arguments.output)
     check_output(arguments.output, arguments.force)
@@ -107,7 +107,7 @@ def embed_chunks(
 ) -> int:
     """Embed and write chunk after chunk; return how many points are inside the map."""
     from ldmaps.errors import InvalidInputError
-    from ldmaps.trajectory import check_frames_finite
+    from ldmaps.inputs import check_frames_finite
 
     inside = 0
     for chunk in chunks:
@@ -127,8 +127,8 @@ def embed_chunks(
 def check_width(model: Any, source: Source) -> None:
     """Raise when rows do not have as many numbers as the map's points."""
     from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import FrameSource
     from ldmaps.metrics import Precomputed
-    from ldmaps.trajectory import FrameSource
 
     shape = (source.n_atoms, 3) if isinstance(source, FrameSource) else source.shape
     width = 1

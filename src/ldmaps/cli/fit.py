@@ -100,8 +100,8 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.inputs import open_inputs
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import FrameSource
     from ldmaps.progress import Progress, reporting
-    from ldmaps.trajectory import FrameSource
 
     if arguments.output == "-":
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
@@ -131,7 +131,7 @@ def _estimator(arguments: argparse.Namespace, source: Source) -> Any:
     import inspect
 
     from ldmaps.errors import InvalidInputError
-    from ldmaps.landmark_diffusion_map import LandmarkDiffusionMap
+    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
     settings: dict[str, Any] = {
         "n_components": arguments.components,
@@ -157,8 +157,8 @@ def _estimator(arguments: argparse.Namespace, source: Source) -> Any:
 
 def _metric(arguments: argparse.Namespace, source: Source) -> Any:
     from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import FrameSource
     from ldmaps.metrics import RMSD, Periodic
-    from ldmaps.trajectory import FrameSource
 
     frames = isinstance(source, FrameSource) or len(source.shape) == 2
     name = arguments.metric or ("rmsd" if frames else "euclidean")
@@ -189,7 +189,7 @@ def _read(source: Source, progress: Progress) -> tuple[Any, Any, Any]:
     import numpy as np
 
     from ldmaps.errors import InvalidInputError
-    from ldmaps.trajectory import check_frames_finite
+    from ldmaps.inputs import check_frames_finite
 
     total = source.n_frames if progress.visible else None
     parts = []

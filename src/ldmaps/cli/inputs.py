@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from ldmaps.cli.tables import TABLE_FORMATS, TableSource, open_table
 from ldmaps.errors import InvalidInputError
-from ldmaps.trajectory import FrameSource
-from ldmaps.trajectory import open as open_trajectory
-from ldmaps.trajectory.mdtraj_files import expand
+from ldmaps.inputs import FrameSource
+from ldmaps.inputs import open as open_trajectory
+from ldmaps.inputs.mdtraj_files import expand
+from ldmaps.inputs.tables import TABLE_FORMATS, TableSource, open_table
 
 __all__ = ["Source", "open_inputs"]
 

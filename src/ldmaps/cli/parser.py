@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from ldmaps._version import __version__
-from ldmaps.cli import absorb, completion, demo, embed, fit, info, paper, plan, report, stream, watch
+from ldmaps.cli import absorb, completion, demo, embed, fit, info, plan, report, stream, watch
 
 __all__ = ["EXIT_CODES", "build_parser"]
 
-COMMANDS = (fit, embed, stream, watch, absorb, report, info, plan, demo, paper, completion)
+COMMANDS = (fit, embed, stream, watch, absorb, report, info, plan, demo, completion)
 
 EXIT_CODES = """\
 exit status:

@@ -40,7 +40,7 @@ def add_command(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.cli.session import write_json
-    from ldmaps.planning import plan
+    from ldmaps.maps.planning import plan
 
     cost = plan(
         arguments.points,

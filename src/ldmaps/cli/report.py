@@ -71,8 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.errors import InvalidInputError
-    from ldmaps.model_file import load
-    from ldmaps.report import write_report
+    from ldmaps.maps.model_file import load
+    from ldmaps.views.report import write_report
 
     if arguments.output == "-":
         raise InvalidInputError("a report cannot go to stdout; name a file with -o report.html")
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model)
     shown: dict[str, Any] = {}
     if arguments.data is not None:
-        from ldmaps.report.tables import read_table
+        from ldmaps.views.report.tables import read_table
 
         shown = read_table(arguments.data, model)
     if arguments.errors is not None:
@@ -99,9 +99,9 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
 
     from ldmaps.cli.inputs import open_inputs
     from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import FrameSource, check_frames_finite, check_same_atoms
+    from ldmaps.maps.training_record import thinned_rows
     from ldmaps.progress import Progress
-    from ldmaps.training_record import thinned_rows
-    from ldmaps.trajectory import FrameSource, check_frames_finite, check_same_atoms
 
     if arguments.data is not None:
         raise InvalidInputError(

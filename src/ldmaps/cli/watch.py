@@ -18,7 +18,7 @@ from ldmaps.cli.stream_options import (
 )
 
 if TYPE_CHECKING:
-    from ldmaps.streaming.live import LivePage
+    from ldmaps.views.live import LivePage
 
 __all__ = ["add_command", "run"]
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int | None:
 
     from ldmaps.cli.session import say
     from ldmaps.cli.stream_report import ExitOn
-    from ldmaps.streaming.live import LivePage
+    from ldmaps.views.live import LivePage
 
     token = _token(arguments)
     engine = build_engine(arguments)

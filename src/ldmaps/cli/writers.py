@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.embedder import Coverage
 from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage
 from ldmaps.files import written_whole
+from ldmaps.inputs.source import FrameChunk
 from ldmaps.text_rows import formatted_rows, number_format, quoted
-from ldmaps.trajectory.source import FrameChunk
 
 __all__ = ["OUTPUT_FORMATS", "Writer", "check_format", "open_writer"]
 

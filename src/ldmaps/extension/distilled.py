@@ -29,10 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from ldmaps.extension.reference_map import ReferenceMap
-from ldmaps.landmarks.base import Landmarks
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import (
+from ldmaps.diffusion.pairwise import (
     gaussian_kernel,
     interpolation_weights,
     multiply,
@@ -40,7 +37,10 @@ from ldmaps.pairwise import (
     transposed_product,
     weight_gradient,
 )
-from ldmaps.walking import single_threaded_blas
+from ldmaps.diffusion.threads import single_threaded_blas
+from ldmaps.landmarks.base import Landmarks
+from ldmaps.maps.reference_map import ReferenceMap
+from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["Distillation", "distil", "distil_landmarks"]
 

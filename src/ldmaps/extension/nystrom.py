@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.spectrum import Spectrum
+from ldmaps.diffusion.spectrum import Spectrum
 
 __all__ = ["nystrom_coefficients"]
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.pairwise import nearest
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import nearest
 from ldmaps.settings import is_whole_number
 
 __all__ = ["LandmarkSelector", "Landmarks", "assign", "check_n_landmarks", "settle"]

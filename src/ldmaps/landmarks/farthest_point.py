@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import squared_row
 
 __all__ = ["FarthestPoint"]
 

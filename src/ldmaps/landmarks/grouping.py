@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.pairwise import kernels, squared_matrix
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import kernels, squared_matrix
 
 __all__ = ["group_neighbours", "neighbour_order"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.pairwise import distance_sums, nearest
+from ldmaps.diffusion.threads import single_threaded_blas
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks, settle
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import distance_sums, nearest
 from ldmaps.settings import is_whole_number
-from ldmaps.walking import single_threaded_blas
 
 __all__ = ["KMedoids"]
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.connectivity import check_connected, minimum_spanning_tree
+from ldmaps.diffusion.connectivity import check_connected, minimum_spanning_tree
+from ldmaps.diffusion.pairwise import kernels, squared_row
+from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.pairwise import kernels, squared_row
-from ldmaps.spatial_tree import neighbour_finder, raw_values
 
 __all__ = ["PrunedSpanningTree"]
 

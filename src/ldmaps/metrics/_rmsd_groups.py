@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ldmaps._kernels import distance_sums
+from ldmaps.diffusion._kernels import distance_sums
 from ldmaps.metrics._rmsd_kernels import squared_block
 
 __all__ = ["group_distance_sums", "take_frames"]

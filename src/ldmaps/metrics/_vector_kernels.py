@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ldmaps._kernels import BLOCK, distance_sums, lowest_of, negligible, weigh
+from ldmaps.diffusion._kernels import BLOCK, distance_sums, lowest_of, negligible, weigh
 
 __all__ = [
     "BLOCK",

@@ -4,7 +4,7 @@
 
 Squared distances, because the Gaussian kernel eats squares. ``Points`` are
 prepared once (landmarks at fit time, a stream's points as they come) so that a
-block costs nothing but the distances themselves. Only :mod:`ldmaps.pairwise`
+block costs nothing but the distances themselves. Only :mod:`ldmaps.diffusion.pairwise`
 walks over blocks.
 """
 
@@ -93,7 +93,7 @@ class Metric(ABC):
         distances cheap, one compiled call for many of them saves more than it computes.
         Safe to call from several threads for different groups.
         """
-        from ldmaps.pairwise import kernels
+        from ldmaps.diffusion.pairwise import kernels
 
         for first, last in itertools.pairwise(bounds.tolist()):
             group = slice(first, last)
@@ -129,7 +129,7 @@ class Metric(ABC):
         -------
         ndarray of shape (n, m)
         """
-        from ldmaps.pairwise import distance_matrix
+        from ldmaps.diffusion.pairwise import distance_matrix
 
         a = self.prepare(X)
         b = a if Y is None else self.prepare(Y, a.dtype)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.embedder import Coverage
+from ldmaps.extension.embedder import Coverage
+from ldmaps.regions.tracker import Event
 
-__all__ = ["Embedded", "Event", "Records", "Rejected"]
+__all__ = ["Embedded", "Records", "Rejected"]
 
 #: Where a source goes on after a restart: a JSON value that only the source itself understands.
 Position = Any
@@ -70,30 +71,6 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.numbers)
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something happened to a region.
-
-    Attributes
-    ----------
-    kind : {"enter", "leave", "dwell"}
-    region : str
-        Name of the region.
-    number : int
-        Record at which it was decided.
-    time : float or None
-        The record's own time, if the source has one.
-    duration : int
-        Records since the stream entered the region; 0 for "enter".
-    """
-
-    kind: str
-    region: str
-    number: int
-    time: float | None
-    duration: int
 
 
 @dataclass(slots=True)

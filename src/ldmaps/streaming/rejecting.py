@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.embedder import Coverage, Embedder
 from ldmaps.errors import BadRecordError, InvalidInputError
+from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.metrics.base import Points
 from ldmaps.streaming.records import Embedded, Records, Rejected
 

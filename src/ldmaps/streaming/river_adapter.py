@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.landmark_diffusion_map import LandmarkDiffusionMap
+from ldmaps.maps.absorbing import absorb
+from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.settings import is_whole_number
-from ldmaps.streaming.absorbing import absorb
 from ldmaps.streaming.reservoir import Reservoir
 
 if TYPE_CHECKING:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldmaps.embedder import Coverage, Embedder
 from ldmaps.errors import BadRecordError, InvalidInputError, SourceError
+from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.metrics.base import Points
+from ldmaps.regions.tracker import Event
 from ldmaps.settings import is_whole_number
 from ldmaps.streaming.batches import fits, joined
 from ldmaps.streaming.reading import Reader, Silence, failure
-from ldmaps.streaming.records import Embedded, Event, Records
+from ldmaps.streaming.records import Embedded, Records
 from ldmaps.streaming.rejecting import before_first_rejected, repaired
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.sinks.callback import as_sink
@@ -34,7 +35,7 @@ from ldmaps.streaming.sources.iterable import AsyncIterableSource
 from ldmaps.streaming.summary import StreamSummary
 
 if TYPE_CHECKING:
-    from ldmaps.streaming.tracker import RegionTracker
+    from ldmaps.regions.tracker import RegionTracker
 
 __all__ = ["StreamEmbedder"]
 
@@ -99,7 +100,7 @@ class StreamEmbedder:
         n_threads: int | None = None,
     ) -> None:
         if isinstance(model, (str, os.PathLike)):
-            from ldmaps.model_file import load
+            from ldmaps.maps.model_file import load
 
             model = load(model)
         if not hasattr(model, "embedder_"):

@@ -69,7 +69,7 @@ def open_source(
     form, columns
         For tables and stdin, see :func:`~ldmaps.streaming.sources.decoding.open_decoder`.
     top, select
-        For frames, as in :func:`ldmaps.trajectory.open`.
+        For frames, as in :func:`ldmaps.inputs.open`.
     follow : bool
         Whether the file is still being written: its end is then waited for.
     idle_end : float, optional
@@ -98,7 +98,7 @@ def open_source(
             return open_growing(name, **frames, idle_end=idle_end)
         return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
     if is_trajectory:
-        from ldmaps.trajectory import open as open_trajectory
+        from ldmaps.inputs import open as open_trajectory
 
         known = (model_facts or {}).get("select")
         return as_source(open_trajectory(name, top, select=known if select is None else select), model_facts)
@@ -114,7 +114,7 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
     ----------
     source : object
         A Source; a word for :func:`open_source`; an array or list of points; a
-        trajectory (:func:`ldmaps.trajectory.open`, mdtraj, MDAnalysis); an iterable or
+        trajectory (:func:`ldmaps.inputs.open`, mdtraj, MDAnalysis); an iterable or
         async iterable of points, arrays of points or FrameChunks.
     facts : mapping, optional
         See :func:`model_facts`.
@@ -124,10 +124,10 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
     import numpy as np
 
     from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import as_source as as_frames
+    from ldmaps.inputs import check_same_atoms
     from ldmaps.streaming.sources import iterable
     from ldmaps.streaming.sources.base import Source
-    from ldmaps.trajectory import as_source as as_frames
-    from ldmaps.trajectory import check_same_atoms
 
     if isinstance(source, Source):
         return source

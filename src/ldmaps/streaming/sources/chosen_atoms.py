@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, check_same_atoms
+from ldmaps.inputs.topology import Selection, check_periodic, select_atoms
 from ldmaps.streaming.records import Rejected
-from ldmaps.trajectory.source import Atoms, FrameChunk, FrameSource, check_same_atoms
-from ldmaps.trajectory.topology import Selection, check_periodic, select_atoms
 
 __all__ = ["ChosenAtoms"]
 
@@ -31,7 +31,7 @@ class ChosenAtoms(FrameSource):
         ``model.source_``: its selection is used, and its atoms are compared. Models that
         were fitted on arrays know no more than ``"n_features"``.
     periodic : {"whole", "keep"}
-        As in :func:`ldmaps.trajectory.open`.
+        As in :func:`ldmaps.inputs.open`.
     n_atoms : int, optional
         Atoms of the stream, where there is no topology; the model's by default.
     """
@@ -155,7 +155,7 @@ def _none(n_atoms: int) -> NDArray[np.float32]:
 def _selected(name: str, top: Any, select: str | None, periodic: str) -> tuple[Selection, int]:
     if any(kind.__module__.partition(".")[0] == "MDAnalysis" for kind in type(top).__mro__):
         return _of_group(top.atoms, select, periodic)
-    from ldmaps.trajectory.mdtraj_files import _load_topology, import_mdtraj
+    from ldmaps.inputs.mdtraj_files import _load_topology, import_mdtraj
 
     topology = _load_topology(import_mdtraj(), top, name)
     told = str(top) if isinstance(top, str) else "the topology"
@@ -163,7 +163,7 @@ def _selected(name: str, top: Any, select: str | None, periodic: str) -> tuple[S
 
 
 def _of_group(group: Any, select: str | None, periodic: str) -> tuple[Selection, int]:
-    from ldmaps.trajectory.objects import _group_atoms, _group_molecules, selected_group
+    from ldmaps.inputs.objects import _group_atoms, _group_molecules, selected_group
 
     total = len(group.universe.atoms)
     group = selected_group(group, select)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, SourceError
-from ldmaps.trajectory.mdtraj_files import _Block, _box_vectors, import_mdtraj
-from ldmaps.trajectory.source import as_picoseconds
+from ldmaps.inputs.mdtraj_files import _Block, _box_vectors, import_mdtraj
+from ldmaps.inputs.source import as_picoseconds
 
 __all__ = ["FORMATS", "FrameBytes", "FrameFormat", "format_of_frames"]
 

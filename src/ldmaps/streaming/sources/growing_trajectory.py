@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.inputs.mdtraj_files import _Block, _joined
+from ldmaps.inputs.source import default_chunk
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
 from ldmaps.streaming.sources.frame_formats import FrameBytes, format_of_frames
 from ldmaps.streaming.sources.growing_file import READ_BYTES, GrowingFile
-from ldmaps.trajectory.mdtraj_files import _Block, _joined
-from ldmaps.trajectory.source import default_chunk
 
 __all__ = ["GrowingTrajectory"]
 
@@ -38,7 +38,7 @@ class GrowingTrajectory(Source):
     model_facts : mapping, optional
         ``model.source_``: its selection is used, and its atoms are compared.
     periodic : {"whole", "keep"}
-        As in :func:`ldmaps.trajectory.open`.
+        As in :func:`ldmaps.inputs.open`.
     idle_end : float, optional
         Seconds without growth after which the file counts as finished; None follows
         it for ever.

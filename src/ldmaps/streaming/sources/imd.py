@@ -61,7 +61,7 @@ class IMDSource(Source):
     model_facts : mapping, optional
         ``model.source_``: its selection is used, and its atoms are compared.
     periodic : {"whole", "keep"}
-        As in :func:`ldmaps.trajectory.open`.
+        As in :func:`ldmaps.inputs.open`.
     n_atoms : int, optional
         Atoms that the engine sends, if neither ``top`` nor the model tells.
     connect_timeout : float

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.source import FrameChunk, FrameSource
 from ldmaps.streaming.batches import fits, joined
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
-from ldmaps.trajectory.source import FrameChunk, FrameSource
 
 __all__ = ["AsyncIterableSource", "FramesSource", "IterableSource", "SequenceSource"]
 
@@ -145,7 +145,7 @@ class IterableSource(Source):
 
 
 class FramesSource(Source):
-    """A trajectory (:func:`ldmaps.trajectory.open`), mdtraj or MDAnalysis object.
+    """A trajectory (:func:`ldmaps.inputs.open`), mdtraj or MDAnalysis object.
 
     Going on at a position reads past the frames before it.
     """

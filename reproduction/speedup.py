@@ -1,0 +1,168 @@
+"""Figure 5: how much faster new points are embedded over M landmarks than over all N points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reproduction.drawing import BLUE, GREEN, GREY, ORANGE, new_figure, plain_ticks, save
+from reproduction.folds import Laboratory, Method
+from reproduction.pieces import Arrays, Piece
+from reproduction.plan import CONNECTED, DataPlan
+from reproduction.table1 import plain_title
+from reproduction.tables import Table
+
+__all__ = ["NAME", "TITLE", "SpeedUps", "medoids", "pieces", "speed_ups", "write"]
+
+NAME = "figure5"
+TITLE = "Figure 5: speed-up"
+
+
+class SpeedUps(NamedTuple):
+    """Median and quartiles of t_full/t_landmark over rounds, for each M."""
+
+    data: DataPlan
+    n: int
+    n_new: int
+    m: NDArray[np.intp]
+    full_seconds: float
+    landmark_seconds: NDArray[np.float64]
+    low: NDArray[np.float64]
+    median: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def timing(lab: Laboratory, data: DataPlan, methods: tuple[Method, ...]) -> Piece:
+    """Name the timings of some landmark maps."""
+    keys = tuple(method.key for method in methods)
+    return lab.piece("timing", data, 0, width=CONNECTED.key, methods=keys, rounds=lab.plan.timing_rounds)
+
+
+def pieces(lab: Laboratory) -> Iterator[Piece]:
+    """Yield what the figure is made of."""
+    for data in lab.plan.sets:
+        yield timing(lab, data, medoids(data))
+
+
+def medoids(data: DataPlan) -> tuple[Method, ...]:
+    """Return the landmark maps that are timed."""
+    return tuple(Method("kmedoids", m) for m in data.timing_landmarks)
+
+
+def speed_ups(data: DataPlan, found: Arrays) -> SpeedUps:
+    """Reduce timings; each landmark map is compared with the full one of its own round."""
+    ratios = found["full"][:, None] / found["landmark"]
+    low, median, high = np.percentile(ratios, (25, 50, 75), axis=0)
+    return SpeedUps(
+        data,
+        int(found["n"]),
+        int(found["n_new"]),
+        found["m"],
+        float(np.median(found["full"])),
+        np.median(found["landmark"], axis=0),
+        low,
+        median,
+        high,
+    )
+
+
+def write(lab: Laboratory, folder: Path, remark: str) -> str:
+    """Draw the figure; return its part of the page."""
+    found = [
+        speed_ups(data, lab.get(timing(lab, data, medoids(data))))
+        for data in lab.plan.sets
+        if lab.store.has(timing(lab, data, medoids(data)))
+    ]
+    if not found:
+        return "*Not computed yet.*"
+    picture, vector = save(_draw(found), folder, NAME, remark)
+    machine = Table(
+        (
+            *("data", "N", "new_points", "M", "N_over_M", "full_us_per_point", "landmark_us_per_point"),
+            *("speed_up", "speed_up_lower_quartile", "speed_up_upper_quartile"),
+        )
+    )
+    shown = Table(
+        ("data", "M", "N/M", "full, µs a point", "landmarks, µs a point", "speed-up", "speed-up ÷ (N/M)")
+    )
+    for entry in found:
+        for place, m in enumerate(entry.m):
+            full, short = (1e6 * t / entry.n_new for t in (entry.full_seconds, entry.landmark_seconds[place]))
+            expected = entry.n / int(m)
+            shown.rows.append(
+                (
+                    *(
+                        plain_title(entry.data),
+                        f"{int(m):,}",
+                        f"{expected:,.1f}",
+                        f"{full:.1f}",
+                        f"{short:.3g}",
+                    ),
+                    *(f"{entry.median[place]:.1f}", f"{entry.median[place] / expected:.2f}"),
+                )
+            )
+            machine.rows.append(
+                (
+                    *(entry.data.key, entry.n, entry.n_new, int(m), expected, full, short),
+                    *(entry.median[place], entry.low[place], entry.high[place]),
+                )
+            )
+    machine.write_csv(folder / "figure5.csv", remark)
+    return "\n\n".join(
+        [
+            f"![Speed-up against N/M on logarithmic axes]({picture})",
+            "S = t_full/t_landmark for embedding all test points, against N/M. Both paths run the same "
+            "compiled loops on one thread, with preparation of the new points, distances and projection "
+            f"counted; they take turns, {lab.plan.timing_rounds} rounds, and S is the median of the "
+            "rounds' ratios (bars: quartiles). Times are this thread's time on the processor. Only the "
+            "number of landmarks matters for time, so a distilled map of M landmarks has the speed-up of "
+            f"any other. [Vector version]({vector}), [numbers](figure5.csv).",
+            shown.markdown(),
+        ]
+    )
+
+
+def _draw(found: list[SpeedUps]) -> Any:
+    figure = new_figure(5.2, 4.2)
+    panel = figure.subplots()
+    widest = 1.0
+    for entry, colour, marker in zip(found, (BLUE, ORANGE, GREEN), "os^", strict=False):
+        expected = entry.n / entry.m
+        order = np.argsort(expected)
+        errors = np.maximum(np.stack([entry.median - entry.low, entry.high - entry.median]), 0.0)
+        panel.errorbar(
+            expected[order],
+            entry.median[order],
+            yerr=errors[:, order],
+            fmt=f"{marker}-",
+            color=colour,
+            markersize=5,
+            linewidth=1.1,
+            capsize=2,
+            label=f"{plain_title(entry.data)}, N = {entry.n:,}",
+        )
+        widest = max(widest, float(expected.max()))
+    line = np.array([1.0, 1.5 * widest])
+    panel.plot(line, line, color=GREY, linestyle="--", linewidth=1.0, zorder=0, label="S = N/M")
+    panel.set(xscale="log", yscale="log", xlim=(1.0, 1.5 * widest), ylim=(1.0, 1.5 * widest))
+    panel.set_xlabel("N/M", fontsize=10)
+    panel.set_ylabel("speed-up S = t(full) / t(landmarks)", fontsize=10)
+    plain_ticks(panel)
+    panel.grid(True, which="major", linewidth=0.4, alpha=0.5)
+    panel.tick_params(labelsize=9)
+    panel.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def scaling_exponent(entry: SpeedUps) -> float:
+    """Return the slope of log S against log N/M; 1 is the theory's."""
+    return (
+        float(np.polyfit(np.log(entry.n / entry.m), np.log(entry.median), 1)[0])
+        if len(entry.m) > 1
+        else math.nan
+    )

@@ -1,0 +1,208 @@
+"""The demo's figure: six panels, in colours told apart with any colour vision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.datasets.molecules import MolecularFrames
+from ldmaps.errors import InvalidInputError
+from ldmaps.files import written_whole
+
+if TYPE_CHECKING:
+    from ldmaps.demo.comparison import Demonstration, Mapped
+
+__all__ = ["dihedral", "draw", "matplotlib_figure"]
+
+#: From Okabe and Ito's palette.
+BLACK, ORANGE, BLUE, GREY = "#000000", "#D55E00", "#0072B2", "#BBBBBB"
+
+
+def dihedral(frames: NDArray[Any], atoms: Sequence[int]) -> NDArray[np.float64]:
+    """Return the torsion about the middle two of four atoms, in degrees from -180 to 180, IUPAC sign.
+
+    >>> import numpy as np
+    >>> cis = np.array([[[1.0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 0, 1]]])
+    >>> trans = np.array([[[1.0, 0, 0], [0, 0, 0], [0, 0, 1], [-1, 0, 1]]])
+    >>> float(dihedral(cis, range(4))[0]), float(abs(dihedral(trans, range(4))[0]))
+    (0.0, 180.0)
+    """
+    a, b, c, d = (np.asarray(frames[:, atom], dtype=np.float64) for atom in atoms)
+    axis = c - b
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    before, after = np.cross(b - a, axis), np.cross(axis, d - c)
+    sine = np.einsum("ij,ij->i", np.cross(before, after), axis)
+    return np.asarray(np.degrees(np.arctan2(sine, np.einsum("ij,ij->i", before, after))))
+
+
+def _backbone(molecule: MolecularFrames) -> tuple[list[int], list[int]]:
+    """Return the four atoms of φ and the four of ψ."""
+    place = {
+        key: index for index, key in enumerate(zip(molecule.residue_names, molecule.atom_names, strict=True))
+    }
+    chain = [place[key] for key in (("ACE", "C"), ("ALA", "N"), ("ALA", "CA"), ("ALA", "C"), ("NME", "N"))]
+    return chain[:4], chain[1:]
+
+
+def draw(shown: Demonstration, output: Path) -> tuple[Path, Path]:
+    """Draw the figure as PNG and as PDF (as SVG when ``output`` says so); return both paths.
+
+    Parameters
+    ----------
+    output : Path
+        Its suffix is .png, .pdf or .svg.
+    """
+    scale = math.sqrt(len(shown.training))  # ψᵀψ = 1 makes entries of order 1/√N
+    first = shown.landmark_maps[0]
+    figure = matplotlib_figure()(figsize=(7.2, 4.9), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.05, hspace=0.05)
+    panels = figure.subplots(2, 3)
+    window = _window(np.vstack([shown.exact.training, shown.exact.held_out]) * scale)
+    _draw_free_energy(figure, panels[0, 0], shown.exact.training * scale, window)
+    _draw_landmarks(figure, panels[0, 1], first, scale, window)
+    _draw_spectrum(panels[0, 2], shown)
+    _draw_dihedrals(figure, panels[1, :2], shown, scale, window)
+    _draw_errors(panels[1, 2], shown)
+    for panel, letter in zip(panels.flat, "abcdef", strict=True):
+        panel.set_title(f"({letter}) {panel.get_title()}", loc="left", fontsize=8)
+        panel.set_title("")
+        panel.tick_params(labelsize=7)
+    vector = output.with_suffix(".svg" if output.suffix == ".svg" else ".pdf")
+    picture = output.with_suffix(".png")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for path in (picture, vector):
+        with written_whole(path) as stream:
+            figure.savefig(stream, format=path.suffix[1:], dpi=200)
+    return picture, vector
+
+
+def matplotlib_figure() -> Callable[..., Any]:
+    """Return matplotlib's Figure, which needs no display and no global state, or say what to install."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InvalidInputError(
+            f'the demo draws with matplotlib, which cannot be imported ({error}); pip install "ldmaps[plot]"'
+        ) from error
+    figure_class: Callable[..., Any] = Figure
+    return figure_class
+
+
+def _window(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = 0.05 * (high - low)
+    return low - margin, high + margin
+
+
+def _frame(panel: Any, window: tuple[NDArray[Any], NDArray[Any]], title: str) -> None:
+    low, high = window
+    panel.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
+    panel.set_xlabel(r"$\sqrt{N}\,\psi_2$", fontsize=8)
+    panel.set_ylabel(r"$\sqrt{N}\,\psi_3$", fontsize=8)
+
+
+def _colour_bar(figure: Any, drawn: Any, panel: Any, label: str, **settings: Any) -> None:
+    bar = figure.colorbar(drawn, ax=panel, pad=0.02, aspect=25, **settings)
+    bar.set_label(label, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+
+
+def _draw_free_energy(figure: Any, panel: Any, points: NDArray[Any], window: Any) -> None:
+    low, high = window
+    n_bins = int(np.clip(math.sqrt(len(points)) / 1.5, 20, 90))
+    counts, x, y = np.histogram2d(points[:, 0], points[:, 1], bins=n_bins, range=np.column_stack([low, high]))
+    energy = np.full_like(counts, np.nan)
+    np.log(counts.max() / np.maximum(counts, 1.0), out=energy, where=counts > 0)
+    drawn = panel.pcolormesh(x, y, energy.T, cmap="viridis", rasterized=True)
+    _colour_bar(figure, drawn, panel, r"$-\ln\,p$  ($k_\mathrm{B}T$)")
+    _frame(panel, window, f"Exact map, N = {len(points):,}")
+
+
+def _draw_landmarks(figure: Any, panel: Any, shown: Mapped, scale: float, window: Any) -> None:
+    panel.scatter(*(shown.held_out * scale).T, s=1.5, color=GREY, linewidths=0, rasterized=True)
+    # Sparse ones last: a landmark of many frames is large and would hide its neighbours.
+    order = np.argsort(-shown.multiplicities)
+    counts = shown.multiplicities[order]
+    drawn = panel.scatter(
+        *(shown.landmarks[order] * scale).T,
+        s=2.0 + 28.0 * counts / counts.max(),
+        c=np.log10(counts),
+        cmap="viridis_r",
+        edgecolors="white",
+        linewidths=0.2,
+    )
+    ticks = np.arange(int(np.log10(counts.max())) + 1)
+    _colour_bar(
+        figure, drawn, panel, "frames a landmark stands for", ticks=ticks, format=lambda x, _: f"{10**x:.0f}"
+    )
+    panel.plot([], [], ".", color=GREY, markeredgewidth=0, markersize=4, label="held-out frame")
+    panel.legend(fontsize=6, frameon=False, loc="upper right", handletextpad=0.1, borderaxespad=0.2)
+    _frame(panel, window, f"Landmark map, M = {shown.n_landmarks:,} ({shown.name})")
+
+
+def _draw_spectrum(panel: Any, shown: Demonstration) -> None:
+    number = np.arange(len(shown.exact.spectrum)) + 2
+    panel.axvspan(1.5, shown.exact.training.shape[1] + 1.5, color="#EEEEEE", zorder=0)
+    panel.text(2.0, 0.03, "kept", fontsize=7)
+    label = f"exact, N = {shown.exact.n_landmarks:,}"
+    panel.plot(number, shown.exact.spectrum, "o", color=BLACK, markersize=6, fillstyle="none", label=label)
+    for entry, colour, marker in zip(shown.landmark_maps, (BLUE, ORANGE), ("x", "+"), strict=True):
+        label = f"{entry.name}, M = {entry.n_landmarks:,}"
+        panel.plot(number, entry.spectrum, marker, color=colour, markersize=5, label=label)
+    panel.set(ylim=(0, 1.05), xticks=number, xlim=(1.5, number[-1] + 0.5), title="Spectrum")
+    panel.set_xlabel(r"index $l$", fontsize=8)
+    panel.set_ylabel("eigenvalue λ", fontsize=8)
+    panel.legend(fontsize=6, frameon=False)
+
+
+def _draw_dihedrals(
+    figure: Any, panels: Sequence[Any], shown: Demonstration, scale: float, window: Any
+) -> None:
+    points = shown.landmark_maps[0].held_out * scale
+    phi, psi = (dihedral(shown.molecule.frames[shown.held_out], atoms) for atoms in _backbone(shown.molecule))
+    # Cut the circle where no basin lies, so that a plain colour scale shows each basin whole.
+    phi, psi = (phi - 60) % 360 - 300, (psi + 120) % 360 - 120
+    extended = psi >= 60
+    basins = {
+        r"$\alpha_\mathrm{R}$": ~extended,
+        r"$\beta$": extended & (phi < -110),
+        r"P$_\mathrm{II}$": extended & (phi > -80),
+    }
+    for panel, angle, symbol in ((panels[0], phi, "φ"), (panels[1], psi, "ψ")):
+        low, high = np.percentile(angle, (1, 99))
+        drawn = panel.scatter(
+            *points.T, c=angle, s=2.0, cmap="plasma", vmin=low, vmax=high, linewidths=0, rasterized=True
+        )
+        _colour_bar(figure, drawn, panel, f"{symbol} (°)", extend="both")
+        for name, members in basins.items():
+            if members.any():
+                x, y = np.median(points[members], axis=0)
+                right = x > 0.5 * (window[0][0] + window[1][0])
+                panel.annotate(
+                    name,
+                    (x, y),
+                    xytext=(-8, 20) if right else (16, 0),
+                    textcoords="offset points",
+                    ha="right" if right else "left",
+                    va="center",
+                    fontsize=8,
+                )
+        _frame(panel, window, f"Held-out frames by dihedral {symbol}")
+
+
+def _draw_errors(panel: Any, shown: Demonstration) -> None:
+    for entry, colour, line in zip(shown.landmark_maps, (BLUE, ORANGE), ("-", "--"), strict=True):
+        errors = np.sort(entry.zeta_held_out)
+        share = np.arange(1, len(errors) + 1) / len(errors)
+        label = f"{entry.name}, Z = {entry.z_held_out:.2f} %"
+        panel.plot(errors, share, line, color=colour, linewidth=1.2, label=label)
+    widest = max(float(np.percentile(entry.zeta_held_out, 99.5)) for entry in shown.landmark_maps)
+    panel.set(xlim=(0, widest), ylim=(0, 1), title="Error of held-out frames")
+    panel.set_xlabel("ζ (% of range)", fontsize=8)
+    panel.set_ylabel("share with smaller ζ", fontsize=8)
+    panel.legend(fontsize=6, frameon=False, loc="lower right", handlelength=1.4)

@@ -1,0 +1,131 @@
+"""Rules for the kernel bandwidth ε.
+
+ε is a squared length in the metric's units: hops of the random walk reach
+about √ε (eqn dmap_kernel).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.diffusion.connectivity import SpanningTree, minimum_spanning_tree
+from ldmaps.diffusion.pairwise import kernel_curve
+from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Metric, Points
+
+__all__ = ["Bandwidth", "choose_bandwidth"]
+
+#: The log-log rule looks at no more points than this; its curve is an average over pairs and hardly moves beyond.
+COIFMAN_POINTS = 4000
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """A bandwidth and how it was found.
+
+    Attributes
+    ----------
+    epsilon : float
+    rule : str
+        "connected", "coifman" or "given".
+    dimension : float or None
+        Dimension of the manifold estimated by the log-log rule: twice the
+        steepest slope of ln S against ln ε.
+    curve_epsilons, curve_sums, curve_slopes : ndarray
+        The log-log rule's curve: grid of ε, S(ε) = Σ_ij A_ij, and d ln S/d ln ε.
+    """
+
+    epsilon: float
+    rule: str
+    dimension: float | None = None
+    curve_epsilons: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    curve_sums: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    curve_slopes: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    tree: SpanningTree | None = field(default=None, repr=False)
+
+
+def choose_bandwidth(
+    rule: Any,
+    metric: Metric,
+    points: Points,
+    weights: NDArray[np.float64],
+    rng: np.random.Generator,
+    n_threads: int | None = None,
+) -> Bandwidth:
+    """Return ε by rule, or check the number given.
+
+    Parameters
+    ----------
+    rule : {"connected", "coifman"} or float
+        "connected": the smallest ε at which every point can be reached from
+        every other in hops of at most √ε; keeps the finest detail that a single
+        map can have. "coifman": the ε at which ln Σ_ij A_ij rises most steeply
+        with ln ε (Coifman et al., IEEE Trans. Image Process. 17, 1891 (2008)).
+    """
+    if isinstance(rule, str):
+        if rule == "connected":
+            return _connected(metric, points)
+        if rule == "coifman":
+            return _coifman(metric, points, weights, rng, n_threads)
+        raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
+    if (
+        isinstance(rule, bool)
+        or not isinstance(rule, Real)
+        or not np.isfinite(float(rule))
+        or float(rule) <= 0
+    ):
+        raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
+    return Bandwidth(float(rule), "given")
+
+
+def _connected(metric: Metric, points: Points) -> Bandwidth:
+    tree = minimum_spanning_tree(metric, points)
+    epsilon = tree.connecting_epsilon
+    if not epsilon > 0:
+        raise InvalidInputError(
+            f"all {len(points)} points coincide, so there is no distance to set epsilon by and no manifold to find; "
+            "check that the data vary (and, for RMSD, that frames differ by more than a rotation)"
+        )
+    return Bandwidth(epsilon, "connected", tree=tree)
+
+
+def _coifman(
+    metric: Metric,
+    points: Points,
+    weights: NDArray[np.float64],
+    rng: np.random.Generator,
+    n_threads: int | None,
+) -> Bandwidth:
+    if len(points) > COIFMAN_POINTS:
+        chosen = np.sort(rng.choice(len(points), COIFMAN_POINTS, replace=False))
+        points, weights = points.take(chosen), weights[chosen]
+    weights = weights / weights.sum()
+    # A handful of rows brackets the distances: a grid from far below the closest pair to beyond the widest.
+    block = np.empty((min(64, len(points)), len(points)), dtype=points.dtype)
+    metric.squared_block(points, slice(0, len(block)), points, slice(0, len(points)), block)
+    positive = block[block > 0]
+    if positive.size == 0:
+        raise InvalidInputError(
+            f"the {len(block)} points looked at all coincide, so the log-log rule has no scale to find; "
+            "pass epsilon as a number"
+        )
+    low, high = np.log(float(positive.min())) - 2.0, np.log(float(positive.max())) + 2.0
+    grid = np.exp(np.linspace(low, high, 96))
+    sums, slopes = kernel_curve(metric, points, weights, grid, n_threads)
+    peak = int(np.argmax(slopes))
+    if 0 < peak < len(grid) - 1:
+        # The vertex of the parabola through the three highest slopes.
+        before, top, after = slopes[peak - 1 : peak + 2]
+        shift = (
+            0.5 * (before - after) / (before - 2.0 * top + after) if before - 2.0 * top + after < 0 else 0.0
+        )
+    else:
+        shift = 0.0
+    step = np.log(grid[1] / grid[0])
+    epsilon = float(np.exp(np.log(grid[peak]) + shift * step))
+    return Bandwidth(epsilon, "coifman", 2.0 * float(slopes[peak]), grid, sums, slopes)

@@ -1,0 +1,168 @@
+"""The minimum spanning tree of the data, found row by row, and what it says about connectivity.
+
+The graph that joins points closer than √ε is connected exactly when √ε is at
+least the longest edge of the minimum spanning tree; its components at a smaller
+ε are what is left of the tree when the longer edges are cut. So one tree answers
+every question about connectivity, at every ε.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, issparse
+from scipy.sparse.csgraph import connected_components
+
+from ldmaps.diffusion.pairwise import kernels, squared_row
+from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges
+from ldmaps.errors import DisconnectedError
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.stored import StoredPoints, StoredSquares
+from ldmaps.progress import tick
+
+__all__ = [
+    "REACH",
+    "SpanningTree",
+    "check_connected",
+    "check_landmarks_connected",
+    "is_connected",
+    "minimum_spanning_tree",
+]
+
+
+@dataclass(frozen=True)
+class SpanningTree:
+    """Edges of a minimum spanning tree over n points.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n - 1, 2)
+    squared_lengths : ndarray of shape (n - 1,)
+        Squared distance along each edge, the larger of the two directions in
+        which it was computed, so that a walk may take the edge either way.
+    """
+
+    edges: NDArray[np.intp]
+    squared_lengths: NDArray[np.float64]
+
+    @property
+    def connecting_epsilon(self) -> float:
+        """Smallest ε whose √ε-graph is connected."""
+        return float(self.squared_lengths.max(initial=0.0))
+
+    def component_sizes(self, epsilon: float) -> NDArray[np.intp]:
+        """Return the sizes of the components of the √ε-graph, largest first."""
+        kept = self.edges[self.squared_lengths <= epsilon]
+        n = len(self.edges) + 1
+        graph = coo_array((np.ones(len(kept), dtype=bool), (kept[:, 0], kept[:, 1])), shape=(n, n))
+        _, labels = connected_components(graph, directed=False)
+        return np.sort(np.bincount(labels).astype(np.intp))[::-1]
+
+
+def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
+    """Return the minimum spanning tree without ever holding N×N distances."""
+    values = raw_values(metric, points)
+    if values is None:
+        edges, squared = _prim(metric, points)
+    else:
+        edges, lengths = spanning_edges(values)
+        squared = lengths**2
+    # Rounding may differ between d(i, j) and d(j, i). It matters only for the edges that decide.
+    block = np.empty((1, 1), dtype=points.dtype)
+    for edge in np.flatnonzero(squared >= 0.99 * squared.max(initial=0.0)):
+        i, j = (int(end) for end in edges[edge])
+        for start, stop in ((i, j), (j, i)):
+            metric.squared_block(points, slice(start, start + 1), points, slice(stop, stop + 1), block)
+            squared[edge] = max(squared[edge], float(block[0, 0]))
+    return SpanningTree(edges, squared)
+
+
+def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Grow the tree by Prim's algorithm: N rows of distances, O(N) memory."""
+    n = len(points)
+    attach = kernels().attach_nearest
+    edges = np.empty((n - 1, 2), dtype=np.intp)
+    squared_lengths = np.empty(n - 1)
+    outside = np.arange(1, n)
+    best = np.full(n - 1, np.inf, dtype=points.dtype)
+    parent = np.zeros(n - 1, dtype=np.intp)
+    remaining = points.take(outside)
+    row = np.empty((1, n), dtype=points.dtype)
+    newest, n_reached = 0, 0
+    reached = np.zeros(n - 1, dtype=bool)
+    for step in range(n - 1):
+        width = len(remaining)
+        squared = squared_row(metric, points, newest, remaining, row[:, :width])
+        closest = int(attach(squared, newest, best, parent, reached))
+        newest = int(outside[closest])
+        edges[step] = parent[closest], newest
+        squared_lengths[step] = best[closest]
+        reached[closest] = True
+        n_reached += 1
+        tick(1)
+        # Points in the tree are dropped from the rows in bulk: the copy is paid for by shorter rows.
+        if n_reached * 8 > width and width > 64:
+            keep = np.flatnonzero(~reached)
+            remaining = remaining.take(keep)
+            outside, best, parent = outside[keep], best[keep], parent[keep]
+            reached = np.zeros(len(keep), dtype=bool)
+            n_reached = 0
+    return edges, squared_lengths
+
+
+#: Farthest hop, in units of √ε, that still counts as holding the walk together. Its kernel entry is 4e-6: two parts
+#: of the data joined by nothing closer are separate for every purpose. (The paper speaks of "a few multiples of √ε".)
+REACH = 5.0
+
+
+def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH) -> None:
+    """Raise :class:`~ldmaps.errors.DisconnectedError` when hops of up to ``reach``·√ε leave the data in pieces."""
+    joining = tree.connecting_epsilon
+    if reach**2 * epsilon < joining:
+        raise DisconnectedError(tree.component_sizes(reach**2 * epsilon).tolist(), epsilon, joining, reach)
+
+
+def is_connected(squares: Any, epsilon: float) -> bool:
+    """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
+    if issparse(squares):
+        near = squares.data <= epsilon
+        starts = np.concatenate([[0], np.cumsum(near)])[squares.indptr]
+        graph = csr_array(
+            (np.ones(starts[-1], dtype=bool), squares.indices[near], starts), shape=squares.shape
+        )
+        return int(connected_components(graph, directed=False, return_labels=False)) == 1
+    return bool(kernels().all_within_hops(squares, epsilon, np.zeros(len(squares))))
+
+
+def check_landmarks_connected(
+    squared: NDArray[Any], squared_radii: NDArray[np.float64], epsilon: float, *, obeys_triangle: bool
+) -> None:
+    """Raise when landmarks show that the data, or the walk over the landmarks, falls apart; M² comparisons.
+
+    Points of two cells closer than the reach put their landmarks within the reach
+    plus both cells' radii, so a landmark graph that falls apart even with that
+    allowance proves that the data do. And a kernel that is zero to rounding between
+    groups of landmarks has no single map, however the data lie.
+    """
+    if obeys_triangle:
+        # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
+        shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
+        radii = np.sqrt(squared_radii)
+        if not kernels().all_within_hops(squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk):
+            distances = np.sqrt(np.asarray(squared, dtype=np.float64)) * shrunk
+            gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2 * slack
+            _raise_disconnected(gaps, epsilon, REACH)
+    numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
+    if not is_connected(squared, numerical**2 * epsilon):
+        _raise_disconnected(np.asarray(squared, dtype=np.float64), epsilon, numerical)
+
+
+def _raise_disconnected(squared: NDArray[np.float64], epsilon: float, reach: float) -> None:
+    """Say into which groups of landmarks hops of ``reach``·√ε fall."""
+    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
+    sizes = tree.component_sizes(reach**2 * epsilon).tolist()
+    raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, reach, "landmarks")

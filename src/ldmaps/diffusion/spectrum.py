@@ -1,0 +1,205 @@
+"""The weighted diffusion operator and its leading eigenpairs.
+
+With kernel A, multiplicities c (diagonal C) and density exponent α:
+
+    q_i = Σ_j A_ij c_j                        density
+    a_ij = A_ij / (q_i q_j)^α                 α = 0 is the paper's
+    D_ii = Σ_j a_ij c_j                       eqn dmap_norm, ldmap_norm
+    P = D⁻¹ a C,   P ψ = λ ψ                  eqn dmap_dmap, block_eig
+    S = G A G,     G_ii = q_i^-α √(c_i/D_ii)  symmetric, same λ, u = √(C D) ψ
+
+S differs from A by a diagonal on either side, so it is applied to vectors and
+never stored beside A. The exact map is c = 1; the landmark map has the
+multiplicities; biased samples have any positive weights.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse import issparse
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from ldmaps.diffusion.pairwise import multiply, symmetric_product
+from ldmaps.diffusion.threads import resolve_threads, single_threaded_blas
+from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
+
+__all__ = ["MAX_GAP_COMPONENTS", "Spectrum", "fix_signs", "residuals", "solve_spectrum", "spectral_gap"]
+
+#: ``n_components="gap"`` looks for the gap among this many leading non-trivial eigenvalues.
+MAX_GAP_COMPONENTS = 10
+#: Below this size a full diagonalisation is quicker than Lanczos.
+DENSE_SIZE = 400
+#: Least size of the Lanczos basis. More cost products where there is a gap, fewer where eigenvalues crowd.
+LANCZOS_VECTORS = 48
+#: Restarts after which Lanczos is given up: a dense kernel is then diagonalised in full, for a sparse one that is all.
+DENSE_RESTARTS = 60
+#: Largest kernel for that last resort: its time grows as n³.
+FULL_SIZE = 5000
+SPARSE_RESTARTS = 2000
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Leading non-trivial eigenpairs of the diffusion operator over n weighted points.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray of shape (k,)
+        λ₂ ≥ λ₃ ≥ …; the trivial λ₁ = 1 is left out.
+    vectors : ndarray of shape (n, k)
+        Right eigenvectors ψ, ψᵀCψ = 1, entry of largest magnitude positive.
+    source_weights : ndarray of shape (n,)
+        s_j = c_j q_j^-α: row x of the walk's matrix is A(x, z_j) s_j, normalised.
+    degrees : ndarray of shape (n,)
+        D_ii.
+    """
+
+    eigenvalues: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    source_weights: NDArray[np.float64]
+    degrees: NDArray[np.float64]
+
+    def leading(self, n_components: int) -> Spectrum:
+        """Return the first ``n_components`` pairs alone."""
+        return Spectrum(
+            self.eigenvalues[:n_components], self.vectors[:, :n_components], self.source_weights, self.degrees
+        )
+
+
+def solve_spectrum(
+    kernel: Any,
+    weights: NDArray[np.float64],
+    n_eigenvalues: int,
+    *,
+    alpha: float = 0.0,
+    n_threads: int | None = None,
+) -> Spectrum:
+    """Solve for the leading non-trivial eigenpairs.
+
+    Parameters
+    ----------
+    kernel : ndarray or sparse array of shape (n, n)
+        A, symmetric. Not changed.
+    weights : ndarray of shape (n,)
+        Multiplicities c, all positive.
+    n_eigenvalues : int
+        How many pairs, at most n - 1.
+    """
+    n = len(weights)
+    threads = resolve_threads(n_threads)
+
+    product = multiply if issparse(kernel) else symmetric_product
+
+    def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return product(kernel, vector, threads)
+
+    density = apply(weights) if alpha else np.ones(n)  # q
+    tempered = density**-alpha if alpha else density  # q^-α
+    source = weights * tempered
+    degrees = tempered * (apply(source))  # D_ii
+    scale = tempered * np.sqrt(weights / degrees)  # G_ii
+
+    # The trivial pair is known in closed form, u₁ = √(C D): taken out, λ₂ leads and nothing mixes with it.
+    trivial = np.sqrt(weights * degrees)
+    if not (np.isfinite(scale).all() and np.isfinite(trivial).all()):
+        raise LdmapsError(
+            "the eigenproblem has values that are not finite; epsilon may be far too small or too large"
+        )
+    trivial /= np.linalg.norm(trivial)
+    values = None
+    fits_dense = n <= FULL_SIZE and not issparse(kernel)
+    if n > DENSE_SIZE or issparse(kernel):
+
+        def deflated(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+            vector = np.ravel(vector)
+            return scale * apply(scale * vector) - (3.0 * (trivial @ vector)) * trivial
+
+        start = np.random.default_rng(0).standard_normal(n)
+        start -= (trivial @ start) * trivial
+        try:
+            # Lanczos' own products are thin. BLAS gains nothing by sharing them out, and its threads go on spinning
+            # for tens of milliseconds after each, on the cores that our products and what follows would use.
+            with single_threaded_blas():
+                values, vectors = eigsh(
+                    LinearOperator((n, n), matvec=deflated, dtype=np.float64),
+                    k=n_eigenvalues,
+                    which="LA",
+                    v0=start,
+                    ncv=min(n, max(2 * n_eigenvalues + 1, LANCZOS_VECTORS)),
+                    maxiter=DENSE_RESTARTS if fits_dense else SPARSE_RESTARTS,
+                    tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
+                )
+        except ArpackNoConvergence:
+            # Eigenvalues crowd below 1 when data hardly hang together. A small kernel can still be solved in full.
+            if not fits_dense:
+                raise LdmapsError(
+                    f"the {n_eigenvalues} leading eigenvalues lie too close together to be told apart: at this "
+                    "epsilon the data hardly hang together; raise epsilon or ask for fewer components"
+                ) from None
+    if values is None:
+        symmetric = scale[:, None] * kernel.astype(np.float64) * scale
+        # Below every eigenvalue of S (all lie in [-1, 1]), so that the trivial vector never comes among the top.
+        symmetric -= 3.0 * np.outer(trivial, trivial)
+        values, vectors = eigh(symmetric, subset_by_index=(n - n_eigenvalues, n - 1))
+    order = np.argsort(values)[::-1]
+    values, vectors = values[order], vectors[:, order]
+    psi = vectors / np.sqrt(weights * degrees)[:, None]
+    psi /= np.sqrt(weights @ psi**2)  # ψᵀCψ = 1
+    return Spectrum(values, fix_signs(psi), source, degrees)
+
+
+def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Turn each column so that its entry of largest magnitude (the first among equals) is positive."""
+    rows = np.argmax(np.abs(vectors), axis=0)
+    signs = np.sign(vectors[rows, np.arange(vectors.shape[1])])
+    signs[signs == 0] = 1.0
+    turned: NDArray[Any] = vectors * signs
+    return turned
+
+
+def residuals(kernel: Any, weights: NDArray[np.float64], spectrum: Spectrum) -> NDArray[np.float64]:
+    """Return ‖Pψ − λψ‖/‖ψ‖ of each eigenpair: the check that what is returned are eigenvectors."""
+    matrix = np.asarray(kernel.todense() if issparse(kernel) else kernel, dtype=np.float64)
+    walk = matrix * spectrum.source_weights
+    walk /= walk.sum(axis=1, keepdims=True)
+    defect = walk @ spectrum.vectors - spectrum.vectors * spectrum.eigenvalues
+    return np.asarray(np.linalg.norm(defect, axis=0) / np.linalg.norm(spectrum.vectors, axis=0))
+
+
+def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
+    """Return k such that the drop from the k-th to the next non-trivial eigenvalue is the largest.
+
+    >>> spectral_gap(np.array([0.99, 0.97, 0.5, 0.45]))
+    2
+    """
+    if len(eigenvalues) < 2:
+        return len(eigenvalues)
+    return int(np.argmax(eigenvalues[:-1] - eigenvalues[1:])) + 1
+
+
+def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
+    """Refuse or warn of eigenvalues too small for Nyström's division by λ."""
+    noise = 64.0 * float(np.finfo(dtype).eps)
+    last = float(eigenvalues[-1])
+    if last <= noise:
+        usable = int((eigenvalues > noise).sum())
+        raise InvalidInputError(
+            f"coordinate {len(eigenvalues)} has eigenvalue {last:.3g}, which is zero to rounding, so it cannot be "
+            f"extended to new points; ask for at most n_components={usable}, or lower epsilon"
+            if usable
+            else f"no eigenvalue but the trivial one is above rounding (the next is {float(eigenvalues[0]):.3g}): "
+            "epsilon is so large that every point looks like every other; lower it"
+        )
+    if last < 16.0 * noise:
+        warnings.warn(
+            f"eigenvalue {len(eigenvalues)} is {last:.3g}: Nyström divides by it and magnifies rounding errors; "
+            "fewer components or a smaller epsilon would be safer",
+            SpectrumWarning,
+            stacklevel=4,
+        )

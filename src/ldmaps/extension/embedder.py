@@ -1,0 +1,133 @@
+"""The frozen, small thing that embeds: landmarks, weights and coefficients, and nothing of the training data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.diffusion.pairwise import Extended, extend, kernels
+from ldmaps.metrics.base import Metric, Points
+
+__all__ = ["Coverage", "Embedder"]
+
+#: Rounding room in "inside the domain", so that a training point is inside however it is batched.
+_DOMAIN_SLACK = 1.0 + 1e-4
+
+
+class Coverage(NamedTuple):
+    """Where points lie with respect to the landmarks.
+
+    Attributes
+    ----------
+    distance : ndarray of shape (n,)
+        Distance to the nearest landmark in units of √ε.
+    inside : ndarray of bool, shape (n,)
+        Whether the point is in the map's domain: no farther from its nearest
+        landmark than √ε, or than the farthest training point that this landmark
+        stands for. Beyond it an embedding is an extrapolation.
+    nearest : ndarray of int, shape (n,)
+        Which landmark (0 … M-1) is nearest.
+    """
+
+    distance: NDArray[Any]
+    inside: NDArray[np.bool_]
+    nearest: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """Embeds points by M distances and one M×k product.
+
+    Attributes
+    ----------
+    metric : Metric
+    landmarks : Points
+        The M landmarks, prepared.
+    epsilon : float
+    source_weights : ndarray of shape (M,)
+        s_j, scaled so that the largest is 1 (the scale cancels).
+    coefficients : ndarray of shape (k, M)
+        Bᵀ.
+    squared_radii : ndarray of shape (M,)
+        Squared distance to which each landmark's domain reaches.
+    bandwidth : float
+        Bandwidth of the weights w(x): ε for Nyström, the distilled extension's own
+        otherwise. Distances to landmarks are reported in units of √ε always.
+    """
+
+    metric: Metric
+    landmarks: Points
+    epsilon: float
+    source_weights: NDArray[Any]
+    coefficients: NDArray[Any]
+    squared_radii: NDArray[np.float64]
+    bandwidth: float
+
+    @classmethod
+    def build(
+        cls,
+        metric: Metric,
+        landmarks: Points,
+        epsilon: float,
+        source_weights: NDArray[np.float64],
+        coefficients: NDArray[np.float64],
+        cell_squared_radii: NDArray[np.float64],
+        bandwidth: float | None = None,
+    ) -> Embedder:
+        """Bring a map's parts, B of shape (M, k) among them, into the form the online step reads."""
+        dtype = landmarks.dtype
+        return cls(
+            metric,
+            landmarks,
+            float(epsilon),
+            np.ascontiguousarray(source_weights / source_weights.max(), dtype=dtype),
+            np.ascontiguousarray(coefficients.T, dtype=dtype),
+            np.maximum(cell_squared_radii, epsilon),
+            float(epsilon if bandwidth is None else bandwidth),
+        )
+
+    @property
+    def n_landmarks(self) -> int:
+        """M."""
+        return len(self.landmarks)
+
+    @property
+    def n_components(self) -> int:
+        """K."""
+        return len(self.coefficients)
+
+    def prepare(self, X: ArrayLike) -> Points:
+        """Validate new points and bring them into the landmarks' form."""
+        points = self.metric.prepare(X, self.landmarks.dtype)
+        self.metric.check_compatible(points, self.landmarks)
+        return points
+
+    def extend(self, points: Points, n_threads: int | None = None) -> Extended:
+        """Embed prepared points; the result also holds their nearest landmarks."""
+        return extend(
+            self.metric,
+            points,
+            self.landmarks,
+            self.bandwidth,
+            self.source_weights,
+            self.coefficients,
+            n_threads,
+        )
+
+    def embed_one(self, x: ArrayLike) -> NDArray[Any]:
+        """Embed a single point, (features,) or (atoms, 3), with the least overhead; returns (k,)."""
+        points = self.metric.prepare(np.asarray(x)[None], self.landmarks.dtype)
+        self.metric.check_compatible(points, self.landmarks)
+        coordinates: NDArray[Any] = self.extend(points, 1).coordinates[0]
+        return coordinates
+
+    def coverage_of(self, extended: Extended) -> Coverage:
+        """Judge embedded points by their distance to the nearest landmark."""
+        squared = extended.squared_distance
+        distance, inside = np.empty_like(squared), np.empty(len(squared), dtype=np.bool_)
+        radii = self.squared_radii
+        kernels().judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
+        return Coverage(distance, inside, extended.nearest)

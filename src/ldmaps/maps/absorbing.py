@@ -1,0 +1,318 @@
+r"""Learning on: a landmark map takes in points it did not cover, without its training points.
+
+    old landmarks z, c ─┐
+                        ├─► landmarks z', c' ──► M'×M' eigenproblem ──► modes ──► aligned to the old map
+    new points, weights ┘   (greedy cover)                             ψ'        y = Ψ'Λ'ᵗT·a + b
+
+The old landmarks keep their places (first, in their order) and the multiplicities they
+stand for; nothing else of the training data is needed. See docs/learning_on.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible, solve_spectrum
+from ldmaps.errors import AccuracyWarning, InvalidInputError
+from ldmaps.extension.embedder import Embedder
+from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+from ldmaps.maps.mode_matching import SAME_SHARE, ModeMatch, as_solved, match_modes
+from ldmaps.maps.new_landmarks import (
+    Added,
+    Grown,
+    UnreachableError,
+    choose_landmarks,
+    grow,
+    squared_spacing,
+)
+from ldmaps.metrics import Precomputed
+from ldmaps.settings import is_whole_number
+
+__all__ = ["Absorption", "UnreachableError", "absorb"]
+
+
+@dataclass(frozen=True)
+class Absorption:
+    """What absorbing did; ``model.absorption_`` of the model that :func:`absorb` returns.
+
+    Attributes
+    ----------
+    absorbed : ndarray of bool, shape (n,)
+        Which of the points were taken in; the others are out of reach.
+    n_new_landmarks : int
+    modes : ndarray of int, shape (k,)
+        Which mode of the new map (0 is the slowest) each coordinate goes with.
+    in_common : ndarray of shape (k,)
+        Share of each old coordinate's variance, over the old landmarks, that the new
+        one explains: 1 where only sign, scale or origin had changed.
+    moved : ndarray of shape (k,)
+        Root mean square move of the old points in each coordinate, in percent of its
+        range; old points are represented by their landmarks.
+    """
+
+    absorbed: NDArray[np.bool_]
+    n_new_landmarks: int
+    modes: NDArray[np.intp]
+    in_common: NDArray[np.float64]
+    moved: NDArray[np.float64]
+
+    @property
+    def z(self) -> float:
+        """Z between old and new coordinates of the old points, in percent."""
+        return float(np.sqrt((self.moved**2).sum()))
+
+
+def absorb(
+    model: LandmarkDiffusionMap,
+    points: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    counts: ArrayLike | None = None,
+    spacing: float | None = None,
+    max_landmarks: int | None = None,
+    disconnected: str = "raise",
+    new_components: int = 0,
+    align: bool = True,
+) -> LandmarkDiffusionMap:
+    """Return a map that also covers ``points``; the given one is not changed.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap
+        Fitted, or read from a file, with ``extension="nystrom"``.
+    points : array-like of shape (n, features), or (n, atoms, 3) for frames
+        What to take in, such as ``reservoir.points``. Points outside the domain are
+        covered by new landmarks; points inside add to the multiplicities.
+    weights : array-like of shape (n,), optional
+        How many points each stands for, such as ``reservoir.weights``; 1 by default.
+    counts : array-like of shape (≤ M,), optional
+        How many further points inside the domain each landmark was nearest to, such as
+        ``reservoir.counts``; they are added to the multiplicities. Leave them out and the
+        new places get more than their share of all that was seen, which bends the map.
+    spacing : float, optional
+        Farthest that a new point may be from its landmark, in units of √ε, at most 1.
+        Smaller makes more landmarks. By default as dense as the map is: the median
+        distance between neighbouring landmarks.
+    max_landmarks : int, optional
+        Most landmarks that the new map may have. If the cover needs more, it is made
+        coarser, and a landmark's domain reaches as far as its points.
+    disconnected : {"raise", "leave"}
+        What to do about points that the random walk cannot reach in hops of 5√ε:
+        raise :class:`UnreachableError`, or leave them out and say so in
+        ``absorption_.absorbed``.
+    new_components : int
+        How many further coordinates to add: the slowest modes of the new map that are
+        none of the old coordinates, such as the passage to a newly found basin.
+    align : bool
+        Whether coordinates are matched to the old ones. False gives the coordinates that
+        ``fit`` would (slowest mode first, ψᵀCψ = 1).
+
+    Returns
+    -------
+    LandmarkDiffusionMap
+        Fitted; ``absorption_`` says what was done. Training points' coordinates
+        (``embedding_``) and the certificate of a tolerance are not carried over.
+
+    Warns
+    -----
+    AccuracyWarning
+        When a coordinate has less than half in common with its old self, or when the
+        new map has slower modes than those kept.
+
+    Examples
+    --------
+    >>> from ldmaps import LandmarkDiffusionMap
+    >>> from ldmaps.datasets import swiss_roll
+    >>> roll = swiss_roll(1000)
+    >>> known = roll.position < 13
+    >>> model = LandmarkDiffusionMap(2, epsilon=4.0, n_landmarks=100).fit(roll.points[known])
+    >>> new = absorb(model, roll.points[~known])
+    >>> bool(model.coverage(roll.points).inside.all()), bool(new.coverage(roll.points).inside.all())
+    (False, True)
+    """
+    _check_model(model)
+    _check_options(spacing, max_landmarks, disconnected, new_components)
+    given = np.asarray(points)
+    mass = _check_weights(weights, len(given))
+    known_mass = model.multiplicities_ + _check_counts(counts, model.embedder_.n_landmarks)
+    if not len(given):
+        return _unchanged(model, 0)
+    prepared = model._new_points(given)
+    added = choose_landmarks(model, prepared, squared_spacing(model, spacing), max_landmarks, disconnected)
+    if not added.reached.any():
+        return _unchanged(model, len(given))
+    grown = grow(model, prepared, added, mass, known_mass)
+    squared = squared_matrix(model.metric_, grown.landmarks, n_threads=model.n_threads)
+    kernel = gaussian_kernel(squared, model.epsilon_, model.n_threads)
+    # A few modes more than asked for: an old coordinate may stand behind new ones now.
+    count = min(len(grown.landmarks) - 1, model.n_components_ + int(new_components) + MAX_GAP_COMPONENTS)
+    spectrum = solve_spectrum(
+        kernel, grown.multiplicities, count, alpha=model.alpha, n_threads=model.n_threads
+    )
+    old, old_mass = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
+    if align:
+        match = match_modes(old, old_mass, spectrum, grown.multiplicities, model.t)
+    else:
+        match = as_solved(old, old_mass, spectrum, model.t)
+    if new_components:
+        scale = np.sqrt(grown.multiplicities.sum() / old_mass.sum()) if align else 1.0
+        match = match.with_further(int(new_components), float(scale))
+    _warn(match, spectrum, model.n_components_)
+    return _assembled(model, grown, spectrum, match, added)
+
+
+# -- checking ------------------------------------------------------------------
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, LandmarkDiffusionMap):
+        raise InvalidInputError(
+            f"absorb takes a LandmarkDiffusionMap, got {type(model).__name__}; "
+            "fit one (with n_landmarks as many as you can afford a point)"
+        )
+    check_is_fitted(model, "embedder_")
+    if isinstance(model.metric_, Precomputed):
+        raise InvalidInputError(
+            "a map of precomputed distances cannot absorb points: their distances from each other are not known; "
+            "fit again to the distances of all points"
+        )
+    if model._extension_method() != "nystrom":
+        raise InvalidInputError(
+            "a distilled map cannot absorb points: its coefficients were fitted to training points that it does not "
+            'keep; fit with extension="nystrom" for a map that learns on, or fit again to old and new points'
+        )
+
+
+def _check_options(
+    spacing: float | None, max_landmarks: int | None, disconnected: str, new_components: int
+) -> None:
+    if spacing is not None and not 0.0 < spacing <= 1.0:
+        raise InvalidInputError(
+            f"spacing must be above 0 and at most 1 (units of sqrt(epsilon), which is how far a landmark's domain "
+            f"reaches), got {spacing!r}"
+        )
+    if max_landmarks is not None and (not is_whole_number(max_landmarks) or max_landmarks < 2):
+        raise InvalidInputError(f"max_landmarks must be a whole number of at least 2, got {max_landmarks!r}")
+    if disconnected not in ("raise", "leave"):
+        raise InvalidInputError(f'disconnected must be "raise" or "leave", got {disconnected!r}')
+    if not is_whole_number(new_components) or new_components < 0:
+        raise InvalidInputError(
+            f"new_components must be a whole number of at least 0, got {new_components!r}"
+        )
+
+
+def _check_weights(weights: ArrayLike | None, n_points: int) -> NDArray[np.float64]:
+    if weights is None:
+        return np.ones(n_points)
+    mass = np.asarray(weights, dtype=np.float64)
+    if mass.shape != (n_points,) or not (np.isfinite(mass) & (mass > 0)).all():
+        raise InvalidInputError(
+            f"weights must be {n_points} finite numbers above 0, one a point, got shape {mass.shape}"
+            + (f" with lowest {mass.min():g}" if mass.size else "")
+        )
+    return mass
+
+
+def _check_counts(counts: ArrayLike | None, n_landmarks: int) -> NDArray[np.float64]:
+    """Return the counts of all landmarks; those behind the last that was counted have none."""
+    padded = np.zeros(n_landmarks)
+    if counts is None:
+        return padded
+    given = np.asarray(counts, dtype=np.float64)
+    if given.ndim != 1 or len(given) > n_landmarks or not (np.isfinite(given) & (given >= 0)).all():
+        raise InvalidInputError(
+            f"counts must be finite numbers of at least 0, one for each of up to {n_landmarks} landmarks, "
+            f"got shape {given.shape}; a reservoir's counts belong to the map that its records were held against"
+        )
+    padded[: len(given)] = given
+    return padded
+
+
+# -- the result ----------------------------------------------------------------
+
+
+def _warn(match: ModeMatch, spectrum: Spectrum, n_old: int) -> None:
+    reasons = []
+    different = np.flatnonzero(match.in_common[:n_old] < SAME_SHARE)
+    if len(different):
+        shown = ", ".join(f"{index + 1} ({match.in_common[index]:.0%})" for index in different)
+        reasons.append(f"coordinate {shown} has less than half in common with what it was before")
+    slower = match.slower_modes()
+    if len(slower):
+        shown = ", ".join(f"{spectrum.eigenvalues[mode]:.4g}" for mode in slower)
+        reasons.append(
+            f"{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of the coordinates; "
+            f"new_components={len(slower)} adds what is missing"
+        )
+    if reasons:
+        warnings.warn(
+            f"absorbing changed what the map tells apart: {'; '.join(reasons)}", AccuracyWarning, stacklevel=3
+        )
+
+
+def _assembled(
+    model: LandmarkDiffusionMap, grown: Grown, spectrum: Spectrum, match: ModeMatch, added: Added
+) -> LandmarkDiffusionMap:
+    new = _copied(model)
+    dtype = grown.landmarks.dtype
+    eigenvalues = match.eigenvalues(spectrum)
+    check_extensible(np.sort(eigenvalues)[::-1], dtype)
+    coordinates = match.coordinates(spectrum, model.t)
+    new.eigenvalues_, new.spectrum_ = eigenvalues, spectrum.eigenvalues
+    new.n_components_ = len(eigenvalues)
+    if new.n_components != "gap":
+        new.n_components = new.n_components_
+    new.multiplicities_ = grown.multiplicities
+    new.landmark_embedding_ = coordinates.astype(dtype)
+    # Numbered on behind the training points, which are numbered from 0.
+    first = len(model.embedding_) if hasattr(model, "embedding_") else int(model.landmark_indices_.max()) + 1
+    new.landmark_indices_ = np.concatenate([model.landmark_indices_, first + added.chosen])
+    new.embedder_ = Embedder.build(
+        model.metric_,
+        grown.landmarks,
+        model.epsilon_,
+        spectrum.source_weights,
+        match.coordinates(spectrum, model.t - 1.0),
+        grown.squared_radii,
+    )
+    n_old, k = model.landmark_embedding_.shape
+    old, weights = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
+    squares = weights @ (coordinates[:n_old, :k] - old) ** 2 / weights.sum()
+    moved = 100.0 * np.sqrt(squares) / np.ptp(old, axis=0)
+    new.absorption_ = Absorption(added.reached, len(added.chosen), match.modes, match.in_common, moved)
+    return new
+
+
+def _copied(model: LandmarkDiffusionMap) -> LandmarkDiffusionMap:
+    """Return a map with the model's settings and all it has learned but the training points' part."""
+    new = cast(LandmarkDiffusionMap, clone(model))
+    for name in (
+        "metric_",
+        "bandwidth_",
+        "epsilon_",
+        "n_features_in_",
+        "feature_names_in_",
+        "units_",
+        "source_",
+    ):
+        if hasattr(model, name):
+            setattr(new, name, getattr(model, name))
+    new.distillation_ = new.certificate_ = new.training_ = None
+    return new
+
+
+def _unchanged(model: LandmarkDiffusionMap, n_points: int) -> LandmarkDiffusionMap:
+    new = copy.copy(model)
+    k = model.n_components_
+    nobody = np.zeros(n_points, dtype=bool)
+    new.absorption_ = Absorption(nobody, 0, np.arange(k), np.ones(k), np.zeros(k))
+    return new

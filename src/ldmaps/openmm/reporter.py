@@ -1,0 +1,264 @@
+"""Embeds an OpenMM simulation while it runs, and acts when it enters or leaves a region.
+
+    model = ldmaps.load("map.ldm")
+    tracker = RegionTracker(learn_basins(model).regions)
+    reporter = LandmarkReporter(model, 100, tracker=tracker, on_event=Stop("leave", "basin 1"))
+    event = run_until(simulation, 1_000_000, reporter)     # None if it never left
+
+Positions are asked for in nm and as OpenMM integrates them, not wrapped into the box:
+then the molecules it was started with whole stay whole. Atoms of several molecules may
+drift into different images of a periodic box; map the atoms of one molecule there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage
+from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
+from ldmaps.regions.tracker import Event
+from ldmaps.settings import is_whole_number
+from ldmaps.streaming.records import Embedded
+
+if TYPE_CHECKING:
+    from ldmaps.regions.tracker import RegionTracker
+    from ldmaps.streaming.sinks.base import Sink
+
+__all__ = ["Branch", "LandmarkReporter", "Save", "Snapshot", "Stop", "StopSimulation", "run_until"]
+
+#: Called with an event and the simulation it happened in.
+Action = Callable[[Event, Any], None]
+
+
+class LandmarkReporter:
+    """An OpenMM reporter that embeds the current frame every so many steps.
+
+    Append it to ``simulation.reporters`` as the last one: an action that stops the
+    run does so before later reporters have had their turn.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap, DiffusionMap or path
+        Fitted on frames in nm, or the ``.ldm`` file of such a map.
+    report_interval : int
+        Steps between two frames.
+    atoms : array-like of int, optional
+        Which atoms of the simulation the map was fitted on, in its order. By default
+        all of them.
+    tracker : RegionTracker, optional
+        Turns frames into regions and events.
+    sink : Sink, optional
+        Gets every embedded frame. The caller closes it.
+    on_event : callable or sequence of callables, optional
+        Called as ``action(event, simulation)`` for every event of the tracker, after
+        the sink has the frame: :class:`Stop`, :class:`Save`, :class:`Branch` or a
+        function. Where one stops the run, the other actions still get all events.
+    ignore_names : bool
+        Whether to accept atoms whose names are not those of the model's frames.
+
+    Attributes
+    ----------
+    last : Embedded or None
+        The frame embedded last, by itself.
+    n_reports : int
+        Frames embedded so far; numbers them, from 0.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        report_interval: int,
+        *,
+        atoms: ArrayLike | None = None,
+        tracker: RegionTracker | None = None,
+        sink: Sink | None = None,
+        on_event: Action | Iterable[Action] | None = None,
+        ignore_names: bool = False,
+    ) -> None:
+        if not is_whole_number(report_interval) or report_interval < 1:
+            raise InvalidInputError(
+                f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
+            )
+        self.report_interval = int(report_interval)
+        self._model = _fitted(model)
+        self._embedder = self._model.embedder_
+        self._atoms = None if atoms is None else _indices(atoms)
+        self.tracker = tracker
+        self.sink = sink
+        self.actions: tuple[Action, ...] = _actions(on_event)
+        if self.actions and tracker is None:
+            raise InvalidInputError("on_event needs a tracker, which makes the events; pass tracker=")
+        self.ignore_names = bool(ignore_names)
+        self.last: Embedded | None = None
+        self.n_reports = 0
+        self._checked: Any = None
+        self._n_atoms = 0
+        self._request = {"steps": 0, "periodic": False, "include": ["positions"]}
+
+    def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
+        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped."""
+        if self._checked is not simulation.topology:
+            self._check_atoms(simulation.topology)
+            self._checked = simulation.topology
+            self._n_atoms = simulation.system.getNumParticles()
+        self._request["steps"] = self.report_interval - simulation.currentStep % self.report_interval
+        return self._request
+
+    def report(self, simulation: Any, state: Any) -> None:
+        """Embed the state's positions, tell the sink, and do what the events ask for."""
+        positions = _positions(state, self._n_atoms)
+        if self._atoms is not None:
+            positions = positions[self._atoms]
+        self.last = embedded = self._embed(positions[None], state.getTime()._value)
+        self.n_reports += 1
+        if self.sink is not None:
+            self.sink.write(embedded)
+        if embedded.events and self.actions:
+            self._act(embedded.events, simulation)
+
+    def _embed(self, frame: NDArray[Any], at: float) -> Embedded:
+        points = self._embedder.prepare(frame)
+        extended = self._embedder.extend(points, 1)
+        coverage: Coverage = self._embedder.coverage_of(extended)
+        numbers, times = np.array([self.n_reports]), np.array([float(at)])
+        regions = np.array([-1])
+        events: tuple[Event, ...] = ()
+        if self.tracker is not None:
+            regions, events = self.tracker.update(extended.coordinates, coverage, numbers, times)
+        return Embedded(
+            numbers=numbers,
+            times=times,
+            arrived=np.array([time.monotonic()]),
+            rejected=(),
+            position=None,
+            coordinates=extended.coordinates,
+            coverage=coverage,
+            regions=regions,
+            events=events,
+            points=frame,
+        )
+
+    def _act(self, events: tuple[Event, ...], simulation: Any) -> None:
+        stop: StopSimulation | None = None
+        for event in events:
+            for action in self.actions:
+                try:
+                    action(event, simulation)
+                except StopSimulation as wanted:
+                    stop = stop or wanted
+        if stop is not None:
+            raise stop
+
+    def _check_atoms(self, topology: Any) -> None:
+        """Raise when the simulation's atoms are not those the model was fitted on."""
+        wanted = int(self._model.n_features_in_) // 3
+        total = topology.getNumAtoms()
+        chosen = np.arange(total) if self._atoms is None else self._atoms
+        if len(chosen) and chosen.max() >= total:
+            raise InvalidInputError(
+                f"atoms holds index {chosen.max()}, but the simulation has {total} atoms, counted from 0"
+            )
+        if len(chosen) != wanted:
+            raise InvalidInputError(
+                f"the model was fitted on {wanted} atoms, but the simulation gives {len(chosen)}; choose the same "
+                "ones, in the model's order, with atoms="
+            )
+        facts = self._model.source_ or {}
+        names = facts.get("atom_names")
+        if names is None or self.ignore_names:
+            return
+        everything = list(topology.atoms())
+        for place, (name, index) in enumerate(zip(names, chosen, strict=True)):
+            atom = everything[index]
+            if name.upper() != atom.name.upper():
+                label = (facts.get("atom_labels") or names)[place]
+                raise InvalidInputError(
+                    f"atom {index} of the simulation is {atom.residue.name}{atom.residue.id}-{atom.name}, where the "
+                    f"model was fitted on {label}; choose the same atoms in the same order with atoms=, or pass "
+                    "ignore_names=True if only the naming differs"
+                )
+
+
+def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event | None:
+    """Run a simulation for so many steps, or until one of the reporter's actions stops it.
+
+    Parameters
+    ----------
+    simulation : openmm.app.Simulation
+    steps : int
+    reporter : LandmarkReporter
+        Reports last during this run, whether or not it was appended before.
+
+    Returns
+    -------
+    Event or None
+        Why the run was stopped; None if it went all the way.
+    """
+    before = list(simulation.reporters)
+    # Last, so that no other reporter misses the frame at which the run stops.
+    simulation.reporters[:] = [one for one in before if one is not reporter] + [reporter]
+    try:
+        simulation.step(steps)
+    except StopSimulation as stop:
+        return stop.event
+    finally:
+        simulation.reporters[:] = before
+    return None
+
+
+# -- pieces -------------------------------------------------------------------------
+
+
+def _fitted(model: Any) -> Any:
+    if isinstance(model, (str, Path)):
+        from ldmaps.maps.model_file import load
+
+        model = load(model)
+    if not hasattr(model, "embedder_"):
+        raise InvalidInputError(f"the reporter needs a fitted map, got {model!r}; call fit first")
+    if not model.metric_.takes_frames:
+        raise InvalidInputError(
+            f"the map's metric {model.metric_!r} does not compare molecular frames; fit one with RMSD"
+        )
+    if model.units_ not in (None, "nm"):
+        raise InvalidInputError(
+            f"the map was fitted on coordinates in {model.units_}, and OpenMM gives nm; fit the map on frames in nm"
+        )
+    return model
+
+
+def _positions(state: Any, n_atoms: int) -> NDArray[np.float64]:
+    """Return the state's positions in nm."""
+    fill = getattr(state, "_getVectorAsNumpy", None)
+    if fill is None:
+        return np.asarray(state.getPositions(asNumpy=True)._value)
+    # What getPositions does, without its units, which take longer than the embedding.
+    positions = np.empty((n_atoms, 3))
+    fill(type(state).Positions, positions)
+    return positions
+
+
+def _indices(atoms: ArrayLike) -> NDArray[np.intp]:
+    chosen = np.asarray(atoms)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen) or chosen.min() < 0:
+        raise InvalidInputError(f"atoms must be indices from 0, one an atom of the model, got {atoms!r}")
+    if len(np.unique(chosen)) != len(chosen):
+        raise InvalidInputError("atoms holds an index twice; each atom of the model is another one")
+    return chosen.astype(np.intp)
+
+
+def _actions(on_event: Action | Iterable[Action] | None) -> tuple[Action, ...]:
+    if on_event is None:
+        return ()
+    actions: Sequence[Any] = [on_event] if callable(on_event) else list(on_event)
+    for action in actions:
+        if not callable(action):
+            raise InvalidInputError(f"on_event takes functions of an event and a simulation, got {action!r}")
+    return tuple(actions)

@@ -1,8 +1,0 @@
-"""``python -m ldmaps.paper``."""
-
-import sys
-
-from ldmaps.paper import main
-
-if __name__ == "__main__":
-    sys.exit(main())

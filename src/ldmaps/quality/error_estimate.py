@@ -1,0 +1,306 @@
+r"""Errors of a landmark map estimated without the exact map.
+
+A map f of any extension is held against the operator P of a reference: the training
+points, or a sample of them that stands for the same cells.
+
+    F = [1, f, further modes, Pf − λf]               trial functions on the reference, R×p
+    H = Fᵀ W D P F,  G = Fᵀ W D F                    p×p, two tiled passes over R² pairs
+    H y = μ G y                                      the best combinations of them (Rayleigh–Ritz)
+    ψ(x) ≈ (1/μ) Σ_j P(x, x_j) (F y)(j)              and one step of Nyström over the reference
+
+The step damps what the trial functions lack by λ_l/λ_i, so the result is nearer
+to the exact map by an order than f is, and f(x) − ψ(x) is f's error. To first order
+in f's error this is the expansion of :mod:`ldmaps.quality.perturbation` with the landmark
+map as the unperturbed one; the small eigenproblem keeps it right where eigenvalues
+lie close.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from ldmaps.diffusion.pairwise import extend, gaussian_kernel, squared_matrix
+from ldmaps.diffusion.spectrum import solve_spectrum
+from ldmaps.errors import AccuracyWarning
+from ldmaps.extension.embedder import Embedder
+from ldmaps.metrics.base import Points
+from ldmaps.quality.fidelity import alignment
+from ldmaps.quality.perturbation import apply_operator
+
+if TYPE_CHECKING:
+    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+
+__all__ = ["ErrorEstimate", "ErrorEstimator", "Reference", "sample_reference", "stand_in_reference"]
+
+#: Most points kept from the training set, and most bytes of features for them.
+MAX_REFERENCE_POINTS = 20_000
+MAX_REFERENCE_BYTES = 1 << 25
+#: Modes of the landmark map beyond the k coordinates that serve as trial functions.
+EXTRA_MODES = 100
+#: Modes below this fraction of the last coordinate's eigenvalue are damped by Nyström's step anyway.
+_LOWEST_MODE = 0.3
+#: Trial functions shorter than this, and directions flatter, hold nothing but rounding.
+_ZERO = 1e-11
+
+
+@dataclass(frozen=True)
+class ErrorEstimate:
+    """Estimated differences between a map's coordinates and the exact map's.
+
+    Attributes
+    ----------
+    change : ndarray of shape (n, k)
+        Landmark map minus exact map, estimated. Subtract it from the coordinates for
+        better ones.
+    ranges : ndarray of shape (k,)
+        max − min of each coordinate over the reference.
+    inside : ndarray of bool, shape (n,)
+        Whether a landmark or reference point is within √ε. Beyond that the exact map
+        itself extrapolates, and there is no error to speak of.
+    sampling : ndarray of shape (n,)
+        Standard error of ``sigma`` where the estimate rests on a sample of the training
+        points, from two halves of it; 0 where it rests on all of them.
+    n_reference : int
+        How many points the estimate rests on.
+    """
+
+    change: NDArray[np.float64]
+    ranges: NDArray[np.float64]
+    inside: NDArray[np.bool_]
+    sampling: NDArray[np.float64]
+    n_reference: int
+
+    @property
+    def sigma(self) -> NDArray[np.float64]:
+        """σ(i) = ‖change‖ of each point, in the coordinates' units, shape (n,)."""
+        return np.asarray(np.linalg.norm(self.change, axis=1))
+
+    @property
+    def zeta(self) -> NDArray[np.float64]:
+        """ζ(i) of each point in percent of the coordinates' ranges, shape (n,) (eqn zeta_error)."""
+        return np.asarray(100.0 * np.linalg.norm(self.change / self.ranges, axis=1))
+
+    @property
+    def rms_zeta(self) -> float:
+        """Z of these points in percent (eqn Z_error)."""
+        return float(np.sqrt(np.mean(self.zeta**2)))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Points that stand for the training set: prepared, with weights that keep each cell's multiplicity."""
+
+    points: Points
+    weights: NDArray[np.float64]
+    #: How many points it stands for.
+    n_training: int
+
+
+def sample_reference(
+    points: Points,
+    weights: NDArray[np.float64],
+    assignment: NDArray[np.intp],
+    landmark_indices: NDArray[np.intp],
+    n_features: int,
+) -> Reference:
+    """Keep the training points, or a bounded random sample of them, weighted cell by cell.
+
+    Cells that the sample misses are represented by their landmarks. The draw has a
+    generator of its own, so that keeping a reference changes no other result.
+    """
+    most = min(MAX_REFERENCE_POINTS, MAX_REFERENCE_BYTES // max(1, n_features * points.dtype.itemsize))
+    if len(points) <= most:
+        return Reference(points, weights, len(points))
+    chosen = np.random.default_rng(0).choice(len(points), max(1, int(most)), replace=False)
+    count = len(landmark_indices)
+    empty = np.bincount(assignment[chosen], minlength=count) == 0
+    chosen = np.unique(np.concatenate([chosen, landmark_indices[empty]]))
+    cells = assignment[chosen]
+    full = np.bincount(assignment, weights=weights, minlength=count)
+    kept = np.bincount(cells, weights=weights[chosen], minlength=count)
+    return Reference(points.take(chosen), weights[chosen] * (full / kept)[cells], len(points))
+
+
+def stand_in_reference(model: LandmarkDiffusionMap, points: Points) -> Reference:
+    """Weight a user's points so that each cell carries its multiplicity; empty cells are left out."""
+    cells = model.embedder_.extend(points, model.n_threads).nearest
+    counts = np.bincount(cells, minlength=model.embedder_.n_landmarks)
+    # A map whose file holds no embedding does not know N; then weights are taken for counts.
+    known = getattr(model, "embedding_", None)
+    n_training = round(float(model.multiplicities_.sum())) if known is None else len(known)
+    return Reference(points, model.multiplicities_[cells] / counts[cells], max(n_training, len(points)))
+
+
+class ErrorEstimator:
+    """The exact map's stand-in for one landmark map, and two of half the size where it rests on a sample.
+
+    Costs 2R² distances to make and R a point to use; half as much again for a sample.
+    """
+
+    def __init__(self, model: LandmarkDiffusionMap, reference: Reference, n_threads: int | None) -> None:
+        modes = _further_modes(model, n_threads)
+        self._whole = _StandIn(model, reference, modes, n_threads)
+        self._halves: list[_StandIn] = []
+        #: Share of the training points that the reference lacks: how far sampling can move the estimate.
+        self._missing = max(0.0, 1.0 - len(reference.points) / reference.n_training)
+        if self._missing:
+            self._halves = [
+                _StandIn(model, half, modes, n_threads) for half in _halves(model, reference, n_threads)
+            ]
+
+    def estimate(self, model: LandmarkDiffusionMap, points: Points, n_threads: int | None) -> ErrorEstimate:
+        """Compare the map with its stand-in at prepared points."""
+        whole = self._whole
+        ours = model.embedder_.extend(points, n_threads)
+        better = whole.embedder.extend(points, n_threads)
+        change = ours.coordinates.astype(np.float64) - better.coordinates
+        near = np.minimum(ours.squared_distance, better.squared_distance) <= model.epsilon_
+        sampling = np.zeros(len(points))
+        if self._halves:
+            first, second = (half.embedder.extend(points, n_threads).coordinates for half in self._halves)
+            # Halves vary twice as much as the whole, their difference four times: half of it is one
+            # standard error.
+            sampling = (
+                0.5 * np.sqrt(self._missing) * np.linalg.norm(first - second, axis=1).astype(np.float64)
+            )
+        result = ErrorEstimate(change, whole.ranges, near, sampling, whole.n_points)
+        _warn(result, whole.lost)
+        return result
+
+
+def _halves(model: LandmarkDiffusionMap, reference: Reference, n_threads: int | None) -> list[Reference]:
+    """Split a reference in two, each weighted to carry the cells' multiplicities again."""
+    cells = model.embedder_.extend(reference.points, n_threads).nearest
+    total = np.bincount(cells, weights=reference.weights)
+    parts = []
+    for start in (0, 1):
+        chosen = np.arange(start, len(cells), 2)
+        kept = np.bincount(cells[chosen], weights=reference.weights[chosen], minlength=len(total))
+        weights = reference.weights[chosen] * (total[cells[chosen]] / kept[cells[chosen]])
+        parts.append(Reference(reference.points.take(chosen), weights, reference.n_training))
+    return parts
+
+
+class _StandIn:
+    """Rayleigh–Ritz and a Nyström step over one reference."""
+
+    def __init__(
+        self, model: LandmarkDiffusionMap, reference: Reference, modes: _Modes, n_threads: int | None
+    ) -> None:
+        self.n_points = len(reference.points)
+        points, metric, epsilon = reference.points, model.metric_, model.epsilon_
+        k = model.n_components_
+        source = reference.weights
+        if model.alpha:
+            density, _ = apply_operator(
+                metric, points, points, epsilon, source, np.empty((len(points), 0)), n_threads
+            )
+            source = source * density**-model.alpha
+        own = model.embedder_.extend(points, n_threads).coordinates / model.eigenvalues_**model.t
+        further = extend(metric, points, model.embedder_.landmarks, epsilon, *modes, n_threads).coordinates
+        trial = np.column_stack([np.ones(len(points)), own, further]).astype(np.float64)
+        degrees, products = apply_operator(metric, points, points, epsilon, source, trial, n_threads)
+        # What P makes of f beyond λf points to the exact map more than any mode does.
+        residuals = products[:, 1 : k + 1] - own * model.eigenvalues_
+        further_products = apply_operator(metric, points, points, epsilon, source, residuals, n_threads)[1]
+        trial = np.column_stack([trial, residuals])
+        products = np.column_stack([products, further_products])
+        stationary = source * degrees
+        values, mixtures = _rayleigh_ritz(trial, products, stationary / stationary.sum())
+        # The trivial pair comes first; the k next are the coordinates.
+        values, mixtures = values[1 : k + 1], mixtures[:, 1 : k + 1]
+        coordinates = products @ mixtures / values
+        order, signs = alignment(own, coordinates)
+        lengths = np.sqrt(reference.weights @ coordinates**2)
+        # ψᵀCψ is 1 for the map's own total weight; the reference carries as much, cell by cell.
+        lengths *= np.sqrt(model.multiplicities_.sum() / reference.weights.sum())
+        values, scale = values[order], signs / lengths[order]
+        powers = values**model.t
+        coordinates = coordinates[:, order] * scale * powers
+        self.ranges: NDArray[np.float64] = np.ptp(coordinates, axis=0)
+        cosines = (own * coordinates).sum(axis=0) / (
+            np.linalg.norm(own, axis=0) * np.linalg.norm(coordinates, axis=0)
+        )
+        self.lost: NDArray[np.intp] = np.flatnonzero(cosines**2 < 0.5)
+        self.embedder = Embedder.build(
+            metric,
+            points,
+            epsilon,
+            source,
+            (trial @ mixtures[:, order]) * scale * powers / values,
+            np.zeros(len(points)),
+        )
+
+
+def _warn(result: ErrorEstimate, lost: NDArray[np.intp]) -> None:
+    reasons = []
+    if len(lost):
+        shown = ", ".join(str(index + 1) for index in lost)
+        reasons.append(
+            f"coordinate {shown} has less than half in common with any of the exact map's, "
+            "so its errors are as large as itself"
+        )
+    far = int((~result.inside).sum())
+    if far:
+        reasons.append(
+            f"{far} of {len(result.inside)} points are farther than sqrt(epsilon) from all known "
+            "points, where the exact map extrapolates too"
+        )
+    noise, size = (float(np.sqrt(np.mean(values**2))) for values in (result.sampling, result.sigma))
+    if noise > 0.5 * size:
+        reasons.append(
+            f"the {result.n_reference} reference points are too few to tell: their own sampling error is "
+            f"{noise / size:.0%} of the estimate, which gives an order of magnitude at best; pass more of "
+            "the training points as reference="
+        )
+    if reasons:
+        warnings.warn(
+            f"the error estimate does not hold everywhere: {'; '.join(reasons)}",
+            AccuracyWarning,
+            stacklevel=4,
+        )
+
+
+_Modes = tuple[NDArray[Any], NDArray[Any]]
+
+
+def _further_modes(model: LandmarkDiffusionMap, n_threads: int | None) -> _Modes:
+    """Return source weights and Nyström coefficients of the landmark map's modes after the k coordinates."""
+    landmarks, k = model.embedder_.landmarks, model.n_components_
+    dtype = landmarks.dtype
+    count = min(k + EXTRA_MODES, len(landmarks) - 1)
+    if count <= k or not _can_be_rows(landmarks):
+        return np.ones(len(landmarks), dtype=dtype), np.empty((0, len(landmarks)), dtype=dtype)
+    kernel = gaussian_kernel(
+        squared_matrix(model.metric_, landmarks, n_threads=n_threads), model.epsilon_, n_threads
+    )
+    spectrum = solve_spectrum(kernel, model.multiplicities_, count, alpha=model.alpha, n_threads=n_threads)
+    keep = spectrum.eigenvalues[k:] > _LOWEST_MODE * spectrum.eigenvalues[k - 1]
+    modes = (spectrum.vectors / spectrum.eigenvalues)[:, k:][:, keep]
+    weights = (spectrum.source_weights / spectrum.source_weights.max()).astype(dtype)
+    return weights, np.ascontiguousarray(modes.T, dtype=dtype)
+
+
+def _can_be_rows(points: Points) -> bool:
+    # Precomputed distances from a model file have columns only.
+    return getattr(points, "matrix", True) is not None
+
+
+def _rayleigh_ritz(
+    trial: NDArray[np.float64], products: NDArray[np.float64], stationary: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Solve H y = μ G y, largest first, in the span of trial functions that need not be independent."""
+    lengths = np.sqrt(stationary @ trial**2)
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ZERO * lengths.max())
+    left = (trial * scale).T * stationary
+    overlaps, axes = eigh(left @ (trial * scale))
+    basis = (axes / np.sqrt(np.maximum(overlaps, _ZERO)))[:, overlaps > _ZERO]
+    stiffness = basis.T @ left @ (products * scale) @ basis
+    values, mixtures = eigh(0.5 * (stiffness + stiffness.T))
+    return values[::-1], scale[:, None] * (basis @ mixtures[:, ::-1])

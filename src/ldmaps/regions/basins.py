@@ -1,0 +1,356 @@
+r"""Metastable basins, learned from the landmarks of a map.
+
+The slow eigenvectors of the random walk are nearly constant in each metastable set,
+so in the coordinates (1, ψ₂, …, ψ_b) the landmarks of b sets gather around the corners
+of a simplex. Basins are given by memberships that are linear in these coordinates
+(PCCA+: Deuflhard & Weber 2005, Röblitz & Weber 2013),
+
+.. math::
+    \chi_j(x) = a_{0j} + \sum_{l=1}^{b-1} a_{lj}\, \psi_{l+1}(x), \qquad
+    \sum_j \chi_j = 1, \qquad \chi_j \ge 0 \text{ on the landmarks,}
+
+so the basin of a point costs a (b-1)×b product. The first guess has its corners at
+landmarks (inner simplex); then A is changed until memberships are as crisp as they
+can be while they stay feasible and every basin has a landmark that clearly is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage
+from ldmaps.regions.region_values import column, finite, settings
+from ldmaps.regions.regions import Masks, Region
+from ldmaps.settings import is_whole_number
+
+__all__ = ["Basin", "Basins", "learn_basins"]
+
+#: Most basins to look for where nobody says how many.
+MOST_BASINS = 8
+#: Most basins whose memberships are optimised: the search has (b-1)² unknowns.
+MOST_OPTIMISED = 6
+
+
+class Basin(Region):
+    """One learned basin: where its membership is high.
+
+    Parameters
+    ----------
+    coefficients : sequence of float
+        a₀, a₁, …: the membership is a₀ + a₁ψ₂ + a₂ψ₃ + …
+    eigenvalues : sequence of float
+        Those of the map it was learned from, by which another map is told apart.
+    enter, leave : float
+        Membership from which the basin is entered, and below which it is left.
+    """
+
+    kind = "basin"
+
+    def __init__(
+        self,
+        coefficients: Sequence[float],
+        eigenvalues: Sequence[float],
+        *,
+        enter: float = 0.7,
+        leave: float = 0.5,
+    ) -> None:
+        self.coefficients = [finite("a coefficient of a basin", value) for value in coefficients]
+        self.eigenvalues = [finite("an eigenvalue of a basin", value) for value in eigenvalues]
+        if not 2 <= len(self.coefficients) <= len(self.eigenvalues) + 1:
+            raise InvalidInputError(
+                f"a basin has a constant and one coefficient a coordinate, got {len(self.coefficients)} coefficients "
+                f"and {len(self.eigenvalues)} eigenvalues"
+            )
+        self.enter, self.leave = _thresholds(enter, leave)
+
+    def membership(self, coordinates: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the membership of each point; beyond the landmarks it may leave 0 … 1."""
+        # Summed by column, not by a matrix product, whose rounding depends on the batch. One point alone,
+        # as it comes from a simulation, is quicker in plain numbers, and rounds the same.
+        if len(coordinates) == 1:
+            psi = coordinates[0].tolist()
+            alone = self.coefficients[0] + self.coefficients[1] * psi[0]
+            for place, coefficient in enumerate(self.coefficients[2:], 1):
+                alone += coefficient * psi[place]
+            return np.array([alone])
+        total = self.coefficients[0] + self.coefficients[1] * column(coordinates, 0)
+        for place, coefficient in enumerate(self.coefficients[2:], 1):
+            total += coefficient * column(coordinates, place)
+        return total
+
+    def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
+        """See :meth:`Region.masks`."""
+        membership = self.membership(coordinates)
+        return membership >= self.enter, membership >= self.leave
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the region as JSON values."""
+        return {
+            "kind": self.kind,
+            "coefficients": list(self.coefficients),
+            "eigenvalues": list(self.eigenvalues),
+            "enter": self.enter,
+            "leave": self.leave,
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """Make a region from what :meth:`as_dict` returned."""
+        return cls(**settings(facts, {"coefficients", "eigenvalues"}, {"enter", "leave"}))
+
+    def check_model(self, model: Any) -> None:
+        """Raise when the map is not the one the basin was learned from."""
+        known = np.asarray(model.eigenvalues_, dtype=np.float64)
+        if len(known) != len(self.eigenvalues) or not np.allclose(known, self.eigenvalues, rtol=1e-6, atol=0):
+            raise InvalidInputError(
+                f"the basin was learned from another map, with eigenvalues {_shown(self.eigenvalues)} where this one "
+                f"has {_shown(known)}; learn basins from this map"
+            )
+
+
+@dataclass(frozen=True)
+class Basins:
+    """All learned basins of a map.
+
+    Attributes
+    ----------
+    regions : dict of str to Basin
+        For a :class:`~ldmaps.regions.tracker.RegionTracker`, most populated first.
+    crispness : float
+        How nearly the memberships are 0 or 1, averaged over basins and weighted by
+        multiplicity; 1 is perfect, 1/b says nothing.
+    min_chi : float
+        Lowest membership of the inner simplex, before it was made feasible: near 0
+        where b basins describe the map well, clearly negative where they do not.
+    populations : ndarray of shape (b,)
+        Share of the training points in each basin, Σ_i c_i χ_j(i) / Σ_i c_i.
+    """
+
+    regions: dict[str, Basin]
+    crispness: float
+    min_chi: float
+    populations: NDArray[np.float64]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the basins."""
+        return tuple(self.regions)
+
+    def memberships(self, coordinates: ArrayLike) -> NDArray[np.float64]:
+        """Return χ of shape (n, b); rows sum to 1."""
+        points = np.asarray(coordinates)
+        return np.stack([basin.membership(points) for basin in self.regions.values()], axis=1)
+
+    def labels(self, coordinates: ArrayLike) -> NDArray[np.intp]:
+        """Return the basin of highest membership of each point."""
+        labels: NDArray[np.intp] = np.argmax(self.memberships(coordinates), axis=1)
+        return labels
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the basins as JSON values."""
+        return {
+            "regions": {name: basin.as_dict() for name, basin in self.regions.items()},
+            "crispness": self.crispness,
+            "min_chi": self.min_chi,
+            "populations": self.populations.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """Make basins from what :meth:`as_dict` returned."""
+        return cls(
+            {name: Basin.from_dict(basin) for name, basin in facts["regions"].items()},
+            float(facts["crispness"]),
+            float(facts["min_chi"]),
+            np.array(facts["populations"], dtype=np.float64),
+        )
+
+
+def learn_basins(
+    model: Any,
+    n_basins: int | None = None,
+    *,
+    enter: float = 0.7,
+    leave: float = 0.5,
+    names: Sequence[str] | None = None,
+) -> Basins:
+    """Find the metastable basins of a fitted map.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap or DiffusionMap
+    n_basins : int, optional
+        b, up to ``n_components_ + 1``. By default the b at which the walk's timescales
+        -1/ln λ drop most from λ_b to λ_{b+1} among the eigenvalues that were computed,
+        or the next lower one at which every basin can be entered.
+    enter, leave : float
+        Membership from which a basin is entered, and below which it is left. With
+        ``leave`` of 0.5 or more, no record can be in two basins.
+    names : sequence of str, optional
+        One a basin, most populated first; "basin 1", "basin 2", … by default.
+
+    Returns
+    -------
+    Basins
+    """
+    high, _ = _thresholds(enter, leave)
+    k = int(model.n_components_)
+    if n_basins is not None and not (is_whole_number(n_basins) and 2 <= n_basins <= k + 1):
+        raise InvalidInputError(
+            f"n_basins must be a whole number from 2 to {k + 1} for a map of {k} coordinates, got {n_basins!r}; "
+            "more basins need a map with more components"
+        )
+    b = _spectral_choice(model) if n_basins is None else int(n_basins)
+    fit = _fit(model, b)
+    while n_basins is None and b > 2 and fit.lowest_peak < high:
+        b -= 1
+        fit = _fit(model, b)
+    if fit.lowest_peak < high:
+        raise InvalidInputError(
+            f"the map does not show {b} basins: the membership of one of them is nowhere above {fit.lowest_peak:.2f}, "
+            f"so it could not be entered at {high:g}; ask for fewer basins, or lower enter"
+        )
+    eigenvalues = np.asarray(model.eigenvalues_, dtype=np.float64).tolist()
+    return Basins(
+        {
+            name: Basin(column, eigenvalues, enter=enter, leave=leave)
+            for name, column in zip(_names(names, b), fit.coefficients.T.tolist(), strict=True)
+        },
+        fit.crispness,
+        fit.min_chi,
+        fit.populations,
+    )
+
+
+# -- pieces -----------------------------------------------------------------------
+
+
+class _Fit(NamedTuple):
+    """Memberships of b basins, most populated first; ``coefficients`` is A, (b, b), for ψ as it is."""
+
+    coefficients: NDArray[np.float64]
+    populations: NDArray[np.float64]
+    crispness: float
+    min_chi: float
+    lowest_peak: float
+
+
+def _fit(model: Any, b: int) -> _Fit:
+    psi = np.asarray(model.landmark_embedding_, dtype=np.float64)[:, : b - 1]
+    weights = np.asarray(model.multiplicities_, dtype=np.float64)
+    # Eigenvectors come at any scale; of order 1 they make one tolerance fit all.
+    scale = np.abs(psi).max(axis=0)
+    X = np.column_stack([np.ones(len(psi)), psi / scale])
+    A = _inner_simplex(X)
+    min_chi = float((X @ A).min())
+    A = _feasible(A[1:, 1:], X)
+    if 2 < b <= MOST_OPTIMISED:  # of two, feasibility leaves no choice
+        A = _crispest(A, X, weights)
+    chi = X @ A
+    populations = weights @ chi / weights.sum()
+    order = np.argsort(-populations, kind="stable")
+    return _Fit(
+        np.vstack([A[:1], A[1:] / scale[:, None]])[:, order],
+        populations[order],
+        _crispness(chi, weights),
+        min_chi,
+        float(chi.max(axis=0).min()),
+    )
+
+
+def _spectral_choice(model: Any) -> int:
+    spectrum = np.asarray(getattr(model, "spectrum_", model.eigenvalues_), dtype=np.float64)
+    k = int(model.n_components_)
+    # One eigenvalue more than the basins use, to see the drop behind them.
+    values = np.clip(spectrum[: min(k, MOST_BASINS - 1) + 1], 1e-12, 1 - 1e-12)
+    if len(values) < 2:
+        return 2
+    rates = -np.log(values)
+    return int(np.argmax(rates[1:] / rates[:-1])) + 2
+
+
+def _inner_simplex(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return A that is 1 for each basin at its own corner, corners being the outermost landmarks."""
+    rest = X[:, 1:].copy()
+    corners = [int(np.argmax((rest**2).sum(axis=1)))]
+    rest -= rest[corners[0]]
+    for _ in range(X.shape[1] - 1):
+        lengths = (rest**2).sum(axis=1)
+        corners.append(int(np.argmax(lengths)))
+        direction = rest[corners[-1]] / np.sqrt(lengths[corners[-1]])
+        rest -= np.outer(rest @ direction, direction)
+    if len(set(corners)) < len(corners):
+        raise InvalidInputError(
+            f"the landmarks do not span {len(corners)} basins; ask for fewer, or use more landmarks"
+        )
+    return np.asarray(np.linalg.inv(X[corners]), dtype=np.float64)
+
+
+def _feasible(inner: NDArray[np.float64], X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Complete the (b-1)×(b-1) free part of A so that memberships are not negative and sum to 1."""
+    b = X.shape[1]
+    A = np.empty((b, b))
+    A[1:, 1:] = inner
+    A[1:, 0] = -inner.sum(axis=1)
+    A[0] = -(X[:, 1:] @ A[1:]).min(axis=0)
+    A /= A[0].sum()
+    return A
+
+
+def _crispest(
+    A: NDArray[np.float64], X: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the feasible A of crispest memberships, found by a simplex search from a first guess."""
+    from scipy.optimize import minimize
+
+    b = len(A)
+
+    def goal(chi: NDArray[np.float64]) -> float:
+        # By crispness alone, a basin too many would be given up for the others' sake.
+        return _crispness(chi, weights) * float(chi.max(axis=0).min())
+
+    def fuzziness(inner: NDArray[np.float64]) -> float:
+        return -goal(X @ _feasible(inner.reshape(b - 1, b - 1), X))
+
+    found = minimize(
+        fuzziness,
+        A[1:, 1:].ravel(),
+        method="Nelder-Mead",
+        options={"maxfev": 400 * (b - 1) ** 2, "xatol": 1e-6, "fatol": 1e-9},
+    )
+    better = _feasible(found.x.reshape(b - 1, b - 1), X)
+    return better if np.isfinite(better).all() and -found.fun >= goal(X @ A) else A
+
+
+def _crispness(chi: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    totals = weights @ chi
+    if not np.isfinite(totals).all() or (totals <= 0).any():
+        return 0.0
+    return float(np.mean(weights @ chi**2 / totals))
+
+
+def _thresholds(enter: Any, leave: Any) -> tuple[float, float]:
+    high, low = finite("enter", enter), finite("leave", leave)
+    if not 0.0 < low <= high <= 1.0:
+        raise InvalidInputError(
+            f"a basin needs memberships 0 < leave <= enter <= 1, got enter={enter!r} and leave={leave!r}"
+        )
+    return high, low
+
+
+def _names(names: Sequence[str] | None, b: int) -> list[str]:
+    if names is None:
+        return [f"basin {number}" for number in range(1, b + 1)]
+    if isinstance(names, str) or len(names) != b or len(set(names)) != b:
+        raise InvalidInputError(f"names must be {b} different names, one a basin, got {names!r}")
+    return [str(name) for name in names]
+
+
+def _shown(values: Any) -> str:
+    return ", ".join(f"{value:.4g}" for value in list(values)[:4]) + (", ..." if len(values) > 4 else "")

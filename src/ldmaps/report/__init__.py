@@ -1,7 +1,0 @@
-"""The report: one HTML page that shows a map, works without a network, and needs no program but a browser."""
-
-from __future__ import annotations
-
-from ldmaps.report.page import report_html, write_report
-
-__all__ = ["report_html", "write_report"]

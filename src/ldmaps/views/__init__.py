@@ -1,0 +1,36 @@
+"""What a person looks at: figures, free energies, the report, the live page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ldmaps._lazy import load_on_first_use
+
+if TYPE_CHECKING:
+    from ldmaps.views.free_energy import FreeEnergy, free_energy_profile, free_energy_surface
+    from ldmaps.views.live import LivePage
+    from ldmaps.views.plot import MapPlots
+    from ldmaps.views.report import report_html, write_report
+
+__all__ = [
+    "FreeEnergy",
+    "LivePage",
+    "MapPlots",
+    "free_energy_profile",
+    "free_energy_surface",
+    "report_html",
+    "write_report",
+]
+
+__getattr__, __dir__ = load_on_first_use(
+    __name__,
+    {
+        "FreeEnergy": "free_energy",
+        "LivePage": "live",
+        "MapPlots": "plot",
+        "free_energy_profile": "free_energy",
+        "free_energy_surface": "free_energy",
+        "report_html": "report",
+        "write_report": "report",
+    },
+)

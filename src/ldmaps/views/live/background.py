@@ -1,0 +1,91 @@
+"""What the live page draws beneath the stream, and the files it is made of; the report's parts do most of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.resources import files as package_files
+from typing import Any
+
+import numpy as np
+
+from ldmaps._version import __version__
+from ldmaps.extension.embedder import Coverage
+from ldmaps.maps.training_record import MAX_RECORDED
+from ldmaps.regions.regions import Region
+from ldmaps.views.report.contents import MAX_SURFACE_COORDINATES, gather
+from ldmaps.views.report.page import _asset as report_asset
+from ldmaps.views.report.page import _packed, _payload
+
+__all__ = ["MAX_COORDINATES", "map_data", "page_files"]
+
+#: Coordinates that are sent; pairs of more have no surface to be drawn on.
+MAX_COORDINATES = MAX_SURFACE_COORDINATES
+
+_OUTLINED = ("box", "ball", "polygon")
+_OPTIONS = (
+    "points", "columns", "frames", "times", "files", "distance", "nearest", "errors", "molecule",
+)  # fmt: skip
+
+
+def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None) -> dict[str, Any]:
+    """Return the map as the report's script reads it, without its points, and with regions.
+
+    Regions that are no outline in the plane are told by the landmarks that lie in them.
+    """
+    contents = gather(model, title=title, max_points=MAX_RECORDED, **dict.fromkeys(_OPTIONS))
+    rows = contents.landmark_rows
+    bare = replace(
+        contents,
+        coordinates=contents.coordinates[:0],
+        fields=[],
+        nearest=None,
+        files=[],
+        file_of=None,
+        structures=None,
+    )
+    the_map = _payload(bare)
+    the_map["names"] = the_map["names"][:MAX_COORDINATES]
+    the_map["landmarks"]["coordinates"] = the_map["landmarks"]["coordinates"][:MAX_COORDINATES]
+    landmarks = np.asarray(model.landmark_embedding_)[rows]
+    covered = Coverage(np.zeros(len(rows)), np.ones(len(rows), dtype=bool), rows)
+    the_map["regions"] = [
+        {
+            "name": name,
+            "kind": region.kind,
+            "facts": region.as_dict() if region.kind in _OUTLINED else None,
+            "members": _packed(region.masks(landmarks, covered)[0].astype(np.uint8), "u1"),
+        }
+        for name, region in regions.items()
+    ]
+    the_map["title"] = contents.title
+    known = f"{contents.n_points:,} {contents.what}, " if contents.n_points else ""
+    the_map["subtitle"] = (
+        f"{known}{len(model.multiplicities_):,} landmarks, {model.n_components_} coordinates"
+    )
+    the_map["version"] = __version__
+    text = json.dumps(the_map, sort_keys=True, ensure_ascii=False)
+    the_map["id"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return the_map
+
+
+def page_files() -> dict[str, tuple[str, bytes]]:
+    """Return the page's files by path; none of them holds anything about a map or a stream."""
+    # What draws the map reads it when it starts, so it is a function that the connection calls.
+    drawing = [report_asset(name) for name in ("read.js", "axes.js", "energy.js")]
+    drawing += [_asset(name) for name in ("regions.js", "trail.js", "picture.js", "words.js", "live.js")]
+    lines = ["(() => {", "'use strict';", _asset("connection.js")]
+    lines += ["function startMap() {", *drawing, "}", "connect();", "})();", ""]
+    script = "\n".join(lines)
+    style = report_asset("style.css") + _asset("live.css")
+    return {
+        "/": ("text/html; charset=utf-8", _asset("live.html").encode()),
+        "/live.js": ("text/javascript; charset=utf-8", script.encode()),
+        "/live.css": ("text/css; charset=utf-8", style.encode()),
+    }
+
+
+def _asset(name: str) -> str:
+    return package_files("ldmaps.views.live").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,0 +1,281 @@
+"""The live page's server: it runs in a thread of its own and sends each viewer what it has yet to be told.
+
+A viewer that reads slowly is sent fewer and larger steps: its next frame is made when the last one is on its way, so
+nothing queues up for it, and nobody else waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.views.live.access import Access, bind
+from ldmaps.views.live.guard import Guard
+from ldmaps.views.live.state import Cursor, LiveState
+
+if TYPE_CHECKING:
+    import socket
+
+    from starlette.websockets import WebSocket
+
+__all__ = ["LiveServer"]
+
+#: Close codes; the page tells its reader what they mean.
+WRONG_TOKEN, BAD_MESSAGE, TOO_MANY = 4401, 4400, 1013
+#: Largest message taken from a viewer, in bytes: its one message is a greeting.
+LARGEST_MESSAGE = 4096
+#: Seconds a new viewer has for its greeting, a frame for leaving, and an idle page hears nothing.
+GREETING, STALLED, HEARTBEAT = 10.0, 30.0, 1.0
+
+
+class LiveServer:
+    """Serves files and a WebSocket.
+
+    Parameters
+    ----------
+    state : LiveState
+    the_map : dict
+        What the page draws beneath the stream; its "id" tells maps apart.
+    files : mapping of path to (media type, content)
+    access : Access
+    host, port : str, int
+        Where to bind; port 0 takes any that is free.
+    max_viewers : int
+    frame_rate : float
+        Frames a second.
+    """
+
+    def __init__(
+        self,
+        state: LiveState,
+        the_map: dict[str, Any],
+        files: Mapping[str, tuple[str, bytes]],
+        access: Access,
+        *,
+        host: str,
+        port: int,
+        max_viewers: int,
+        frame_rate: float,
+    ) -> None:
+        self._state = state
+        self._map_id = the_map["id"]
+        self._map = json.dumps(the_map, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        self._files = files
+        self._access = access
+        self._host, self._port = host, port
+        self._max_viewers = max_viewers
+        self._period = 1.0 / frame_rate
+        self._strangers = 0  # connected, but not yet greeted
+        self._next_tick = asyncio.Event()
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    # -- starting and stopping ----------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's thread is alive."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to."""
+        return self._port
+
+    def start(self, timeout: float = 15.0) -> None:
+        """Bind and serve; returns when connections are accepted."""
+        try:
+            import uvicorn
+        except ImportError as error:
+            raise InvalidInputError(
+                f"the live page needs starlette, uvicorn and websockets ({error}): pip install 'ldmaps[watch]'"
+            ) from error
+        application = self._application()
+        bound = bind(self._host, self._port)
+        self._port = bound.getsockname()[1]
+        config = uvicorn.Config(
+            application,
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="on",
+            ws="websockets-sansio",
+            ws_max_size=LARGEST_MESSAGE,
+            ws_per_message_deflate=False,
+            limit_concurrency=2 * self._max_viewers + 100,
+            timeout_graceful_shutdown=1,
+            server_header=False,
+            proxy_headers=False,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._serve, args=(bound,), name="ldmaps-live-page", daemon=True
+        )
+        self._thread.start()
+        deadline = time.monotonic() + timeout
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                bound.close()
+                raise InvalidInputError(
+                    f"the live page's server did not start ({self._failure or 'no answer'})"
+                )
+            time.sleep(0.005)
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Close all connections and end the thread."""
+        if self._thread is None:
+            return
+        self._server.should_exit = True
+        self._thread.join(timeout)
+
+    def _serve(self, bound: socket.socket) -> None:
+        try:
+            asyncio.run(self._serve_until_stopped(bound))
+        except BaseException as error:
+            self._failure = error
+        finally:
+            bound.close()
+
+    async def _serve_until_stopped(self, bound: socket.socket) -> None:
+        await self._server.serve(sockets=[bound])
+        self._abort()  # those that were sent a farewell and did not read it
+        await asyncio.sleep(0.01)
+
+    def _abort(self, client: Any = None) -> None:
+        """Drop a viewer's connection, or all, without waiting until everything is read."""
+        for connection in list(self._server.server_state.connections):
+            if client is None or connection.client == tuple(client):
+                connection.transport.abort()
+
+    # -- answering ----------------------------------------------------------------
+
+    def _application(self) -> Any:
+        try:
+            import websockets  # noqa: F401  (uvicorn needs it, and says so only when somebody connects)
+            from starlette.applications import Starlette
+            from starlette.requests import Request
+            from starlette.responses import Response
+            from starlette.routing import Route, WebSocketRoute
+        except ImportError as error:
+            raise InvalidInputError(
+                f"the live page needs starlette, uvicorn and websockets ({error}): pip install 'ldmaps[watch]'"
+            ) from error
+
+        def file(request: Request) -> Response:
+            kind, content = self._files[request.url.path]
+            return Response(content, media_type=kind)
+
+        routes = [
+            *(Route(path, file, methods=["GET"]) for path in self._files),
+            WebSocketRoute("/stream", self._viewer),
+        ]
+        return Guard(Starlette(routes=routes, lifespan=self._lifespan), self._access)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Any) -> AsyncIterator[None]:
+        ticking = asyncio.create_task(self._tick())
+        try:
+            yield
+        finally:
+            ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticking
+
+    async def _tick(self) -> None:
+        """Wake all viewers' tasks, again and again."""
+        while True:
+            await asyncio.sleep(self._period)
+            self._state.tick()
+            tick, self._next_tick = self._next_tick, asyncio.Event()
+            tick.set()
+
+    async def _viewer(self, viewer: WebSocket) -> None:
+        from starlette.websockets import WebSocketDisconnect
+
+        if self._strangers >= self._max_viewers:
+            await viewer.close()
+            return
+        self._strangers += 1
+        try:
+            await viewer.accept()
+            greeting = await self._greeted(viewer)
+        except (WebSocketDisconnect, OSError):
+            return
+        finally:
+            self._strangers -= 1
+        if greeting is None:
+            return
+        if self._state.viewers >= self._max_viewers:
+            await _close(viewer, TOO_MANY, f"{self._max_viewers} viewers are connected already")
+            return
+        self._state.viewers += 1
+        # Each must end when the other does: a viewer that left is not written to, and one that talks on is shut up.
+        tasks = {
+            asyncio.create_task(self._feed(viewer, greeting.get("have"))),
+            asyncio.create_task(self._listen(viewer)),
+        }
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._state.viewers -= 1
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _greeted(self, viewer: WebSocket) -> dict[str, Any] | None:
+        """Read a viewer's greeting; None if it was turned away."""
+        try:
+            async with asyncio.timeout(GREETING):
+                message = await viewer.receive_text()
+            greeting = json.loads(message)
+        except (TimeoutError, KeyError, ValueError, RecursionError):
+            greeting = None
+        if not isinstance(greeting, dict):
+            await _close(viewer, BAD_MESSAGE, 'the first message must be {"token": "..."}')
+            return None
+        if not self._access.accepts_token(greeting.get("token")):
+            await _close(
+                viewer, WRONG_TOKEN, "a token is needed" if not greeting.get("token") else "wrong token"
+            )
+            return None
+        return greeting
+
+    async def _feed(self, viewer: WebSocket, have: object) -> None:
+        """Send frames until the viewer is gone or takes none for too long."""
+        await self._send(viewer.send_text, self._map if have != self._map_id else '{"id":"same"}', viewer)
+        cursor: Cursor | None = None
+        told, told_at = -1, 0.0
+        while True:
+            frame = self._state.frame(cursor)
+            now = time.monotonic()
+            if frame.version != told or now - told_at >= HEARTBEAT:
+                await self._send(viewer.send_bytes, frame.data, viewer)
+                told, told_at, cursor = frame.version, now, frame.cursor
+            await self._next_tick.wait()
+
+    async def _send(self, send: Callable[[Any], Awaitable[None]], message: Any, viewer: WebSocket) -> None:
+        """Send when there is room for it."""
+        try:
+            async with asyncio.timeout(STALLED):
+                await send(message)
+        except TimeoutError:
+            self._abort(viewer.scope["client"])
+            raise
+
+    async def _listen(self, viewer: WebSocket) -> None:
+        """Wait until the viewer leaves; it has nothing more to say."""
+        message = await viewer.receive()
+        if message["type"] == "websocket.receive":
+            await _close(viewer, BAD_MESSAGE, "only the first message is read")
+
+
+async def _close(viewer: WebSocket, code: int, reason: str) -> None:
+    with suppress(Exception):  # it may have gone meanwhile
+        await viewer.close(code, reason)

@@ -1,0 +1,158 @@
+"""The live page as a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.settings import is_whole_number
+from ldmaps.streaming.records import Embedded
+from ldmaps.streaming.sinks.base import Sink
+from ldmaps.views.live.access import Access
+from ldmaps.views.live.state import LiveState
+
+if TYPE_CHECKING:
+    from ldmaps.regions.regions import Region
+    from ldmaps.views.live.server import LiveServer
+
+__all__ = ["LivePage"]
+
+
+class LivePage(Sink):
+    """Shows a stream on its map, in any number of browsers at once.
+
+    Writing never waits for a viewer: a bounded summary is kept, and a thread sends it
+    out at a fixed rate. The page stays when the stream ends (:meth:`close`), until
+    :meth:`stop` or the end of the ``with`` block.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap or DiffusionMap
+        The map, fitted or loaded.
+    regions : mapping of str to Region, optional
+        Those of the stream's tracker, in the same order (``tracker.regions``).
+    host : str
+        Where to bind. Anything but loopback needs a token.
+    port : int
+        0 takes any that is free; see :attr:`address`.
+    token : str, optional
+        What a viewer must know, at least 16 characters.
+    allowed_hosts : sequence of str
+        Further names the page may be opened by, such as that of a proxy in front of it.
+    title : str, optional
+        Heading; by default the name of the file the map was fitted on.
+    max_viewers : int
+        Further ones are told to try again later.
+    frame_rate : float
+        Frames sent a second.
+
+    Examples
+    --------
+    >>> with LivePage(model, regions=tracker.regions) as page:  # doctest: +SKIP
+    ...     print(page.address)
+    ...     StreamEmbedder(model, tracker=tracker).run(source, [page])
+    """
+
+    name = "live page"
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        regions: Mapping[str, Region] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+        allowed_hosts: Sequence[str] = (),
+        title: str | None = None,
+        max_viewers: int = 64,
+        frame_rate: float = 20.0,
+    ) -> None:
+        if not is_whole_number(max_viewers) or max_viewers < 1:
+            raise InvalidInputError(f"max_viewers must be a whole number of at least 1, got {max_viewers!r}")
+        if not is_whole_number(port) or not 0 <= port < 2**16:
+            raise InvalidInputError(f"port must be a whole number from 0 to 65535, got {port!r}")
+        if not 0 < frame_rate <= 60:
+            raise InvalidInputError(f"frame_rate must be above 0 and at most 60 a second, got {frame_rate!r}")
+        from ldmaps.views.live.background import MAX_COORDINATES
+
+        self._model = model
+        self._regions = dict(regions or {})
+        self._host, self._port, self._token = host, int(port), token
+        self._title = title
+        self._max_viewers, self._frame_rate = int(max_viewers), float(frame_rate)
+        self._access = Access(host, token, allowed_hosts)
+        self._server: LiveServer | None = None
+        self.state = LiveState(min(model.n_components_, MAX_COORDINATES), tuple(self._regions))
+
+    @property
+    def port(self) -> int:
+        """The port it is served on, once it is."""
+        return self._port
+
+    @property
+    def address(self) -> str:
+        """Where to open the page; with the token, in the part of an address that a browser keeps to itself."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        host = f"[{host}]" if ":" in host else host
+        secret = "" if self._token is None else f"#token={quote(self._token, safe='')}"
+        return f"http://{host}:{self._port}/{secret}"
+
+    @property
+    def viewers(self) -> int:
+        """How many are looking now."""
+        return self.state.viewers
+
+    @property
+    def is_served(self) -> bool:
+        """Whether browsers can connect."""
+        return self._server is not None and self._server.running
+
+    def start(self) -> Self:
+        """Serve the page; does nothing if it is served already."""
+        if self._server is None:
+            from ldmaps.views.live.background import map_data, page_files
+            from ldmaps.views.live.server import LiveServer
+
+            server = LiveServer(
+                self.state,
+                map_data(self._model, self._regions, self._title),
+                page_files(),
+                self._access,
+                host=self._host,
+                port=self._port,
+                max_viewers=self._max_viewers,
+                frame_rate=self._frame_rate,
+            )
+            server.start()
+            self._server, self._port = server, server.port
+        return self
+
+    def write(self, embedded: Embedded) -> None:
+        """Note records for the page, which is served from the first ones on."""
+        if self._server is None:
+            self.start()
+        self.state.take(embedded)
+
+    def close(self) -> None:
+        """Say on the page that the stream has ended; the page itself stays until :meth:`stop`."""
+        self.state.finish()
+
+    def fail(self, problem: str) -> None:
+        """Say on the page what stopped the stream."""
+        self.state.finish(problem)
+
+    def stop(self) -> None:
+        """Take the page down: close all connections and end the server's thread."""
+        if self._server is not None:
+            self._server.stop()
+            if not self._server.running:
+                self._server = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

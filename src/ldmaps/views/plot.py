@@ -1,0 +1,221 @@
+"""Plots of a fitted map with matplotlib, as ``model.plot.embedding()`` and the like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.views.free_energy import free_energy_surface
+
+if TYPE_CHECKING:
+    from ldmaps.maps.estimator import DiffusionEstimator
+
+__all__ = ["MapPlots"]
+
+#: From Okabe and Ito's palette.
+_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#999999"
+
+
+class MapPlots:
+    """Plots of one map; every method draws on ``ax``, or on a new figure, and returns the axes.
+
+    Parameters
+    ----------
+    model : DiffusionMap or LandmarkDiffusionMap
+        Fitted.
+    """
+
+    def __init__(self, model: DiffusionEstimator) -> None:
+        self._model = model
+
+    def embedding(
+        self,
+        x: int = 0,
+        y: int = 1,
+        *,
+        colour: ArrayLike | None = None,
+        label: str | None = None,
+        landmarks: bool = True,
+        points: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw the points of the map, and its landmarks as circles sized by multiplicity.
+
+        Parameters
+        ----------
+        x, y : int
+            Which coordinates, 0 for ψ₂. With a single coordinate, ``y`` is left out of
+            account and ψ₂ is drawn against the order of the points.
+        colour : array-like of shape (n,), optional
+            A number a point; by default the points' order (a trajectory's time).
+        label : str, optional
+            What the colours mean.
+        landmarks : bool
+            Whether landmarks are drawn.
+        points : array-like of shape (n, n_components_), optional
+            Points to draw instead of the training points, from ``model.transform``.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        model = self._fitted()
+        coordinates = self._points(points)
+        own = np.asarray(model.landmark_embedding_)
+        if model.n_components_ == 1:
+            across = np.arange(len(coordinates), dtype=np.float64)
+            shown, marks = np.column_stack([across, coordinates[:, 0]]), None
+            names = ("order of the points", _name(0))
+            if points is None and hasattr(model, "embedding_"):
+                marks = np.column_stack([np.asarray(model.landmark_indices_), own[:, 0]])
+        else:
+            self._check_coordinates(x, y)
+            shown, marks = coordinates[:, [x, y]], own[:, [x, y]]
+            names = (_name(x), _name(y))
+        values = np.arange(len(shown)) if colour is None else np.asarray(colour)
+        if values.shape != (len(shown),):
+            raise InvalidInputError(
+                f"colour needs one number a point, ({len(shown)},), got shape {values.shape}"
+            )
+        ax = self._axes(ax)
+        size = float(np.clip(9000 / max(1, len(shown)), 0.8, 12))
+        drawn = ax.scatter(*shown.T, c=values, s=size, cmap="viridis", linewidths=0, rasterized=True)
+        bar = ax.figure.colorbar(drawn, ax=ax)
+        bar.set_label(label if label is not None else "" if colour is not None else "order of the points")
+        counts = np.asarray(model.multiplicities_)
+        if landmarks and marks is not None and len(counts) < len(shown):
+            areas = np.maximum(4.0, 90.0 * counts / counts.max())
+            ax.scatter(*marks.T, s=areas, facecolors="none", edgecolors="black", linewidths=0.5, alpha=0.6)
+        ax.set_xlabel(names[0])
+        ax.set_ylabel(names[1])
+        return ax
+
+    def spectrum(self, *, ax: Any = None) -> Any:
+        """Draw the non-trivial eigenvalues, those kept filled, and the gap behind them.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        model = self._fitted()
+        values, k = np.asarray(model.spectrum_), model.n_components_
+        numbers = np.arange(len(values)) + 2
+        ax = self._axes(ax)
+        ax.plot(numbers, values, "-", color=_GREY, linewidth=0.8, zorder=1)
+        ax.plot(numbers[:k], values[:k], "o", color=_BLUE, label="kept")
+        if len(values) > k:
+            ax.plot(numbers[k:], values[k:], "o", color=_BLUE, fillstyle="none", label="left out")
+            ax.axvline(k + 1.5, color=_ORANGE, linestyle="--", linewidth=1.0)
+            ax.annotate(
+                f"gap {values[k - 1] - values[k]:.3f}",
+                (k + 1.5, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(4, -12),
+                textcoords="offset points",
+                color=_ORANGE,
+            )
+            ax.legend()
+        ax.set_xticks(numbers)
+        ax.set_xlabel("index l")
+        ax.set_ylabel("eigenvalue λ")
+        return ax
+
+    def free_energy(
+        self,
+        x: int = 0,
+        y: int = 1,
+        *,
+        points: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw −ln p over two coordinates, in units of k_BT, with contours.
+
+        Parameters
+        ----------
+        x, y : int
+            Which coordinates, 0 for ψ₂.
+        points : array-like of shape (n, n_components_), optional
+            Points to take the density from instead of the training points.
+        weights : array-like of shape (n,), optional
+            Multiplicities of the points; for training points those of the fit.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        model = self._fitted()
+        if model.n_components_ < 2:
+            raise InvalidInputError(
+                "a free-energy surface needs two coordinates, but this map has one; fit with n_components=2"
+            )
+        self._check_coordinates(x, y)
+        coordinates = self._points(points)
+        if weights is None and points is None:
+            record = getattr(model, "training_", None)
+            if record is not None and record.weights is not None and len(record.rows) == len(coordinates):
+                weights = record.weights
+            elif not hasattr(model, "embedding_"):
+                weights = model.multiplicities_
+        surface = free_energy_surface(coordinates[:, [x, y]], weights)
+        ax = self._axes(ax)
+        across, up = surface.centres()
+        levels = np.arange(0.0, np.ceil(surface.highest) + 1.0)
+        drawn = ax.contourf(across, up, np.ma.masked_invalid(surface.energy.T), levels=levels, cmap="viridis")
+        bar = ax.figure.colorbar(drawn, ax=ax)
+        bar.set_label(r"$-\ln\,p$  ($k_\mathrm{B}T$)")
+        ax.set_xlabel(_name(x))
+        ax.set_ylabel(_name(y))
+        return ax
+
+    # -- pieces ---------------------------------------------------------------
+
+    def _fitted(self) -> DiffusionEstimator:
+        check_is_fitted(self._model, "embedder_")
+        return self._model
+
+    def _points(self, points: ArrayLike | None) -> NDArray[Any]:
+        """Return the points to draw: those given, the training points, or else the landmarks."""
+        model, k = self._model, self._model.n_components_
+        if points is None:
+            return np.asarray(getattr(model, "embedding_", model.landmark_embedding_))
+        given = np.asarray(points)
+        if given.ndim != 2 or given.shape[1] != k:
+            raise InvalidInputError(
+                f"points must be coordinates on the map, of shape (n, {k}), got {given.shape}; "
+                "embed raw data with model.transform first"
+            )
+        return given
+
+    def _check_coordinates(self, x: int, y: int) -> None:
+        k = self._model.n_components_
+        for value in (x, y):
+            if not 0 <= value < k:
+                raise InvalidInputError(
+                    f"coordinates are numbered 0 to {k - 1} (ψ2 to ψ{k + 1}) on this map, got {value}"
+                )
+
+    def _axes(self, ax: Any) -> Any:
+        if ax is not None:
+            return ax
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise InvalidInputError(
+                f'plots are drawn with matplotlib, which cannot be imported ({error}); pip install "ldmaps[plot]"'
+            ) from error
+        return pyplot.subplots(layout="constrained")[1]
+
+
+def _name(index: int) -> str:
+    return rf"$\psi_{{{index + 2}}}$"

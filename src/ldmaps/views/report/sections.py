@@ -1,0 +1,260 @@
+"""The page's words: headline numbers, charts with captions, and the summary table."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ldmaps.views.free_energy import free_energy_profile
+from ldmaps.views.report.charts import (
+    bandwidth_chart,
+    format_number,
+    histogram_chart,
+    profile_chart,
+    spectrum_chart,
+)
+from ldmaps.views.report.contents import Contents
+
+__all__ = ["charts", "coordinate_name", "facts", "subtitle", "summary"]
+
+_SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def coordinate_name(index: int) -> str:
+    """Return what a coordinate is called.
+
+    >>> coordinate_name(0)
+    'ψ₂'
+    """
+    return "ψ" + str(index + 2).translate(_SUBSCRIPT)
+
+
+def _squared_unit(model: Any) -> str:
+    return f"{model.units_}²" if model.units_ else ""
+
+
+def _is_exact(model: Any) -> bool:
+    return type(model).__name__ == "DiffusionMap"
+
+
+def _estimator_name(model: Any) -> str:
+    return "Exact diffusion map" if _is_exact(model) else "Landmark diffusion map"
+
+
+def subtitle(contents: Contents) -> str:
+    """Return estimator and metric in a line."""
+    model = contents.model
+    metric = model.metric_.name.replace("_", " ").replace("rmsd", "RMSD").replace("euclidean", "Euclidean")
+    weighted = " with weights" if getattr(model.metric_, "weights", None) is not None else ""
+    return f"{_estimator_name(model)} · {metric} distance{weighted}"
+
+
+def facts(contents: Contents) -> str:
+    """Return the headline numbers as a list of terms."""
+    model = contents.model
+    count = contents.n_points or float(model.multiplicities_.sum())
+    entries = [
+        (format_number(count), contents.what if contents.n_points else "total weight"),
+        *([] if _is_exact(model) else [(format_number(len(model.multiplicities_)), "landmarks")]),
+        (str(model.n_components_), "coordinate" if model.n_components_ == 1 else "coordinates"),
+        (
+            f"{format_number(model.epsilon_, 3)} {_squared_unit(model)}".strip(),
+            f"bandwidth ε, {_rule(model)}",
+        ),
+    ]
+    distance = contents.values("distance")
+    if distance is not None and len(distance):
+        entries.append((f"{100 * np.mean(distance <= 1):.1f} %", "within √ε of a landmark"))
+    found = _z_values(contents)
+    if found:
+        entries.append(found[0])
+    return "".join(f"<div><dd>{escape(value)}</dd><dt>{escape(name)}</dt></div>" for value, name in entries)
+
+
+def _z_values(contents: Contents) -> list[tuple[str, str]]:
+    """Return every statement there is about Z, the strongest first."""
+    model, found = contents.model, []
+    certificate = getattr(model, "certificate_", None)
+    if certificate is not None:
+        found.append(
+            (
+                f"Z ≤ {certificate.upper_bound:.3g} %",
+                f"certified, {100 * certificate.confidence:g} % confidence",
+            )
+        )
+    if contents.errors is not None and len(contents.errors):
+        z = float(np.sqrt(np.nanmean(contents.errors**2)))
+        found.append((f"{z:.3g} %", "estimated error Z"))
+    distillation = getattr(model, "distillation_", None)
+    if distillation is not None and np.isfinite(distillation.held_out_z):
+        found.append((f"{distillation.held_out_z:.3g} %", "held-out error Z while distilling"))
+    return found
+
+
+def _rule(model: Any) -> str:
+    return {"connected": "connected", "coifman": "log-log rule", "given": "as given"}.get(
+        model.bandwidth_.rule, str(model.bandwidth_.rule)
+    )
+
+
+def _card(heading: str, body: str, caption: str = "") -> str:
+    words = f"<p class='caption'>{escape(caption)}</p>" if caption else ""
+    return f"<section class='card'><h2>{escape(heading)}</h2>{body}{words}</section>"
+
+
+def charts(contents: Contents) -> str:
+    """Return the cards with small charts."""
+    model = contents.model
+    k = model.n_components_
+    cards = [
+        _card(
+            "Spectrum",
+            spectrum_chart(model.spectrum_, k),
+            f"Non-trivial eigenvalues; the {k} filled one{' is' if k == 1 else 's are'} kept as "
+            f"coordinate{'' if k == 1 else 's'}.",
+        ),
+        _bandwidth_card(model),
+    ]
+    if k == 1:
+        values, weights = contents.coordinates[:, 0], contents.weights
+        if not len(values):
+            values, weights = model.landmark_embedding_[:, 0], model.multiplicities_
+        profile = free_energy_profile(values, weights)
+        cards.append(
+            _card(
+                "Free energy",
+                profile_chart(*profile, coordinate_name(0)),
+                f"−ln p along {coordinate_name(0)}.",
+            )
+        )
+    distance = contents.values("distance")
+    if distance is not None and len(distance) and np.nanmax(distance) > 0:
+        beyond = 100.0 * float(np.mean(distance > 1))
+        chart = histogram_chart(
+            distance,
+            contents.weights,
+            "distance to nearest landmark (√ε)",
+            f"Histogram of distances to the nearest landmark; {beyond:.2f} percent are beyond one root epsilon",
+            [(1.0, "√ε")],
+        )
+        cards.append(
+            _card(
+                "Coverage",
+                chart,
+                f"{beyond:.2g} % of the points are farther than √ε from every landmark."
+                if beyond
+                else "No point is farther than √ε from the nearest landmark.",
+            )
+        )
+    if contents.errors is not None and len(contents.errors):
+        z = float(np.sqrt(np.nanmean(contents.errors**2)))
+        chart = histogram_chart(
+            contents.errors[np.isfinite(contents.errors)],
+            None,
+            "ζ (% of range)",
+            f"Histogram of estimated errors; root mean square {z:.3g} percent",
+            [(z, f"Z = {z:.2g} %")],
+        )
+        cards.append(
+            _card("Estimated error", chart, "How far points lie from where the exact map would put them.")
+        )
+    return "".join(cards)
+
+
+def _bandwidth_card(model: Any) -> str:
+    bandwidth, unit = model.bandwidth_, _squared_unit(model)
+    if len(bandwidth.curve_epsilons) > 2:
+        chart = bandwidth_chart(bandwidth.curve_epsilons, bandwidth.curve_slopes, bandwidth.epsilon, unit)
+        return _card(
+            "Bandwidth",
+            chart,
+            f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}.",
+        )
+    words = {
+        "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε. "
+        "This rule has no curve.",
+        "given": "Given as a number when the map was fitted, so there is no curve.",
+    }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
+    root = f"{format_number(float(np.sqrt(bandwidth.epsilon)), 3)} {model.units_ or ''}".strip()
+    value = f"{format_number(bandwidth.epsilon, 4)} {unit}".strip()
+    body = (
+        f"<div class='figures'><div><b>{escape(value)}</b><span>ε</span></div>"
+        f"<div><b>{escape(root)}</b><span>√ε, the reach of a hop</span></div></div>"
+    )
+    return _card("Bandwidth", body, words)
+
+
+def summary(contents: Contents) -> str:
+    """Return all numbers as two tables."""
+    model = contents.model
+    unit = _squared_unit(model)
+    metric = model.metric_
+    rows: list[tuple[str, str]] = [("Estimator", _estimator_name(model))]
+    if contents.n_points:
+        rows.append((f"{contents.what.capitalize()}, N", format_number(contents.n_points)))
+    weights = "; weights a atom" if getattr(metric, "weights", None) is not None else ""
+    rows.append(("Metric", metric.name + weights.replace("a atom", "for each atom")))
+    rows.append(("Bandwidth ε", f"{format_number(model.epsilon_, 6)} {unit}".strip() + f" ({_rule(model)})"))
+    if model.bandwidth_.dimension is not None:
+        rows.append(("Dimension by the log-log rule", f"{model.bandwidth_.dimension:.3g}"))
+    sizes = np.asarray(model.multiplicities_)
+    chosen = ", every point" if _is_exact(model) else _selector(model)
+    rows.append(("Landmarks, M", format_number(len(sizes)) + chosen))
+    if len(sizes) and sizes.max() > sizes.min():
+        rows.append(
+            (
+                "Multiplicity (smallest, median, largest)",
+                f"{format_number(float(sizes.min()))}, {format_number(float(np.median(sizes)))}, "
+                f"{format_number(float(sizes.max()))}",
+            )
+        )
+    if hasattr(model, "extension"):
+        rows.append(("Extension", str(model._extension_method())))
+    k = model.n_components_
+    names = f"{coordinate_name(0)} to {coordinate_name(k - 1)}" if k > 1 else coordinate_name(0)
+    rows.append(("Coordinates, k", f"{k} ({names})"))
+    spectrum = [f"{value:.4f}" for value in model.spectrum_[: k + 4]]
+    rows.append(
+        (
+            "Eigenvalues, kept | next",
+            " ".join(spectrum[:k]) + (" | " + " ".join(spectrum[k:]) if spectrum[k:] else ""),
+        )
+    )
+    if len(model.spectrum_) > k:
+        rows.append(("Gap behind the last kept", f"{float(model.spectrum_[k - 1] - model.spectrum_[k]):.4f}"))
+    if model.alpha:
+        rows.append(("Density normalisation α", f"{model.alpha:g}"))
+    if model.t:
+        rows.append(("Diffusion time t", f"{model.t:g}"))
+    distance = contents.values("distance")
+    if distance is not None and len(distance):
+        rows.append(("Points within √ε of a landmark", f"{100 * float(np.mean(distance <= 1)):.2f} %"))
+        rows.append(("Largest distance to a landmark", f"{float(np.nanmax(distance)):.3g} √ε"))
+    rows += [(f"Z, {name}".replace("error Z", "error"), value) for value, name in _z_values(contents)]
+    source = getattr(model, "source_", None) or {}
+    if source.get("n_atoms"):
+        chosen = f", selected by “{source['select']}”" if source.get("select") else ""
+        rows.append(("Atoms", f"{source['n_atoms']:,}{chosen}"))
+    if source.get("files"):
+        names_of = [str(name) for name in source["files"]]
+        rows.append(
+            (
+                "Fitted on",
+                ", ".join(names_of[:4]) + (f" and {len(names_of) - 4} more" if len(names_of) > 4 else ""),
+            )
+        )
+    if contents.structures is not None:
+        rows.append(("Structures", contents.structures.note))
+    lines = [f"<tr><th scope='row'>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows]
+    half = (len(lines) + 1) // 2
+    return "".join(f"<table><tbody>{''.join(part)}</tbody></table>" for part in (lines[:half], lines[half:]))
+
+
+def _selector(model: Any) -> str:
+    chosen = getattr(model, "landmarks", None)
+    if isinstance(chosen, str):
+        return f" ({chosen})"
+    name = getattr(chosen, "name", None)
+    return f" ({name})" if isinstance(name, str) else ""

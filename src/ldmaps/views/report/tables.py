@@ -1,0 +1,137 @@
+"""Tables that bring points or colours to a report: what ``ldmaps embed`` writes, or columns of one's own."""
+
+from __future__ import annotations
+
+import csv
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["read_table"]
+
+#: Columns of ldmaps embed, and the arguments of write_report they are.
+_KNOWN = {"frame": "frames", "time": "times", "distance": "distance", "nearest": "nearest"}
+
+
+def read_table(path: str, model: Any) -> dict[str, Any]:
+    """Return a table's columns as arguments of :func:`~ldmaps.views.report.write_report`.
+
+    A table with columns psi2, psi3, … brings points to show. One without them brings
+    colours for the map's training points, one row each.
+    """
+    columns = _read(path)
+    k = model.n_components_
+    names = [f"psi{number}" for number in range(2, k + 2)]
+    present = [name for name in names if name in columns]
+    if not present:
+        return {"columns": _coloured(path, columns, model)}
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise InvalidInputError(
+            f"{path} lacks the column {missing[0]}: the map has {k} coordinates, {names[0]} to {names[-1]}; "
+            "write the table with ldmaps embed and this map"
+        )
+    numbers = {name: _numbers(path, name, values) for name, values in columns.items() if name != "file"}
+    shown: dict[str, Any] = {"points": np.column_stack([numbers.pop(name) for name in names])}
+    for name, argument in _KNOWN.items():
+        values = numbers.pop(name, None)
+        if values is not None and np.isfinite(values).all():
+            shown[argument] = values
+    nearest = shown.get("nearest")
+    if nearest is not None and (nearest.min() < 0 or nearest.max() >= len(model.multiplicities_)):
+        raise InvalidInputError(
+            f"{path} names landmark {int(nearest.max())}, but the map has {len(model.multiplicities_)}; "
+            "write the table with this map"
+        )
+    if "file" in columns:
+        shown["files"] = columns["file"].astype(str)
+    shown["columns"] = {name: values for name, values in numbers.items() if not np.isnan(values).all()}
+    return shown
+
+
+def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[str, NDArray[np.float64]]:
+    n_rows = len(next(iter(columns.values())))
+    if not hasattr(model, "embedding_"):
+        raise InvalidInputError(
+            f"{path} has no columns psi2, psi3, ... and the model file holds no training points to colour; "
+            "give it the output of ldmaps embed"
+        )
+    n_points = len(model.embedding_)
+    if n_rows != n_points:
+        raise InvalidInputError(
+            f"{path} has no columns psi2, psi3, ..., so it should have a row for each of the map's {n_points} "
+            f"training points, but it has {n_rows}"
+        )
+    return {
+        name: _numbers(path, name, values)
+        for name, values in columns.items()
+        if name not in ("file", "frame")
+    }
+
+
+def _read(path: str) -> dict[str, NDArray[Any]]:
+    lower = path.lower()
+    if lower.endswith(".npy"):
+        rows = np.load(path, allow_pickle=False)
+        if rows.dtype.names is None:
+            raise InvalidInputError(
+                f"{path} has no named columns; give it a .npy that ldmaps embed wrote, or a .csv"
+            )
+        return {name: rows[name] for name in rows.dtype.names}
+    if lower.endswith(".parquet"):
+        try:
+            from pyarrow import parquet
+        except ImportError as error:
+            raise InvalidInputError(
+                f'{path} is read with pyarrow, which cannot be imported ({error}); pip install "ldmaps[parquet]"'
+            ) from error
+        table = parquet.read_table(path)
+        return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
+    if not lower.endswith((".csv", ".tsv")):
+        raise InvalidInputError(f"the table {path} must end in .csv, .tsv, .npy or .parquet")
+    if not os.path.exists(path):
+        raise InvalidInputError(f"there is no table {path}; check the name")
+    with open(path, encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, delimiter="\t" if lower.endswith(".tsv") else ",")
+        header = next(reader, None)
+        if not header:
+            raise InvalidInputError(f"{path} is empty; check how it was written")
+        rows = [row for row in reader if row]
+    if not rows:
+        raise InvalidInputError(f"{path} holds no rows below its header")
+    for number, row in enumerate(rows):
+        if len(row) != len(header):
+            raise InvalidInputError(
+                f"{path}, row {number + 1}: {len(row)} columns, but {len(header)} in the header"
+            )
+    return {
+        name.strip(): np.asarray(values, dtype=object)
+        for name, values in zip(header, zip(*rows, strict=True), strict=True)
+    }
+
+
+def _numbers(path: str, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a column as numbers; empty cells are NaN."""
+    if values.dtype != object:
+        return np.asarray(values, dtype=np.float64)
+    texts = [str(value).strip() if value is not None else "" for value in values]
+    try:
+        return np.array([float(text) if text else np.nan for text in texts])
+    except ValueError:
+        bad = next(place for place, text in enumerate(texts) if text and not _is_number(text))
+        raise InvalidInputError(
+            f"{path}, row {bad + 1}, column {name!r}: {texts[bad]!r} is not a number; correct it or leave the "
+            "column out"
+        ) from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""Shortcuts through a spatial tree give what the row-by-row routines give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldmaps.datasets import swiss_roll
+from ldmaps.diffusion import connectivity, spatial_tree
+from ldmaps.diffusion.connectivity import minimum_spanning_tree
+from ldmaps.diffusion.pairwise import distance_matrix
+from ldmaps.landmarks import PrunedSpanningTree
+from ldmaps.metrics import Euclidean, Periodic
+
+
+def cloud(kind: str, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(500, 3))
+    if kind == "two blobs and duplicates":
+        return np.concatenate([points, points[:120] + 30.0, points[:60]])
+    if kind == "grid":  # every edge has ties
+        return np.stack(np.meshgrid(*[np.arange(8.0)] * 3), axis=-1).reshape(-1, 3)
+    if kind == "line":
+        return np.cumsum(rng.exponential(size=(700, 1)), axis=0)
+    return points
+
+
+@pytest.mark.parametrize("kind", ["blob", "two blobs and duplicates", "grid", "line"])
+@pytest.mark.parametrize("seed", range(3))
+def test_spanning_tree_is_minimal(kind, seed, monkeypatch):
+    X = cloud(kind, seed)
+    points = Euclidean().prepare(X)
+    by_rows = connectivity._prim(Euclidean(), points)
+    monkeypatch.setattr(spatial_tree, "MIN_POINTS", 2)
+    edges, lengths = spatial_tree.spanning_edges(X)
+    assert len(edges) == len(X) - 1
+    # All minimum spanning trees have the same edge lengths.
+    np.testing.assert_allclose(np.sort(lengths**2), np.sort(by_rows[1]), atol=1e-10)
+    tree = minimum_spanning_tree(Euclidean(), points)
+    assert tree.component_sizes(tree.connecting_epsilon).tolist() == [len(X)]
+    assert len(tree.component_sizes(tree.connecting_epsilon * 0.999)) > 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_adopting_growth_covers_and_connects(dtype, monkeypatch):
+    monkeypatch.setattr(spatial_tree, "MIN_POINTS", 2)
+    points = Euclidean().prepare(swiss_roll(3000, random_state=2).points.astype(dtype))
+    epsilon = minimum_spanning_tree(Euclidean(), points).connecting_epsilon
+    for seed in range(3):
+        chosen = PrunedSpanningTree().select(
+            points, Euclidean(), epsilon=epsilon, weights=np.ones(3000), rng=np.random.default_rng(seed)
+        )
+        assert chosen.squared_distances.max() <= epsilon * (1 + 1e-6)
+        landmarks = points.take(chosen.indices)
+        squared = distance_matrix(Euclidean(), landmarks, landmarks) ** 2
+        assert connectivity.is_connected(squared, epsilon * (1 + 1e-6))
+
+
+def test_trees_serve_only_plain_distances_of_few_features_and_many_points():
+    many = np.random.default_rng(0).normal(size=(5000, 3))
+    assert spatial_tree.raw_values(Euclidean(), Euclidean().prepare(many)) is not None
+    assert spatial_tree.raw_values(Euclidean(), Euclidean().prepare(many[:100])) is None
+    assert spatial_tree.raw_values(Euclidean(), Euclidean().prepare(np.tile(many, 4))) is None
+    assert spatial_tree.raw_values(Periodic(), Periodic().prepare(many)) is None

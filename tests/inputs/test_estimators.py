@@ -1,0 +1,123 @@
+"""Estimators take trajectories as they take arrays, and know units and atoms."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from written_trajectories import STRIDE, mdtraj_trajectory
+
+import ldmaps
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.datasets import alanine_dipeptide
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs import FrameChunk, FrameSource
+
+MOLECULE = alanine_dipeptide(stride=STRIDE)
+HEAVY = {"select": "not element H"}
+
+
+@pytest.fixture(scope="module")
+def model(files):
+    source = ldmaps.inputs.open(files["trr"], top=files["top"], **HEAVY)
+    return LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(source)
+
+
+def test_a_source_is_as_good_as_its_array(model):
+    same = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(
+        MOLECULE.frames[:, MOLECULE.heavy_atoms]
+    )
+    np.testing.assert_allclose(model.embedding_, same.embedding_, atol=1e-5)
+    assert model.units_ == "nm"
+    assert same.units_ is None
+    assert same.source_ is None
+    assert model.source_["n_atoms"] == 10
+    assert model.source_["select"] == "not element H"
+
+
+@pytest.mark.parametrize("make", [DiffusionMap, LandmarkDiffusionMap])
+def test_both_estimators_take_sources(files, make):
+    source = ldmaps.inputs.open(files["trr"], top=files["top"], stride=2, **HEAVY)
+    fitted = make(2, metric="rmsd").fit(source)
+    np.testing.assert_allclose(fitted.transform(source), fitted.embedding_, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_transform_does_not_depend_on_chunks(files, model, chunk):
+    source = ldmaps.inputs.open(files["trr"], top=files["top"], chunk=chunk, **HEAVY)
+    np.testing.assert_allclose(model.transform(source), model.embedding_, atol=1e-6)
+    coverage = model.coverage(source)
+    assert coverage.inside.all()
+    assert len(coverage.nearest) == len(MOLECULE)
+
+
+def test_source_survives_saving(model, tmp_path):
+    model.save(tmp_path / "map.ldm")
+    again = ldmaps.load(tmp_path / "map.ldm")
+    assert again.source_ == model.source_
+    assert again.units_ == "nm"
+
+
+def test_mdtraj_trajectories(model):
+    trajectory = mdtraj_trajectory().atom_slice(MOLECULE.heavy_atoms)
+    np.testing.assert_allclose(model.transform(trajectory), model.embedding_, atol=1e-5)
+    assert (
+        LandmarkDiffusionMap(2, metric="rmsd").fit(trajectory).source_["atom_names"]
+        == model.source_["atom_names"]
+    )
+
+
+def test_mdanalysis_groups_are_converted_to_nanometres(model, files):
+    mda = pytest.importorskip("MDAnalysis", reason="MDAnalysis is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = mda.Universe(str(files["top"]), str(files["trr"]))
+        universe.trajectory[3]
+        group = universe.select_atoms("not element H")
+        np.testing.assert_allclose(model.transform(group), model.embedding_, atol=1e-5)
+        assert universe.trajectory.frame == 3
+        whole = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(universe)
+    assert whole.units_ == "nm"
+    assert whole.source_["n_atoms"] == 22
+    with pytest.raises(
+        InvalidInputError, match=r"fitted on 10 atoms \(selected by 'not element H'\), but .* gives 22"
+    ):
+        model.transform(universe)
+
+
+def test_atoms_in_another_order_are_refused(model, files):
+    import mdtraj
+
+    shuffled = mdtraj.load(str(files["h5"])).atom_slice(MOLECULE.heavy_atoms)
+    carbon, oxygen = shuffled.topology.atom(1), shuffled.topology.atom(2)
+    carbon.name, oxygen.name = oxygen.name, carbon.name
+    with pytest.raises(
+        InvalidInputError, match="atom 1 of the trajectory is ACE1-O, but ACE1-C in the frames"
+    ):
+        model.transform(shuffled)
+
+
+def test_a_source_of_ones_own(model):
+    class Replayed(FrameSource):
+        n_atoms = 10
+
+        def __iter__(self):
+            frames = MOLECULE.frames[:, MOLECULE.heavy_atoms]
+            for number in range(5):
+                yield FrameChunk(frames[number : number + 1], np.array([number]), None, "")
+
+    np.testing.assert_allclose(model.transform(Replayed()), model.embedding_[:5], atol=1e-5)
+
+
+def test_frames_with_nan_are_named(model):
+    trajectory = mdtraj_trajectory().atom_slice(MOLECULE.heavy_atoms)
+    trajectory.xyz[7, 2, 1] = np.nan
+    with pytest.raises(InvalidInputError, match=r"frame 7 \(atom 2\) holds NaN"):
+        model.transform(trajectory)
+
+
+def test_metrics_that_take_no_frames_say_so(files):
+    source = ldmaps.inputs.open(files["xtc"], top=files["top"])
+    with pytest.raises(InvalidInputError, match='use metric="rmsd"'):
+        LandmarkDiffusionMap(2).fit(source)

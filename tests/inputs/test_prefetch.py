@@ -1,0 +1,48 @@
+"""Reading ahead changes nothing but time."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from ldmaps.inputs import prefetch
+
+
+def test_order_and_errors_are_kept():
+    def items():
+        yield from range(5)
+        raise ValueError("the sixth")
+
+    ahead = prefetch(items())
+    assert [next(ahead) for _ in range(5)] == list(range(5))
+    with pytest.raises(ValueError, match="the sixth"):
+        next(ahead)
+
+
+def test_a_caller_that_stops_ends_the_thread():
+    def endless():
+        while True:
+            yield 0
+
+    ahead = prefetch(endless(), depth=2)
+    assert next(ahead) == 0
+    ahead.close()
+    time.sleep(0.05)
+    assert not [thread for thread in threading.enumerate() if thread.name == "ldmaps-reader"]
+
+
+def test_no_more_is_read_than_the_depth_allows():
+    taken = []
+
+    def items():
+        for item in range(100):
+            taken.append(item)
+            yield item
+
+    ahead = prefetch(items(), depth=2)
+    next(ahead)
+    time.sleep(0.2)
+    assert len(taken) <= 5
+    ahead.close()

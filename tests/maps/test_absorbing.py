@@ -1,0 +1,415 @@
+"""Absorbing points: what must not change, what must come out, and what the old coordinates do."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import ldmaps
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.datasets import alanine_dipeptide, swiss_roll
+from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
+from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError
+from ldmaps.maps.absorbing import UnreachableError, absorb
+from ldmaps.maps.mode_matching import match_modes
+from ldmaps.metrics import RMSD
+from ldmaps.quality.fidelity import align, rms_error
+from ldmaps.streaming.reservoir import Reservoir
+
+EPSILON = 4.0
+
+
+@pytest.fixture(scope="module")
+def roll():
+    return swiss_roll(2000)
+
+
+@pytest.fixture(scope="module")
+def known(roll):
+    """All but the outer end of the roll."""
+    return roll.position < 13.0
+
+
+@pytest.fixture(scope="module")
+def model(roll, known):
+    return LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=200).fit(roll.points[known])
+
+
+@pytest.fixture(scope="module")
+def grown(model, roll, known):
+    return absorb(model, roll.points[~known])
+
+
+def test_absorbing_nothing_changes_nothing(model, roll):
+    new = absorb(model, np.empty((0, 3)))
+    assert new is not model
+    np.testing.assert_array_equal(new.transform(roll.points), model.transform(roll.points))
+    assert new.absorption_.z == 0.0
+    assert new.absorption_.n_new_landmarks == 0
+
+
+def test_the_old_model_is_left_as_it_was(roll, known):
+    model = LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=60).fit(roll.points[known])
+    before = pickle.dumps(model.embedder_.metric.export_points(model.embedder_.landmarks))
+    arrays = [model.multiplicities_.copy(), model.embedder_.squared_radii.copy(), model.embedding_.copy()]
+    absorb(model, roll.points[~known])
+    assert pickle.dumps(model.embedder_.metric.export_points(model.embedder_.landmarks)) == before
+    for old, now in zip(
+        arrays, [model.multiplicities_, model.embedder_.squared_radii, model.embedding_], strict=True
+    ):
+        np.testing.assert_array_equal(old, now)
+
+
+def test_everything_absorbed_is_inside_and_nothing_that_was_inside_is_lost(model, grown, roll):
+    assert not model.coverage(roll.points).inside.all()
+    assert grown.coverage(roll.points).inside.all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_domain_never_shrinks_even_where_cells_are_wide(seed):
+    # Few landmarks: cells far wider than √ε, whose margins a new landmark takes over.
+    rng = np.random.default_rng(seed)
+    strip = rng.random((800, 2)) * [8.0, 3.0]
+    model = LandmarkDiffusionMap(1, epsilon=0.5, n_landmarks=8).fit(strip)
+    beyond = rng.random((300, 2)) * [4.0, 3.0] + [8.0, 0.0]
+    new = absorb(model, beyond)
+    assert (model.embedder_.squared_radii > 0.5).any()
+    probes = rng.random((5000, 2)) * [14.0, 5.0] - [1.0, 1.0]
+    was, is_now = model.coverage(probes).inside, new.coverage(probes).inside
+    assert is_now[was].all()
+    assert new.coverage(beyond).inside.all()
+
+
+def test_the_mass_is_conserved(model, roll, known):
+    new_points = roll.points[~known]
+    weights = np.random.default_rng(0).random(len(new_points)) + 0.1
+    new = absorb(model, new_points, weights, counts=[3, 0, 4])
+    assert new.multiplicities_.sum() == pytest.approx(model.multiplicities_.sum() + weights.sum() + 7)
+    old = slice(0, len(model.multiplicities_))
+    assert (new.multiplicities_[old] >= model.multiplicities_).all()
+    assert (new.multiplicities_ > 0).all()
+
+
+def test_points_inside_only_add_to_the_multiplicities(model, roll, known):
+    new = absorb(model, roll.points[known][:100])
+    assert new.absorption_.n_new_landmarks == 0
+    assert new.multiplicities_.sum() == pytest.approx(model.multiplicities_.sum() + 100)
+    assert new.absorption_.z < 5
+
+
+@pytest.mark.parametrize(("alpha", "t"), [(0.0, 0.0), (1.0, 2.0)])
+def test_with_every_point_a_landmark_it_is_the_exact_map_of_all_points(alpha, t):
+    """The one case with an answer in closed form: nothing is approximated, so nothing may differ."""
+    points = swiss_roll(700).points
+    part = points[:, 1] < 14.0
+    settings = {"epsilon": EPSILON, "alpha": alpha, "t": t}
+    old = LandmarkDiffusionMap(3, n_landmarks=int(part.sum()), **settings).fit(points[part])
+    # The exact map's domain reaches √ε, so only points farther out become landmarks of their own.
+    far = points[~part][~old.coverage(points[~part]).inside]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        new = absorb(old, far, spacing=1e-6, align=False)
+    everything = np.concatenate([points[part], far])
+    exact = DiffusionMap(3, **settings).fit(everything)
+    np.testing.assert_allclose(new.eigenvalues_, exact.eigenvalues_, rtol=1e-9)
+    ours = new.transform(points)
+    np.testing.assert_allclose(align(exact.transform(points), ours), exact.transform(points), atol=1e-8)
+    np.testing.assert_allclose(new.multiplicities_, 1.0)
+
+
+@pytest.mark.parametrize("capacity", [150, 5000])
+def test_the_map_comes_close_to_one_fitted_to_everything(model, roll, known, capacity):
+    exact = DiffusionMap(2, epsilon=EPSILON).fit(roll.points).embedding_
+    fitted = LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=200).fit(roll.points).embedding_
+    coverage = model.coverage(roll.points[~known])
+    reservoir = Reservoir(capacity)
+    reservoir.offer(roll.points[~known][~coverage.inside])
+    reservoir.count(coverage.nearest[coverage.inside])
+    assert (reservoir.seen > len(reservoir)) == (capacity == 150)
+    new = absorb(model, reservoir.points, reservoir.weights, counts=reservoir.counts, align=False)
+    before = rms_error(exact, model.transform(roll.points))
+    after = rms_error(exact, new.transform(roll.points))
+    assert before > 20
+    assert after < 4
+    assert after < rms_error(exact, fitted) + 2.5
+
+
+def test_old_points_move_little_and_the_residual_says_how_much(model, grown, roll, known):
+    moved = rms_error(model.embedding_, grown.transform(roll.points[known]), aligned=True)
+    assert moved < 12
+    assert grown.absorption_.z == pytest.approx(moved, rel=0.1)
+    raw = absorb(model, roll.points[~known], align=False)
+    unaligned = rms_error(model.embedding_, raw.transform(roll.points[known]), aligned=True)
+    assert moved < 0.9 * unaligned
+    assert raw.absorption_.z == pytest.approx(unaligned, rel=0.1)
+    assert (grown.absorption_.in_common > 0.9).all()
+
+
+def test_coordinates_keep_the_signs_of_the_old_ones(model, roll, known):
+    flipped = pickle.loads(pickle.dumps(model))
+    flipped.landmark_embedding_ = model.landmark_embedding_ * [1, -1]
+    first = absorb(model, roll.points[~known]).transform(roll.points)
+    second = absorb(flipped, roll.points[~known]).transform(roll.points)
+    np.testing.assert_allclose(second, first * [1, -1], atol=1e-12)
+
+
+def test_the_result_extends_to_its_own_landmarks(grown):
+    """The alignment's shift and turn must be in the coefficients as they are in the coordinates."""
+    embedder = grown.embedder_
+    values = embedder.extend(embedder.landmarks).coordinates
+    np.testing.assert_allclose(values, grown.landmark_embedding_, atol=1e-9 * np.abs(values).max())
+
+
+def test_old_landmarks_keep_their_places(model, grown):
+    count = model.embedder_.n_landmarks
+    np.testing.assert_array_equal(grown.landmark_indices_[:count], model.landmark_indices_)
+    assert len(np.unique(grown.landmark_indices_)) == grown.embedder_.n_landmarks
+    assert (grown.landmark_indices_[count:] >= len(model.embedding_)).all()
+
+
+def test_it_saves_and_loads_and_absorbs_again(model, roll, known, tmp_path):
+    model.save(tmp_path / "old.ldm", include_embedding=False)
+    order = np.argsort(roll.position)
+    beyond = roll.points[order][np.sort(roll.position) >= 13.0]
+    half = len(beyond) // 2
+    first = absorb(ldmaps.load(tmp_path / "old.ldm"), beyond[:half])
+    first.save(tmp_path / "new.ldm")
+    again = ldmaps.load(tmp_path / "new.ldm")
+    assert type(again) is LandmarkDiffusionMap
+    np.testing.assert_array_equal(again.transform(roll.points), first.transform(roll.points))
+    second = absorb(again, beyond[half:])
+    assert second.coverage(roll.points).inside.all()
+    assert second.multiplicities_.sum() == pytest.approx(len(roll))
+    exact = DiffusionMap(2, epsilon=EPSILON).fit(roll.points).embedding_
+    assert np.abs(np.corrcoef(exact[:, 0], second.transform(roll.points)[:, 0])[0, 1]) > 0.99
+
+
+def test_float32_stays_float32(roll, known):
+    model = LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=80).fit(
+        roll.points[known].astype(np.float32)
+    )
+    new = absorb(model, roll.points[~known])
+    assert new.transform(roll.points.astype(np.float32)).dtype == np.float32
+    assert new.landmark_embedding_.dtype == np.float32
+
+
+@pytest.mark.parametrize("aligned_atoms", [None, [3, 4, 6]])
+def test_an_alanine_basin_that_was_held_out(aligned_atoms):
+    molecule = alanine_dipeptide(stride=25)
+    frames = molecule.frames[:, molecule.heavy_atoms]
+    psi = dihedral(frames[:, [3, 4, 6, 8]])
+    metric = RMSD(align=aligned_atoms) if aligned_atoms else "rmsd"
+    exact = DiffusionMap(1, metric=metric).fit(frames)
+    # αR: without its core the map has no end on that side, and its rim still leads there.
+    core = (psi > -1.2) & (psi < -0.2)
+    assert 0.1 < core.mean() < 0.4
+    model = LandmarkDiffusionMap(1, epsilon=exact.epsilon_, metric=metric, n_landmarks=150).fit(frames[~core])
+    before = model.coverage(frames[core])
+    assert 0.2 < before.inside.mean() < 0.8
+    reservoir = Reservoir(1000)
+    reservoir.offer(frames[core][~before.inside])
+    reservoir.count(before.nearest[before.inside])
+    new = absorb(model, reservoir.points, reservoir.weights, counts=reservoir.counts, align=False)
+    turned = Rotation.random(random_state=1).apply(frames.reshape(-1, 3)).reshape(frames.shape)
+    assert new.coverage(turned).inside.all()
+    assert rms_error(exact.embedding_, model.transform(frames)) > 15
+    assert rms_error(exact.embedding_, new.transform(frames)) < 2
+    # Old points hardly move: the map had the way there, only not the place.
+    assert absorb(model, reservoir.points, counts=reservoir.counts).absorption_.z < 2
+    # Without counting those inside, the basin would be too light.
+    light = absorb(model, reservoir.points, reservoir.weights, align=False)
+    assert rms_error(exact.embedding_, light.transform(frames)) > 5
+
+
+def dihedral(four):
+    a, b, c = (np.diff(four, axis=1)[:, place] for place in range(3))
+    first, second = np.cross(a, b), np.cross(b, c)
+    return np.arctan2(
+        (np.cross(first, second) * b).sum(1) / np.linalg.norm(b, axis=1), (first * second).sum(1)
+    )
+
+
+@pytest.mark.parametrize("metric", ["hamming", "periodic", "earth_mover"])
+def test_other_metrics(metric):
+    rng = np.random.default_rng(0)
+    if metric == "hamming":
+        place = rng.random(400)
+        points = (np.linspace(0, 1, 60) < place[:, None]).astype(float)
+        epsilon = 0.005
+    elif metric == "periodic":
+        place = rng.random(400)
+        points, epsilon = np.column_stack([4.0 * place - np.pi, 0.1 * rng.random(400)]), 0.05
+    else:
+        place = rng.random(400)
+        points = np.exp(-(((np.arange(40) - 5 - 30 * place[:, None]) / 2) ** 2))
+        epsilon = 4.0
+    model = LandmarkDiffusionMap(1, epsilon=epsilon, metric=metric, n_landmarks=40).fit(points[place < 0.8])
+    assert not model.coverage(points).inside.all()
+    new = absorb(model, points)
+    assert new.coverage(points).inside.all()
+    assert np.abs(np.corrcoef(np.argsort(np.argsort(place)), new.transform(points)[:, 0])[0, 1]) > 0.9
+
+
+# -- landmarks -----------------------------------------------------------------
+
+
+def test_spacing_sets_how_many_landmarks(model, roll, known):
+    new_points = roll.points[~known]
+    counts = [absorb(model, new_points, spacing=s).absorption_.n_new_landmarks for s in (1.0, 0.5, 0.25)]
+    assert counts[0] < counts[1] < counts[2]
+    # The default is as dense as the map.
+    default = absorb(model, new_points).absorption_.n_new_landmarks
+    assert counts[0] <= default < counts[2]
+
+
+def test_every_outside_point_is_within_the_spacing_of_a_landmark(model, roll, known):
+    new = absorb(model, roll.points[~known], spacing=0.5)
+    outside = roll.points[~model.coverage(roll.points).inside]
+    assert new.coverage(outside).distance.max() <= 0.5 * (1 + 1e-6)
+
+
+def test_the_number_of_landmarks_can_be_bounded(model, roll, known):
+    new = absorb(model, roll.points[~known], max_landmarks=225)
+    assert new.embedder_.n_landmarks == 225
+    assert new.coverage(roll.points).inside.all()
+    with pytest.raises(
+        InvalidInputError, match="has 225 landmarks, so max_landmarks=225 leaves none for the"
+    ):
+        absorb(new, roll.points[~known] + [0, 9.0, 0], max_landmarks=225)
+
+
+# -- connectivity ----------------------------------------------------------------
+
+
+def test_points_out_of_reach_are_an_error_that_counts_them(model, roll, known):
+    rng = np.random.default_rng(0)
+    far = np.concatenate([rng.normal([100, 0, 0], 0.1, (30, 3)), rng.normal([0, 100, 0], 0.1, (12, 3))])
+    with pytest.raises(DisconnectedError, match=r"42 of the points, in 2 groups \(of 30, 12\)") as caught:
+        absorb(model, np.concatenate([roll.points[~known], far]))
+    assert isinstance(caught.value, UnreachableError)
+    assert caught.value.component_sizes == (30, 12)
+    assert "disconnected=" in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    # The message's ε is enough to hop there.
+    assert np.sqrt(caught.value.joining_epsilon) == pytest.approx(
+        np.linalg.norm(far[:30, None] - roll.points[known], axis=2).min(), rel=0.1
+    )
+
+
+def test_what_can_be_reached_is_absorbed_and_the_rest_left(model, roll, known, grown):
+    far = np.random.default_rng(0).normal([100, 0, 0], 0.1, (30, 3))
+    given = np.concatenate([far, roll.points[~known]])
+    new = absorb(model, given, disconnected="leave")
+    np.testing.assert_array_equal(new.absorption_.absorbed, np.arange(len(given)) >= 30)
+    np.testing.assert_allclose(new.transform(roll.points), grown.transform(roll.points), atol=1e-9)
+    assert not new.coverage(far).inside.any()
+    none = absorb(model, far, disconnected="leave")
+    assert not none.absorption_.absorbed.any()
+    np.testing.assert_array_equal(none.transform(roll.points), model.transform(roll.points))
+
+
+def test_a_bridge_that_comes_later_makes_them_reachable(model):
+    edge = np.array([9 * np.pi / 2, 10.0, 0.0]) * [0, 1, 0] + [0, 0, 14.1]
+    steps = np.linspace(0, 60, 21)[:, None]
+    bridge = edge + steps * [0, 0, 1.0]
+    with pytest.raises(UnreachableError):
+        absorb(model, bridge[-3:])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        assert absorb(model, bridge).absorption_.absorbed.all()
+
+
+# -- modes -----------------------------------------------------------------------
+
+
+def two_wells(n, seed, place):
+    return np.random.default_rng(seed).normal(place, [0.6, 0.2], (n, 2))
+
+
+def test_a_new_slow_mode_does_not_take_an_old_coordinates_place():
+    """Two wells make ψ₂. A third, hardly connected well brings a slower mode: ψ₂ must stay what it was."""
+    path = np.column_stack([np.linspace(0, 4, 60), np.zeros(60)])
+    old_points = np.concatenate([two_wells(400, 0, [0, 0]), two_wells(400, 1, [4, 0]), path])
+    model = LandmarkDiffusionMap(1, epsilon=0.1, n_landmarks=120).fit(old_points)
+    ladder = np.column_stack([np.full(12, 2.0), np.linspace(0.4, 5.6, 12)])
+    third = np.concatenate([two_wells(400, 2, [2, 6]), ladder])
+    with pytest.warns(AccuracyWarning, match="1 of the new map's slowest modes .* new_components=1"):
+        new = absorb(model, third)
+    assert new.absorption_.modes.tolist() == [1]
+    assert new.absorption_.in_common[0] > 0.9
+    assert np.corrcoef(model.embedding_[:, 0], new.transform(old_points)[:, 0])[0, 1] > 0.95
+    # ψ₂ of the third well is between those of the two; the added coordinate sets it apart.
+    wider = absorb(model, third, new_components=1)
+    assert wider.n_components_ == 2
+    assert wider.absorption_.modes.tolist() == [1, 0]
+    np.testing.assert_allclose(wider.transform(old_points)[:, :1], new.transform(old_points), atol=1e-9)
+    added_old, added_new = wider.transform(old_points)[:, 1], wider.transform(two_wells(400, 2, [2, 6]))[:, 1]
+    assert added_old.max() < added_new.min() or added_new.max() < added_old.min()
+
+
+def test_degenerate_modes_are_turned_back():
+    """On a square cos x and cos y have one eigenvalue, and any turn of them is as good."""
+    side = np.linspace(0, 1, 12)
+    square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    squared = ((square[:, None] - square) ** 2).sum(axis=2)
+    weights = np.ones(len(square))
+    spectrum = solve_spectrum(np.exp(-squared / 0.04), weights, 6)
+    assert spectrum.eigenvalues[0] == pytest.approx(spectrum.eigenvalues[1])
+    angle = 0.7
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    old = 2.5 * spectrum.vectors[:, :2] @ turn + [3.0, -1.0]
+    match = match_modes(old, weights, spectrum, weights, 0.0)
+    np.testing.assert_allclose(match.coordinates(spectrum, 0.0), old, atol=1e-9)
+    np.testing.assert_allclose(match.in_common, 1.0)
+    np.testing.assert_allclose(match.eigenvalues(spectrum), spectrum.eigenvalues[:2])
+
+
+def test_modes_far_apart_are_never_mixed():
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.standard_normal((50, 4)))[0]
+    spectrum = Spectrum(np.array([0.9, 0.7, 0.4, 0.1]), vectors, np.ones(50), np.ones(50))
+    old = vectors[:, :2] @ [[0.9, 0.5], [-0.5, 0.9]]
+    match = match_modes(old, np.ones(50), spectrum, np.ones(50), 0.0)
+    assert (np.count_nonzero(match.mixture, axis=0) == 1).all()
+    assert match.modes.tolist() == [0, 1]
+
+
+# -- what is refused -----------------------------------------------------------
+
+
+def test_what_is_refused(model, roll, known):
+    points = roll.points
+    with pytest.raises(InvalidInputError, match="takes a LandmarkDiffusionMap, got DiffusionMap"):
+        absorb(DiffusionMap(1, epsilon=EPSILON).fit(points[:300]), points)
+    distilled = LandmarkDiffusionMap(1, epsilon=EPSILON, n_landmarks=50, extension="distilled")
+    with pytest.raises(InvalidInputError, match='distilled map cannot absorb.*extension="nystrom"'):
+        absorb(distilled.fit(points[:600]), points)
+    matrix = np.linalg.norm(points[:200, None] - points[:200], axis=2)
+    precomputed = LandmarkDiffusionMap(1, metric="precomputed", n_landmarks=50).fit(matrix)
+    with pytest.raises(InvalidInputError, match="precomputed distances cannot absorb"):
+        absorb(precomputed, matrix)
+    for weights in (np.zeros(5), np.ones(4), [1, 1, 1, 1, np.nan]):
+        with pytest.raises(InvalidInputError, match="weights must be 5 finite numbers above 0"):
+            absorb(model, points[:5], weights)
+    for counts in (np.ones(201), [-1], [[1]], [np.inf]):
+        with pytest.raises(InvalidInputError, match="counts must be .* up to 200 landmarks"):
+            absorb(model, points[:5], counts=counts)
+    for setting, message in (
+        ({"spacing": 1.5}, "spacing must be"),
+        ({"max_landmarks": 1}, "max_landmarks must be"),
+        ({"disconnected": "drop"}, "disconnected must be"),
+        ({"new_components": -1}, "new_components must be"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            absorb(model, points[:5], **setting)
+    with pytest.raises(ValueError, match="features"):
+        absorb(model, np.zeros((4, 2)))
+
+
+def test_a_distilled_map_is_known_as_such_from_its_file(roll, tmp_path):
+    model = LandmarkDiffusionMap(1, epsilon=EPSILON, tolerance=20.0).fit(roll.points[:800])
+    model.save(tmp_path / "map.ldm")
+    with pytest.raises(InvalidInputError, match="distilled map"):
+        absorb(ldmaps.load(tmp_path / "map.ldm"), roll.points)

@@ -1,0 +1,235 @@
+"""Model files: round trips, and a clear word about every kind of broken file."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, __version__, load
+from ldmaps.datasets import swiss_roll
+from ldmaps.errors import InvalidInputError, ModelFileError
+from ldmaps.landmarks import KMedoids, PrunedSpanningTree
+from ldmaps.maps.model_file import FORMAT_VERSION, read_header
+from ldmaps.metrics import RMSD, EarthMover, Euclidean, Periodic
+
+RNG = np.random.default_rng(0)
+ROLL = swiss_roll(400, random_state=0).points
+FRAMES = RNG.normal(size=(80, 5, 3)).astype(np.float32)
+
+
+def manhattan(x, y):
+    return float(np.abs(x - y).sum())
+
+
+CASES = {
+    "exact": (DiffusionMap(2, 9.0, alpha=0.5, t=1.0), ROLL),
+    "landmarks": (LandmarkDiffusionMap(2, 9.0, landmarks=KMedoids(40, init="random")), ROLL),
+    "tree": (LandmarkDiffusionMap("gap", "coifman", landmarks=PrunedSpanningTree(), n_threads=1), ROLL / 3),
+    "given": (LandmarkDiffusionMap(2, 16.0, landmarks=np.arange(0, 400, 7)), ROLL),
+    "float32": (LandmarkDiffusionMap(2, 9.0, n_landmarks=40), ROLL.astype(np.float32)),
+    "rmsd": (LandmarkDiffusionMap(2, "connected", metric="rmsd", n_landmarks=30), FRAMES),
+    "rmsd-weighted": (
+        LandmarkDiffusionMap(2, "connected", metric=RMSD(weights=np.arange(1.0, 6.0)), n_landmarks=30),
+        FRAMES,
+    ),
+    "rmsd-aligned": (
+        LandmarkDiffusionMap(2, "connected", metric=RMSD(align=[0, 1, 2]), n_landmarks=30),
+        FRAMES,
+    ),
+    "hamming": (LandmarkDiffusionMap(2, "connected", metric="hamming"), RNG.integers(0, 3, (60, 12))),
+    "earth-mover": (
+        LandmarkDiffusionMap(2, "connected", metric=EarthMover(positions=np.arange(8.0) ** 1.5)),
+        RNG.uniform(size=(50, 8)),
+    ),
+    "periodic": (LandmarkDiffusionMap(2, "connected", metric=Periodic(360.0)), RNG.uniform(0, 360, (60, 2))),
+    "precomputed": (
+        LandmarkDiffusionMap(2, 9.0, metric="precomputed", n_landmarks=50),
+        Euclidean().pairwise(ROLL),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_round_trip(name, tmp_path):
+    model, X = CASES[name]
+    model.fit(X)
+    model.units_ = "nm"
+    model.save(tmp_path / "map.ldm")
+    again = load(tmp_path / "map.ldm")
+    assert type(again) is type(model)
+    new = X[:17]
+    np.testing.assert_allclose(again.transform(new), model.transform(new), rtol=1e-6, atol=1e-9)
+    assert again.transform(new).dtype == model.transform(new).dtype
+    for before, after in zip(model.coverage(new), again.coverage(new), strict=True):
+        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4)
+    for attribute in ("eigenvalues_", "spectrum_", "landmark_indices_", "multiplicities_", "embedding_"):
+        np.testing.assert_array_equal(getattr(again, attribute), getattr(model, attribute))
+    assert (again.epsilon_, again.n_components_, again.units_) == (model.epsilon_, model.n_components_, "nm")
+    assert again.n_features_in_ == model.n_features_in_
+    assert repr(again.metric_) == repr(model.metric_)
+    assert again.bandwidth_.rule == model.bandwidth_.rule
+    assert str(again.get_params().keys()) == str(model.get_params().keys())
+    again.save(tmp_path / "again.ldm")
+    np.testing.assert_array_equal(load(tmp_path / "again.ldm").transform(new), again.transform(new))
+
+
+def test_settings_survive_so_that_a_loaded_model_can_be_fitted_again(tmp_path):
+    model, X = CASES["landmarks"]
+    model.fit(X).save(tmp_path / "map.ldm")
+    again = load(tmp_path / "map.ldm")
+    np.testing.assert_array_equal(again.fit(X).embedding_, model.embedding_)
+
+
+def test_without_the_embedding_the_size_depends_on_landmarks_alone(tmp_path):
+    sizes = []
+    for n in (1000, 4000):
+        X = swiss_roll(n, random_state=0).points
+        model = LandmarkDiffusionMap(2, 9.0, n_landmarks=100).fit(X)
+        model.save(tmp_path / "map.ldm", include_embedding=False)
+        sizes.append((tmp_path / "map.ldm").stat().st_size)
+    assert abs(sizes[1] - sizes[0]) < 1000
+    assert not hasattr(load(tmp_path / "map.ldm"), "embedding_")
+
+
+def test_header_tells_what_the_file_is(tmp_path):
+    model, X = CASES["rmsd-weighted"]
+    model.fit(X).save(tmp_path / "map.ldm")
+    header = read_header(tmp_path / "map.ldm")
+    assert header["format_version"] == list(FORMAT_VERSION)
+    assert header["library_version"] == __version__
+    assert header["metric"]["__metric__"] == "rmsd"
+    assert header["epsilon"] == model.epsilon_
+
+
+def test_a_function_must_be_passed_again(tmp_path):
+    model = LandmarkDiffusionMap(2, "connected", metric=manhattan, n_landmarks=30).fit(ROLL[:60])
+    model.save(tmp_path / "map.ldm")
+    with pytest.raises(InvalidInputError, match=r"metric=function|pass the function"):
+        load(tmp_path / "map.ldm")
+    again = load(tmp_path / "map.ldm", metric=manhattan)
+    np.testing.assert_allclose(again.transform(ROLL[60:70]), model.transform(ROLL[60:70]))
+    with pytest.raises(InvalidInputError, match="was fitted with metric"):
+        load(tmp_path / "map.ldm", metric="euclidean")
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "map.ldm"
+    LandmarkDiffusionMap(2, 9.0, n_landmarks=60).fit(ROLL).save(path)
+    return path
+
+
+def rewrite(path, change):
+    """Copy a model file with ``change(name, content) -> content or None`` applied to each member."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            changed = change(name, content)
+            if changed is not None:
+                archive.writestr(name, changed)
+
+
+def edit_header(path, **changes):
+    def change(name, content):
+        return json.dumps(json.loads(content) | changes) if name == "header.json" else content
+
+    rewrite(path, change)
+
+
+def test_every_truncation_is_noticed(saved):
+    whole = saved.read_bytes()
+    for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(ModelFileError, match="cut off|damaged|not an ldmaps"):
+            load(saved)
+
+
+def test_every_flipped_byte_is_noticed_or_harmless(saved):
+    reference = load(saved).transform(ROLL[:9])
+    whole = bytearray(saved.read_bytes())
+    noticed = 0
+    for place in np.random.default_rng(1).integers(0, len(whole), 150):
+        damaged = whole.copy()
+        damaged[place] ^= 0x55
+        saved.write_bytes(damaged)
+        try:
+            again = load(saved)
+        except ModelFileError:
+            noticed += 1
+        else:
+            np.testing.assert_array_equal(again.transform(ROLL[:9]), reference)
+    assert noticed > 100
+
+
+def test_foreign_files(tmp_path):
+    path = tmp_path / "map.ldm"
+    path.write_text("hello")
+    with pytest.raises(ModelFileError, match="not an ldmaps model"):
+        load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "b")
+    with pytest.raises(ModelFileError, match="zip file but not an ldmaps model"):
+        load(path)
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        load(tmp_path / "missing.ldm")
+
+
+def test_newer_major_version_asks_for_an_upgrade(saved):
+    edit_header(saved, format_version=[FORMAT_VERSION[0] + 1, 0], library_version="9.9")
+    with pytest.raises(ModelFileError, match=r"written by ldmaps 9\.9.*upgrade ldmaps"):
+        load(saved)
+
+
+def test_newer_minor_version_is_read(saved):
+    edit_header(saved, format_version=[FORMAT_VERSION[0], 99], something_new=1)
+    assert load(saved).transform(ROLL[:2]).shape == (2, 2)
+
+
+def test_missing_and_misshapen_arrays(saved):
+    whole = saved.read_bytes()
+    rewrite(saved, lambda name, content: None if name == "embedder/coefficients.npy" else content)
+    with pytest.raises(ModelFileError, match="damaged"):
+        load(saved)
+    saved.write_bytes(whole)
+    edit_header(saved, n_components=3)
+    with pytest.raises(ModelFileError, match="shape"):
+        load(saved)
+    saved.write_bytes(whole)
+    edit_header(saved, estimator="os.system")
+    with pytest.raises(ModelFileError, match="does not know"):
+        load(saved)
+
+
+def test_loading_executes_nothing(saved):
+    """An object array (a pickle) in place of numbers is refused, not unpickled."""
+    import io
+
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was executed",))
+
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Trap()], dtype=object), allow_pickle=True)
+    rewrite(saved, lambda name, content: buffer.getvalue() if name == "multiplicities_.npy" else content)
+    with pytest.raises(ModelFileError, match="damaged"):
+        load(saved)
+
+
+def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
+    whole = saved.read_bytes()
+    monkeypatch.setattr(
+        "numpy.lib.format.write_array", lambda *args, **kwargs: (_ for _ in ()).throw(OSError("full"))
+    )
+    with pytest.raises(OSError, match="full"):
+        LandmarkDiffusionMap(2, 9.0, n_landmarks=60).fit(ROLL).save(saved)
+    assert saved.read_bytes() == whole
+    assert [entry.name for entry in saved.parent.iterdir()] == [saved.name]
+
+
+def test_saving_needs_a_fitted_model(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        DiffusionMap().save(tmp_path / "map.ldm")

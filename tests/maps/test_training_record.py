@@ -1,0 +1,62 @@
+"""What a map remembers of its training points: complete, bounded, and unchanged by a model file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
+from ldmaps.datasets import swiss_roll
+from ldmaps.errors import InvalidInputError
+from ldmaps.maps.training_record import TrainingRecord, thinned_rows
+
+ROLL = swiss_roll(400, random_state=0).points
+
+
+def test_fit_remembers_coverage_of_the_training_points():
+    model = LandmarkDiffusionMap(2, 9.0, n_landmarks=50, extension="nystrom").fit(ROLL)
+    coverage = model.coverage(ROLL)
+    np.testing.assert_array_equal(model.training_.rows, np.arange(400))
+    np.testing.assert_allclose(model.training_.distance, coverage.distance, atol=1e-6)
+    assert model.training_.weights is None
+    assert model.training_.frames is None
+
+
+def test_the_exact_map_remembers_weights():
+    weights = np.linspace(0.5, 2.0, 400)
+    model = DiffusionMap(2, 16.0).fit(ROLL, sample_weight=weights)
+    np.testing.assert_allclose(model.training_.weights, weights, rtol=1e-6)
+
+
+def test_a_model_file_keeps_it(tmp_path):
+    model = LandmarkDiffusionMap(2, 9.0, n_landmarks=50, extension="nystrom").fit(ROLL)
+    model.training_ = model.training_.with_frames(np.arange(400) * 5, np.arange(400) * 0.5)
+    model.save(tmp_path / "map.ldm")
+    again = load(tmp_path / "map.ldm").training_
+    assert again.arrays().keys() == model.training_.arrays().keys()
+    for name, array in model.training_.arrays().items():
+        np.testing.assert_array_equal(array, again.arrays()[name])
+        assert array.dtype == again.arrays()[name].dtype
+    model.save(tmp_path / "small.ldm", include_embedding=False)
+    assert load(tmp_path / "small.ldm").training_ is None
+
+
+def test_several_files_are_told_apart_by_their_frame_numbers():
+    record = TrainingRecord.of(6, np.arange(2), np.ones(6)).with_frames([0, 5, 10, 0, 5, 0], None)
+    assert record.files.tolist() == [0, 0, 0, 1, 1, 2]
+    assert TrainingRecord.of(3, np.arange(2), np.ones(3)).with_frames([0, 1, 2], None).files is None
+
+
+def test_too_few_frames_are_refused():
+    record = TrainingRecord.of(6, np.arange(2), np.ones(6))
+    with pytest.raises(InvalidInputError, match="one value a training point, got 3"):
+        record.with_frames([0, 1, 2], None)
+
+
+def test_many_points_are_thinned_and_landmarks_stay():
+    landmarks = np.array([7, 123_457, 999_999])
+    rows = thinned_rows(1_000_000, landmarks)
+    assert len(rows) <= 100_000
+    assert np.isin(landmarks, rows).all()
+    assert (np.diff(rows) > 0).all()
+    assert np.diff(rows).max() <= 12

@@ -1,0 +1,158 @@
+import math
+
+import numpy as np
+import pytest
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.quality.fidelity import align, alignment, rms_error, zeta
+
+
+def pair(seed, n=60, k=4, noise=0.05):
+    rng = np.random.default_rng(seed)
+    reference = rng.standard_normal((n, k)) * [1.0, 0.5, 2.0, 0.1][:k]
+    return reference, reference + noise * np.ptp(reference, axis=0) * rng.standard_normal((n, k))
+
+
+def naive_zeta(reference, embedding, spans):
+    """Eqn zeta_error, point by point."""
+    return [
+        100 * math.sqrt(sum(((b - a) / span) ** 2 for a, b, span in zip(x, y, spans, strict=True)))
+        for x, y in zip(reference.tolist(), embedding.tolist(), strict=True)
+    ]
+
+
+def naive_spans(reference):
+    return [max(column) - min(column) for column in reference.T.tolist()]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_zeta_and_z_are_the_papers(seed, k):
+    reference, embedding = pair(seed, k=k)
+    expected = naive_zeta(reference, embedding, naive_spans(reference))
+    np.testing.assert_allclose(zeta(reference, embedding, aligned=True), expected, rtol=1e-12)
+    np.testing.assert_allclose(zeta(reference, embedding), expected, rtol=1e-12)
+    z = math.sqrt(sum(value**2 for value in expected) / len(expected))
+    assert rms_error(reference, embedding) == pytest.approx(z, rel=1e-12)
+    assert rms_error(reference, embedding, aligned=True) == pytest.approx(z, rel=1e-12)
+    # Noise of five percent of each coordinate's range, in k coordinates.
+    assert z == pytest.approx(5 * math.sqrt(k), rel=0.35)
+
+
+def test_worked_example():
+    reference = [[0.0, 0.0], [4.0, 1.0]]
+    embedding = [[0.4, 0.0], [4.0, 1.2]]
+    np.testing.assert_allclose(zeta(reference, embedding, aligned=True), [10.0, 20.0])
+    assert rms_error(reference, embedding, aligned=True) == pytest.approx(math.sqrt(250.0))
+
+
+def test_perfect_embedding_has_no_error():
+    reference, _ = pair(0)
+    assert not zeta(reference, reference).any()
+    assert rms_error(reference, reference) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sign_and_order_do_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    reference, embedding = pair(seed)
+    order, signs = rng.permutation(4), rng.choice([-1.0, 1.0], 4)
+    shuffled = embedding[:, order] * signs
+    assert rms_error(reference, shuffled) == pytest.approx(rms_error(reference, embedding), rel=1e-12)
+    np.testing.assert_allclose(zeta(reference, shuffled), zeta(reference, embedding), rtol=1e-12)
+    np.testing.assert_array_equal(align(reference, shuffled), embedding)
+    if not (np.array_equal(order, np.arange(4)) and (signs > 0).all()):
+        assert rms_error(reference, shuffled, aligned=True) > 2 * rms_error(reference, embedding)
+
+    found_order, found_signs = alignment(reference, shuffled)
+    np.testing.assert_array_equal(order[found_order], np.arange(4))
+    np.testing.assert_array_equal(found_signs, signs[found_order])
+
+
+def test_columns_are_matched_one_to_one_for_the_best_total():
+    # Both columns look most like the first reference; greedy matching would take the better one and lose the other.
+    reference = np.eye(3)[:, :2] + 0.0
+    embedding = np.array([[1.0, 0.9], [0.0, -0.6], [0.3, 0.0]])
+    order, signs = alignment(reference, embedding)
+    assert order.tolist() == [0, 1]
+    assert signs.tolist() == [1.0, -1.0]
+
+
+def test_scale_of_the_columns_does_not_change_the_match():
+    reference, embedding = pair(3)
+    order, signs = alignment(reference, embedding[:, ::-1] * [1e6, -1e-6, 1.0, -1.0])
+    assert order.tolist() == [3, 2, 1, 0]
+    assert signs.tolist() == [-1.0, 1.0, -1.0, 1.0]
+
+
+def test_column_of_zeros_is_matched_to_what_is_left():
+    reference, _ = pair(4, k=3)
+    embedding = reference[:, [2, 0, 1]].copy()
+    embedding[:, 0] = 0.0
+    order, signs = alignment(reference, embedding)
+    assert order.tolist() == [1, 2, 0]
+    assert signs.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_given_ranges_replace_those_of_the_reference():
+    reference, embedding = pair(5)
+    spans = np.array([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_allclose(
+        zeta(reference, embedding, ranges=spans), naive_zeta(reference, embedding, spans), rtol=1e-12
+    )
+    doubled = rms_error(reference, embedding, ranges=2 * np.ptp(reference, axis=0))
+    assert doubled == pytest.approx(rms_error(reference, embedding) / 2, rel=1e-12)
+    # A single test point has no range of its own and needs the training set's.
+    one = zeta(reference[:1], embedding[:1], ranges=np.ptp(reference, axis=0), aligned=True)
+    assert one[0] == pytest.approx(zeta(reference, embedding)[0])
+
+
+def test_arguments_are_left_alone():
+    reference, embedding = pair(6)
+    kept = reference.copy(), embedding.copy()
+    zeta(reference, -embedding)
+    align(reference, embedding)
+    np.testing.assert_array_equal(reference, kept[0])
+    np.testing.assert_array_equal(embedding, kept[1])
+
+
+def test_single_precision_is_compared_in_double():
+    reference, embedding = pair(7)
+    single = zeta(reference.astype(np.float32), embedding.astype(np.float32))
+    assert single.dtype == np.float64
+    np.testing.assert_allclose(single, zeta(reference, embedding), rtol=1e-3)
+
+
+@pytest.mark.parametrize("function", [zeta, rms_error, align, alignment])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((5, 2), (5, 3)), ((5, 2), (4, 2)), ((5,), (5,)), ((0, 2), (0, 2)), ((2, 2, 2), (2, 2, 2))],
+)
+def test_embeddings_that_do_not_match(function, first, second):
+    with pytest.raises(InvalidInputError, match=r"two \(n, k\) arrays of the same shape, got ") as caught:
+        function(np.ones(first), np.ones(second))
+    assert f"{first} and {second}" in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [zeta, rms_error, align, alignment])
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_embeddings_that_are_not_finite(function, which, value):
+    arrays = [array.copy() for array in pair(0)]
+    arrays[which][3, 1] = value
+    with pytest.raises(InvalidInputError, match="finite"):
+        function(*arrays)
+
+
+@pytest.mark.parametrize("ranges", [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, np.nan], 1.0], ids=repr)
+def test_ranges_that_cannot_normalise(ranges):
+    reference, embedding = pair(0, k=2)
+    with pytest.raises(
+        InvalidInputError, match=r"needs a positive range to normalise by, got .*or pass ranges="
+    ):
+        zeta(reference, embedding, ranges=ranges)
+
+
+def test_constant_reference_has_no_range():
+    with pytest.raises(InvalidInputError, match="give at least two different points"):
+        rms_error(np.ones((5, 2)), np.zeros((5, 2)))

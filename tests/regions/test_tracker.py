@@ -1,0 +1,189 @@
+"""The tracker against a state machine that takes one record at a time, and against being cut anywhere."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage
+from ldmaps.regions.regions import Ball, Box, OutOfDomain
+from ldmaps.regions.tracker import Event, RegionTracker
+
+REGIONS = {
+    "lost": OutOfDomain(farther_than=1.5),
+    "left": Box({"psi2": (None, -0.5)}, margin=0.4),
+    "right": Box({"psi2": (0.2, None)}, margin=0.5),
+    "spot": Ball({"psi2": 0.5}, 0.3, margin=0.2),
+}
+
+
+def naive(regions, coordinates, coverage, numbers, times, enter_after, leave_after, dwell_every):
+    """One record at a time, as the rules are told in the docs."""
+    inside = dict.fromkeys(regions, False)
+    coming = dict.fromkeys(regions, 0)
+    going = dict.fromkeys(regions, 0)
+    since = dict.fromkeys(regions, 0)
+    labels, events = [], []
+    for i in range(len(coordinates)):
+        one = Coverage(*(part[i : i + 1] for part in coverage))
+        now = {"leave": [], "enter": [], "dwell": []}
+        for name, region in regions.items():
+            entering, staying = (bool(mask[0]) for mask in region.masks(coordinates[i : i + 1], one))
+            if inside[name]:
+                since[name] += 1
+                going[name] = 0 if staying else going[name] + 1
+                if going[name] == leave_after:
+                    inside[name] = False
+                    coming[name] = 0
+                    now["leave"].append((name, since[name]))
+                elif dwell_every and since[name] % dwell_every == 0:
+                    now["dwell"].append((name, since[name]))
+            else:
+                coming[name] = coming[name] + 1 if entering else 0
+                if coming[name] == enter_after:
+                    inside[name] = True
+                    going[name] = since[name] = 0
+                    now["enter"].append((name, 0))
+        labels.append(next((place for place, name in enumerate(regions) if inside[name]), -1))
+        time = None if times is None else float(times[i])
+        events += [Event(kind, name, int(numbers[i]), time, n) for kind in now for name, n in now[kind]]
+    return np.array(labels), tuple(events)
+
+
+@st.composite
+def streams(draw):
+    n = draw(st.integers(1, 60))
+    seed = draw(st.integers(0, 2**31))
+    rng = np.random.default_rng(seed)
+    # A walk that lingers, so that runs of every length come up.
+    x = np.clip(np.cumsum(rng.normal(0, draw(st.sampled_from([0.1, 0.3, 1.0])), n)), -1, 1)[:, None]
+    distance = np.abs(rng.normal(0.8, 0.6, n))
+    coverage = Coverage(distance, distance <= 1, np.zeros(n, dtype=np.intp))
+    numbers = np.cumsum(rng.integers(1, 3, n))
+    times = None if draw(st.booleans()) else np.arange(n) * 0.5
+    cuts = draw(st.lists(st.integers(0, n), max_size=6))
+    rules = {
+        "enter_after": draw(st.integers(1, 4)),
+        "leave_after": draw(st.integers(1, 4)),
+        "dwell_every": draw(st.sampled_from([None, 1, 2, 5])),
+    }
+    return x, coverage, numbers, times, cuts, rules
+
+
+def pieces(stream):
+    x, coverage, numbers, times, cuts, _ = stream
+    edges = [0, *sorted(cuts), len(x)]
+    for a, b in pairwise(edges):
+        part = Coverage(*(values[a:b] for values in coverage))
+        yield x[a:b], part, numbers[a:b], None if times is None else times[a:b]
+
+
+@settings(max_examples=300, deadline=None)
+@given(streams())
+def test_same_as_one_record_at_a_time(stream):
+    x, coverage, numbers, times, _, rules = stream
+    labels, events = RegionTracker(REGIONS, **rules).update(x, coverage, numbers, times)
+    expected_labels, expected_events = naive(REGIONS, x, coverage, numbers, times, **rules)
+    np.testing.assert_array_equal(labels, expected_labels)
+    assert events == expected_events
+
+
+@settings(max_examples=300, deadline=None)
+@given(streams(), st.booleans())
+def test_any_cut_gives_the_same_also_over_a_restart(stream, restart):
+    x, coverage, numbers, times, _, rules = stream
+    labels, events = RegionTracker(REGIONS, **rules).update(x, coverage, numbers, times)
+    tracker = RegionTracker(REGIONS, **rules)
+    cut_labels, cut_events = [], []
+    for piece in pieces(stream):
+        if restart:
+            state = json.loads(json.dumps(tracker.state(), allow_nan=False))
+            tracker = RegionTracker(REGIONS, **rules)
+            tracker.restore(state)
+        some_labels, some_events = tracker.update(*piece)
+        cut_labels.append(some_labels)
+        cut_events += some_events
+    np.testing.assert_array_equal(np.concatenate(cut_labels), labels)
+    assert tuple(cut_events) == events
+
+
+def everywhere(n: int) -> Coverage:
+    return Coverage(np.zeros(n), np.ones(n, dtype=bool), np.zeros(n, dtype=np.intp))
+
+
+def follow(x, **rules):
+    tracker = RegionTracker({"in": Box({"psi2": (0.0, 1.0)}, margin=0.5)}, **rules)
+    points = np.array(x, dtype=float)[:, None]
+    labels, events = tracker.update(points, everywhere(len(x)), np.arange(len(x)), None)
+    return labels.tolist(), [(event.kind, event.number, event.duration) for event in events]
+
+
+def test_margin_keeps_a_jittering_point_inside():
+    labels, events = follow([-0.2, 0.1, -0.2, 0.1, -0.4, -0.6, -0.2])
+    assert labels == [-1, 0, 0, 0, 0, -1, -1]  # the last stays out: it is only within the margin
+    assert events == [("enter", 1, 0), ("leave", 5, 4)]
+
+
+def test_records_in_a_row():
+    labels, events = follow([0.5, -9, 0.5, 0.5, -9, 0.5, -9, -9], enter_after=2, leave_after=2)
+    assert labels == [-1, -1, -1, 0, 0, 0, 0, -1]
+    assert events == [("enter", 3, 0), ("leave", 7, 4)]
+
+
+def test_dwelling():
+    _, events = follow([0.5] * 7 + [-9], dwell_every=3)
+    assert events == [("enter", 0, 0), ("dwell", 3, 3), ("dwell", 6, 6), ("leave", 7, 7)]
+
+
+def test_one_is_left_before_the_other_is_entered_and_the_first_counts():
+    tracker = RegionTracker(
+        {"b": Box({"psi2": (1, 3)}), "a": Box({"psi2": (0, 0.9)}), "c": Box({"psi2": (2, 3)})}
+    )
+    x = np.array([[0.5], [1.5], [2.5]])
+    labels, events = tracker.update(x, everywhere(3), [10, 11, 12], [1.0, 2.0, 3.0])
+    assert labels.tolist() == [1, 0, 0]
+    assert [(event.kind, event.region, event.number, event.time) for event in events] == [
+        ("enter", "a", 10, 1.0),
+        ("leave", "a", 11, 2.0),
+        ("enter", "b", 11, 2.0),
+        ("enter", "c", 12, 3.0),
+    ]
+    assert tracker.inside == ("b", "c")
+    tracker.reset()
+    assert tracker.inside == ()
+
+
+def test_no_records_change_nothing():
+    tracker = RegionTracker(REGIONS)
+    before = tracker.state()
+    labels, events = tracker.update(np.empty((0, 2)), everywhere(0), np.empty(0), None)
+    assert len(labels) == 0
+    assert events == ()
+    assert tracker.state() == before
+
+
+def test_what_cannot_be_restored():
+    tracker = RegionTracker(REGIONS)
+    with pytest.raises(InvalidInputError, match="not those of the checkpoint"):
+        tracker.restore(RegionTracker(REGIONS, leave_after=2).state())
+    moved = {**REGIONS, "spot": Ball({"psi2": 0.6}, 0.3, margin=0.2)}
+    with pytest.raises(InvalidInputError, match="not those of the checkpoint"):
+        tracker.restore(RegionTracker(moved).state())
+    for wrong in (None, {}, {"regions": tracker.state()["regions"]}):
+        with pytest.raises(InvalidInputError, match="not the state of a tracker"):
+            tracker.restore(wrong)
+
+
+def test_faulty_settings():
+    with pytest.raises(InvalidInputError, match="at least one region"):
+        RegionTracker({})
+    for name in ("enter_after", "leave_after", "dwell_every"):
+        for value in (0, 1.5, True):
+            with pytest.raises(InvalidInputError, match=f"{name} must be a whole number"):
+                RegionTracker(REGIONS, **{name: value})

@@ -1,0 +1,173 @@
+"""Plots return axes that show what the map holds, and matplotlib is asked for only when it is needed."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
+from ldmaps.datasets import swiss_roll
+from ldmaps.errors import InvalidInputError
+from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
+
+ROLL = swiss_roll(600, random_state=0).points
+
+
+@pytest.fixture
+def pyplot():
+    matplotlib = pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LandmarkDiffusionMap(3, 9.0, n_landmarks=80, extension="nystrom").fit(ROLL)
+
+
+def test_embedding_shows_points_and_landmarks(pyplot, model):
+    ax = model.plot.embedding(0, 2, colour=ROLL[:, 1], label="height")
+    points, marks = ax.collections[:2]
+    np.testing.assert_allclose(points.get_offsets(), model.embedding_[:, [0, 2]])
+    np.testing.assert_allclose(marks.get_offsets(), model.landmark_embedding_[:, [0, 2]])
+    sizes = marks.get_sizes()
+    assert sizes[np.argmax(model.multiplicities_)] == sizes.max()
+    assert ax.get_xlabel() == r"$\psi_{2}$"
+    assert ax.get_ylabel() == r"$\psi_{4}$"
+    ax.figure.canvas.draw()
+
+
+def test_embedding_of_other_points_without_landmarks(pyplot, model):
+    new = model.transform(ROLL[:50])
+    ax = model.plot.embedding(points=new, landmarks=False)
+    assert len(ax.collections[0].get_offsets()) == 50
+
+
+def test_spectrum_marks_the_gap(pyplot, model):
+    ax = model.plot.spectrum()
+    shown = np.concatenate([line.get_ydata() for line in ax.lines[1:3]])
+    np.testing.assert_array_equal(shown, model.spectrum_)
+    gap = model.spectrum_[2] - model.spectrum_[3]
+    assert [text.get_text() for text in ax.texts] == [f"gap {gap:.3f}"]
+    ax.figure.canvas.draw()
+
+
+def test_free_energy_is_a_surface_over_the_map(pyplot, model):
+    ax = model.plot.free_energy(1, 2)
+    assert ax.collections
+    low, high = ax.get_xlim()
+    assert low <= model.embedding_[:, 1].min() < model.embedding_[:, 1].max() <= high
+    ax.figure.canvas.draw()
+
+
+def test_given_axes_are_drawn_on(pyplot, model):
+    figure, panels = pyplot.subplots(1, 3)
+    drawn = [
+        model.plot.embedding(ax=panels[0]),
+        model.plot.spectrum(ax=panels[1]),
+        model.plot.free_energy(ax=panels[2]),
+    ]
+    assert drawn == list(panels)
+    assert pyplot.get_fignums() == [figure.number]
+
+
+def test_one_coordinate_is_drawn_in_order(pyplot):
+    exact = DiffusionMap(1, 16.0).fit(ROLL)
+    ax = exact.plot.embedding()
+    np.testing.assert_allclose(ax.collections[0].get_offsets()[:, 1], exact.embedding_[:, 0])
+    with pytest.raises(InvalidInputError, match="needs two coordinates, but this map has one"):
+        exact.plot.free_energy()
+
+
+def test_a_model_without_its_points_is_drawn_by_its_landmarks(pyplot, model, tmp_path):
+    model.save(tmp_path / "map.ldm", include_embedding=False)
+    small = load(tmp_path / "map.ldm")
+    assert len(small.plot.embedding().collections[0].get_offsets()) == 80
+    small.plot.free_energy()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"x": 3}, r"numbered 0 to 2 \(ψ2 to ψ4\) on this map, got 3"),
+        ({"colour": [1.0]}, r"one number a point, \(600,\), got shape \(1,\)"),
+        ({"points": ROLL[:, :2]}, r"of shape \(n, 3\), got \(600, 2\); embed raw data with model.transform"),
+    ],
+)
+def test_bad_requests_are_explained(pyplot, model, settings, message):
+    with pytest.raises(InvalidInputError, match=message):
+        model.plot.embedding(**settings)
+
+
+def test_an_unfitted_map_says_so():
+    with pytest.raises(NotFittedError):
+        LandmarkDiffusionMap().plot.spectrum()
+
+
+def test_without_matplotlib_the_remedy_is_named(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InvalidInputError, match=r'pip install "ldmaps\[plot\]"'):
+        model.plot.spectrum()
+
+
+# -- the surface itself -----------------------------------------------------------
+
+
+def test_the_surface_of_a_gaussian_is_a_parabola():
+    points = np.random.default_rng(0).normal(size=(200_000, 2))
+    surface = free_energy_surface(points)
+    x, y = surface.centres()
+    true = 0.5 * (x[:, None] ** 2 + y[None] ** 2)
+    near = true < 3
+    assert np.abs(surface.energy - true)[near].max() < 0.25
+
+
+def test_the_profile_of_a_gaussian_is_a_parabola():
+    along, energy = free_energy_profile(np.random.default_rng(0).normal(size=200_000))
+    near = np.abs(along) < 2.2
+    assert np.abs(energy - 0.5 * along**2)[near].max() < 0.15
+
+
+def test_weights_count_like_copies():
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(3000, 2))
+    twice = free_energy_surface(np.vstack([points, points]), cells=30).energy
+    weighted = free_energy_surface(points, np.full(3000, 2.0), cells=30).energy
+    dense = (twice < 3) & (weighted < 3)
+    np.testing.assert_allclose(twice[dense], weighted[dense], atol=0.05)
+
+
+def test_two_wells_differ_by_the_log_of_their_shares():
+    rng = np.random.default_rng(2)
+    left, right = rng.normal(-4, 1, size=(80_000, 2)), rng.normal(4, 1, size=(20_000, 2))
+    surface = free_energy_surface(np.vstack([left, right]))
+    x, y = surface.centres()
+    inside = surface.energy[np.abs(x - 4) < 0.3][:, np.abs(y - 4) < 0.3]
+    assert abs(np.nanmin(inside) - np.log(4)) < 0.15
+
+
+def test_far_from_all_points_there_is_no_energy():
+    rng = np.random.default_rng(3)
+    angle = rng.uniform(0, 2 * np.pi, 20_000)
+    ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.01 * rng.normal(size=(20_000, 2))
+    energy = free_energy_surface(ring).energy
+    middle = len(energy) // 2
+    assert np.isnan(energy[middle - 10 : middle + 10, middle - 10 : middle + 10]).all()
+    assert np.isfinite(energy).sum() < 0.2 * energy.size
+
+
+@pytest.mark.parametrize("points", [np.zeros((0, 2)), np.zeros((4, 3)), np.zeros(4)])
+def test_what_is_no_plane_is_refused(points):
+    with pytest.raises(InvalidInputError, match=r"points of shape \(n, 2\)"):
+        free_energy_surface(points)
+
+
+def test_points_in_one_place_have_one_energy():
+    energy = free_energy_surface(np.ones((50, 2))).energy
+    assert np.isfinite(energy).any()
