@@ -28,11 +28,11 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, __version__
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.threads import single_threaded_blas
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import LdmapsError
-from ldmaps.extension import distil_landmarks
-from ldmaps.extension.embedder import Embedder
+from ldmaps.extension import Distilled, Embedder
 from ldmaps.landmarks import KMedoids, Landmarks
-from ldmaps.maps.reference_map import ReferenceMap
+from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.quality.fidelity import alignment, rms_error
 
@@ -188,21 +188,20 @@ class Fold:
         self.span = np.ptp(self.exact["train"].astype(np.float64), axis=0)
 
     @cached_property
-    def reference(self) -> ReferenceMap:
+    def reference(self) -> SolvedMap:
         points = self.data.metric.prepare(self.train)
         ones = np.ones(len(points))
         spectrum = Spectrum(self.exact["eigenvalues"], self.exact["train"].astype(np.float64), ones, ones)
         zeros, everyone = np.zeros(len(points)), np.arange(len(points))
-        return ReferenceMap(
-            self.data.metric, points, everyone, points, self.epsilon, 0.0, 0.0, spectrum, ones, zeros
-        )
+        walk = Walk(self.data.metric, points, ones, self.epsilon)
+        return SolvedMap(walk, everyone, points, ones, zeros, spectrum)
 
     @cached_property
     def full(self) -> Embedder:
         return self.reference.embedder()
 
     def landmarks(self, m: int, attempt: int = 0) -> Landmarks:
-        points = self.reference.members
+        points = self.reference.points
         return KMedoids(m).select(
             points,
             self.data.metric,
@@ -212,7 +211,7 @@ class Fold:
         )
 
     def embedder(self, extension: str, chosen: Landmarks) -> tuple[Embedder, Any]:
-        points = self.reference.members
+        points = self.reference.points
         if extension == "nystrom":
             model = LandmarkDiffusionMap(
                 self.data.n_components,
@@ -222,23 +221,10 @@ class Fold:
                 extension="nystrom",
             ).fit(self.train)
             return model.embedder_, None
-        found = distil_landmarks(
-            self.reference,
-            chosen,
-            np.ones(len(points)),
-            np.arange(len(points)),
-            np.random.default_rng([SEED, self.fold]),
-        )
-        embedder = Embedder.build(
-            self.data.metric,
-            points.take(chosen.indices),
-            self.epsilon,
-            found.source_weights,
-            found.coefficients,
-            chosen.squared_radii,
-            found.bandwidth,
-        )
-        return embedder, found
+        rng = np.random.default_rng([SEED, self.fold])
+        step = Distilled().fit(self.reference, chosen, np.arange(len(points)), rng)
+        landmarks = points.take(chosen.indices)
+        return Embedder.build(self.data.metric, landmarks, self.epsilon, step, chosen.squared_radii), step
 
     def best_of(self, m: int, attempts: int = ATTEMPTS) -> Landmarks:
         """Return the set of landmarks of lowest error on training points held out while distilling."""
@@ -252,7 +238,7 @@ class Fold:
         except LdmapsError as error:
             return {"z_train": float("nan"), "z_test": float("nan"), "note": type(error).__name__}
         seconds = time.perf_counter() - began
-        train = embedder.extend(self.reference.members).coordinates
+        train = embedder.extend(self.reference.points).coordinates
         test = embedder.extend(embedder.prepare(self.test)).coordinates
         order, signs = alignment(self.exact["train"], train)
         errors = [
@@ -454,7 +440,7 @@ def run_outside(sets: list[DataSet]) -> None:
             for name, embedder in {"full Nyström": part.full, **embedders}.items():
                 found = embedder.extend(embedder.prepare(moved)).coordinates.astype(np.float64)
                 order, signs = (
-                    alignment(part.exact["train"], embedder.extend(part.reference.members).coordinates)
+                    alignment(part.exact["train"], embedder.extend(part.reference.points).coordinates)
                     if name != "full Nyström"
                     else (np.arange(found.shape[1]), 1.0)
                 )

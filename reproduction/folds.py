@@ -23,16 +23,19 @@ from numpy.typing import NDArray
 from scipy.linalg import orthogonal_procrustes
 
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
+from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.threads import single_threaded_blas
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, DisconnectedError
-from ldmaps.extension import distil_landmarks
+from ldmaps.extension import Distilled, OnlineStep
 from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import KMedoids, PrunedSpanningTree
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign
 from ldmaps.maps.diffusion_map import DiffusionMap
+from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.maps.reference_map import ReferenceMap
+from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.fidelity import alignment, rms_error, zeta
@@ -275,39 +278,21 @@ class Laboratory:
         embedder = self._distilled(piece, points, chosen)
         return embedder, embedder.extend(points, self.n_threads).coordinates, chosen
 
-    def _reference(self, piece: Piece, points: Points) -> ReferenceMap:
+    def _solved(self, piece: Piece, points: Points) -> SolvedMap:
         """Return the exact map as what landmarks are distilled from, without solving it again."""
         exact, k = self._exact_of(piece), self.plan.of(piece["data"]).n_components
-        ones = np.ones(len(points))
+        ones, zeros = np.ones(len(points)), np.zeros(len(points))
         # Degrees serve only to leave points out, which distilling does not do.
         spectrum = Spectrum(exact["eigenvalues"][:k], exact["train"][:, :k].astype(np.float64), ones, ones)
-        return ReferenceMap(
-            metric=self.data(piece).metric,
-            members=points,
-            indices=np.arange(len(points)),
-            points=points,
-            epsilon=float(exact["epsilon"]),
-            alpha=0.0,
-            time=0.0,
-            spectrum=spectrum,
-            multiplicities=ones,
-            squared_radii=np.zeros(len(points)),
-        )
+        walk = Walk(self.data(piece).metric, points, ones, float(exact["epsilon"]), n_threads=self.n_threads)
+        return SolvedMap(walk, np.arange(len(points)), points, ones, zeros, spectrum)
 
-    def _distilled(self, piece: Piece, points: Points, chosen: Landmarks) -> Embedder:
-        reference = self._reference(piece, points)
-        everything = np.arange(len(points))
-        found = distil_landmarks(
-            reference, chosen, np.ones(len(points)), everything, self._rng(piece), self.n_threads
-        )
+    def _distilled(self, piece: Piece, points: Points, landmarks: Landmarks) -> Embedder:
+        reference = self._solved(piece, points)
+        step = Distilled().fit(reference, landmarks, np.arange(len(points)), self._rng(piece))
+        walk = reference.walk
         return Embedder.build(
-            reference.metric,
-            points.take(chosen.indices),
-            reference.epsilon,
-            found.source_weights,
-            found.coefficients,
-            chosen.squared_radii,
-            found.bandwidth,
+            walk.metric, points.take(landmarks.indices), walk.epsilon, step, landmarks.squared_radii
         )
 
     def _compared(self, piece: Piece, method: Method) -> dict[str, NDArray[Any]]:
@@ -436,25 +421,19 @@ class Laboratory:
         points = data.metric.prepare(data.points[train])
         k = plan.n_components
         coefficients = exact["train"][:, :k].astype(np.float64) / exact["eigenvalues"][:k]
-        ones = np.ones(len(points))
-        full = Embedder.build(
-            data.metric, points, float(exact["epsilon"]), ones, coefficients, np.zeros(len(points))
-        )
+        ones, epsilon = np.ones(len(points)), float(exact["epsilon"])
+
+        def embedder_of(indices: NDArray[np.intp], weights: NDArray[np.float64]) -> Embedder:
+            # Which numbers the coefficients are does not change the time: those of the exact map save solving.
+            step = OnlineStep(coefficients=coefficients[indices], source_weights=weights, bandwidth=epsilon)
+            return Embedder.build(data.metric, points.take(indices), epsilon, step, np.zeros(len(indices)))
+
+        full = embedder_of(np.arange(len(points)), ones)
         embedders = []
         for key in piece["methods"]:
-            # Which numbers the coefficients are does not change the time: those of the exact map save solving.
             indices = self.get(self._landmarks(piece, Method(*key)))["indices"]
-            chosen = assign(points, data.metric, indices, ones, self.n_threads)
-            embedders.append(
-                Embedder.build(
-                    data.metric,
-                    points.take(indices),
-                    full.epsilon,
-                    chosen.multiplicities,
-                    coefficients[indices],
-                    chosen.squared_radii,
-                )
-            )
+            cells = assign(points, data.metric, indices, ones, self.n_threads)
+            embedders.append(embedder_of(indices, cells.multiplicities))
         new = data.points[test]
         rounds: int = self.plan.timing_rounds
         seconds = np.empty((rounds, 1 + len(embedders)))
@@ -485,24 +464,23 @@ def _seconds_to_embed(embedder: Embedder, new: NDArray[Any], shortest: float) ->
 
 def _as_estimator(exact: Arrays, metric: Metric, train: NDArray[Any]) -> DiffusionMap:
     """Return a fitted exact map from its eigenpairs; the kernel is not made again."""
-    model = DiffusionMap(len(exact["eigenvalues"]), float(exact["epsilon"]), metric)
-    points = model._training_points(train, None)[0]
-    vectors = exact["train"]
-    model.epsilon_ = float(exact["epsilon"])
-    model.n_components_ = vectors.shape[1]
-    model.eigenvalues_ = exact["eigenvalues"]
-    model.embedding_ = model.landmark_embedding_ = vectors
-    model.landmark_indices_ = np.arange(len(points))
-    model.multiplicities_ = np.ones(len(points))
-    model.embedder_ = Embedder.build(
-        model.metric_,
-        points,
-        model.epsilon_,
-        model.multiplicities_,
-        vectors / model.eigenvalues_,
-        np.zeros(len(points)),
+    epsilon, vectors, eigenvalues = float(exact["epsilon"]), exact["train"], exact["eigenvalues"]
+    points = metric.prepare(train)
+    ones, zeros, everyone = np.ones(len(points)), np.zeros(len(points)), np.arange(len(points))
+    walk = Walk(metric, points, ones, epsilon)
+    solved = SolvedMap(walk, everyone, points, ones, zeros, Spectrum(eigenvalues, vectors, ones, ones))
+    return DiffusionMap(len(eigenvalues), epsilon, metric).adopt(
+        FittedMap(
+            embedder=solved.embedder(),
+            bandwidth=Bandwidth(epsilon, "given"),
+            eigenvalues=eigenvalues,
+            spectrum=eigenvalues,
+            landmark_indices=everyone,
+            landmark_embedding=vectors,
+            multiplicities=ones,
+            embedding=vectors,
+        )
     )
-    return model
 
 
 def _selector(name: str, m: int | None) -> LandmarkSelector:

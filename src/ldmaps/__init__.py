@@ -15,7 +15,7 @@ from ldmaps._version import __version__
 if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-    from ldmaps.maps.model_file import load
+    from ldmaps.maps.loading import load
     from ldmaps.maps.planning import plan
 
 __all__ = [
@@ -31,7 +31,7 @@ __getattr__, __dir__ = load_on_first_use(
     {
         "DiffusionMap": "maps.diffusion_map",
         "LandmarkDiffusionMap": "maps.landmark_diffusion_map",
-        "load": "maps.model_file",
+        "load": "maps.loading",
         "plan": "maps.planning",
     },
 )

@@ -6,11 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+from extension.contract import ExtensionContract
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension import distilled
+from ldmaps.extension import Distilled, distilled
 from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import rms_error
 
@@ -19,6 +20,11 @@ TRAIN, TEST = ROLL[:1500], ROLL[1500:]
 ALANINE = alanine_dipeptide(stride=20)
 MASSES = RMSD(weights=ALANINE.masses)
 FRAMES, NEW_FRAMES = ALANINE.frames[:1000], ALANINE.frames[1000:]
+
+
+class TestDistilledContract(ExtensionContract):
+    def make(self):
+        return Distilled()
 
 
 def distilled_map(*args, **settings):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ldmaps.datasets import swiss_roll
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.landmarks import Uniform
 from ldmaps.landmarks.grouping import group_neighbours, neighbour_order
 from ldmaps.metrics import Euclidean
@@ -36,12 +37,15 @@ def test_blocks_hold_neighbours():
 def test_cells_stay_with_their_landmarks():
     points = Euclidean().prepare(swiss_roll(2000, random_state=0).points)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 2000)
-    chosen = Uniform(300).select(
+    landmarks = Uniform(300).select(
         points, Euclidean(), epsilon=1.0, weights=weights, rng=np.random.default_rng(0)
     )
-    grouped = group_neighbours(chosen, points, Euclidean())
-    assert set(grouped.indices) == set(chosen.indices)
-    np.testing.assert_array_equal(grouped.indices[grouped.assignment], chosen.indices[chosen.assignment])
-    by_index = dict(zip(chosen.indices, chosen.multiplicities, strict=True))
+    grouped, squared = group_neighbours(landmarks, points, Euclidean())
+    assert set(grouped.indices) == set(landmarks.indices)
+    np.testing.assert_array_equal(
+        grouped.indices[grouped.assignment], landmarks.indices[landmarks.assignment]
+    )
+    by_index = dict(zip(landmarks.indices, landmarks.multiplicities, strict=True))
     assert [by_index[index] for index in grouped.indices] == list(grouped.multiplicities)
-    assert not np.array_equal(grouped.indices, chosen.indices)
+    assert not np.array_equal(grouped.indices, landmarks.indices)
+    np.testing.assert_allclose(squared, squared_matrix(Euclidean(), points.take(grouped.indices)), rtol=1e-12)

@@ -106,7 +106,7 @@ def test_bad_weights(estimator, weights, message):
 def test_new_points_must_fit_the_model():
     frames = np.random.default_rng(0).normal(size=(50, 6, 3))
     model = LandmarkDiffusionMap(2, "connected", metric="rmsd", n_landmarks=20).fit(frames)
-    with pytest.raises(ValueError, match="15 features.*18 features"):
+    with pytest.raises(ValueError, match="frames of 5 and of 6 atoms cannot be compared"):
         model.transform(frames[:, :5])
     with pytest.raises(InvalidInputError, match=r"\(n, atoms, 3\)"):
         model.transform(frames[:, :, :2])

@@ -7,8 +7,8 @@ import pytest
 
 from ldmaps import DiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.maps.reference_map import reference_size, solve_reference
 from ldmaps.metrics import Euclidean, Function
@@ -22,17 +22,12 @@ def solved(X, *, weights=None, alpha=0.0, time=0.0, epsilon=16.0, size=None):
     points = metric.prepare(X)
     weights = np.ones(len(X)) if weights is None else weights
     return solve_reference(
-        metric,
-        points,
-        weights,
-        Bandwidth(epsilon, "given"),
+        Walk(metric, points, weights, epsilon, alpha, time),
         3,
+        len(X) if size is None else size,
+        np.random.default_rng(0),
         squared=squared_matrix(metric, points) if size is None else None,
-        size=len(X) if size is None else size,
-        alpha=alpha,
-        time=time,
-        rng=np.random.default_rng(0),
-        n_threads=None,
+        is_known_connected=False,
     ).leading(2)
 
 
@@ -43,7 +38,7 @@ def test_of_all_points_is_the_exact_map(alpha, time):
     exact = DiffusionMap(2, 16.0, alpha=alpha, t=time).fit(ROLL, sample_weight=weights)
     wanted = np.array([5, 0, 699, 31])
     np.testing.assert_allclose(reference.coordinates(wanted), exact.embedding_[wanted], atol=1e-12)
-    new = reference.metric.prepare(ROLL[:20] + 0.5)
+    new = reference.walk.metric.prepare(ROLL[:20] + 0.5)
     np.testing.assert_allclose(
         reference.embedder().extend(new).coordinates, exact.transform(ROLL[:20] + 0.5), atol=1e-12
     )
@@ -69,7 +64,7 @@ def test_of_medoids_is_close_to_the_exact_map():
     found = reference.coordinates(everything)
     assert rms_error(exact.embedding_, found) < 6.0
     # Those it is made of are taken from the eigenvectors, the rest extended; no seam between them.
-    extended = reference.embedder().extend(reference.members).coordinates
+    extended = reference.embedder().extend(reference.walk.points).coordinates
     np.testing.assert_allclose(align(found, extended), found, atol=1e-10)
 
 

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from ldmaps.maps.model_file import load
+from ldmaps.maps.loading import load
 from ldmaps.regions.regions import Box
 from ldmaps.regions.tracker import RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, StreamEmbedder

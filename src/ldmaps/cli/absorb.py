@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.errors import InvalidInputError
     from ldmaps.maps.absorbing import absorb
-    from ldmaps.maps.model_file import load
+    from ldmaps.maps.loading import load
     from ldmaps.streaming.outside_file import read_outside
 
     check_output(arguments.output, arguments.force)

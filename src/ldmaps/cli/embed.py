@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.cli.writers import check_format, open_writer
     from ldmaps.inputs import FrameSource, check_same_atoms, prefetch
-    from ldmaps.maps.model_file import load
+    from ldmaps.maps.loading import load
     from ldmaps.progress import Progress
 
     check_format(arguments.output)

@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def facts_of(path: str) -> dict[str, Any]:
     """Return the header of a model file together with the numbers people ask for."""
-    from ldmaps.maps.model_file import load, read_header
+    from ldmaps.maps.loading import load
+    from ldmaps.maps.model_file import read_header
 
     header = read_header(path)
     facts = dict(header)

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.errors import InvalidInputError
-    from ldmaps.maps.model_file import load
+    from ldmaps.maps.loading import load
     from ldmaps.views.report import write_report
 
     if arguments.output == "-":

@@ -4,10 +4,35 @@ Every extension ends as coefficients B (M×k) of the same online step, w(x)·B w
 w_j(x) = A(x, z_j) s_j / Σ_m A(x, z_m) s_m: M distances and one M×k product.
 """
 
-from ldmaps.extension.distilled import Distillation, distil, distil_landmarks
-from ldmaps.extension.nystrom import nystrom_coefficients
+from __future__ import annotations
 
-__all__ = ["EXTENSIONS", "Distillation", "distil", "distil_landmarks", "nystrom_coefficients"]
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.base import Extension
+from ldmaps.extension.distilled import Distillation, Distilled
+from ldmaps.extension.embedder import Coverage, Embedder, OnlineStep
+from ldmaps.extension.nystrom import Nystrom
+
+__all__ = [
+    "EXTENSIONS",
+    "Coverage",
+    "Distillation",
+    "Distilled",
+    "Embedder",
+    "Extension",
+    "Nystrom",
+    "OnlineStep",
+    "resolve_extension",
+]
 
 #: What ``LandmarkDiffusionMap(extension=...)`` may be.
-EXTENSIONS = ("distilled", "nystrom")
+EXTENSIONS: dict[str, type[Extension]] = {extension.name: extension for extension in (Distilled, Nystrom)}
+
+
+def resolve_extension(name: str, *, for_tolerance: bool) -> Extension:
+    """Return the extension that a name means; "auto" is distilled for a tolerance and Nyström otherwise."""
+    if name == "auto":
+        return Distilled() if for_tolerance else Nystrom()
+    if name not in EXTENSIONS:
+        known = ", ".join(f'"{entry}"' for entry in EXTENSIONS)
+        raise InvalidInputError(f'extension must be "auto" or one of {known}, got {name!r}')
+    return EXTENSIONS[name]()

@@ -38,11 +38,13 @@ from ldmaps.diffusion.pairwise import (
     weight_gradient,
 )
 from ldmaps.diffusion.threads import single_threaded_blas
+from ldmaps.diffusion.walk import Walk
+from ldmaps.extension.base import Extension, Teacher
+from ldmaps.extension.embedder import OnlineStep
 from ldmaps.landmarks.base import Landmarks
-from ldmaps.maps.reference_map import ReferenceMap
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["Distillation", "distil", "distil_landmarks"]
+__all__ = ["Distillation", "Distilled"]
 
 #: Widths of the weights that are tried, in units of ε, narrowest first.
 WIDTHS = (1.0, 1.5, 2.0, 3.0, 4.5)
@@ -60,14 +62,16 @@ ROWS_PER_LANDMARK, MIN_ROWS = 20, 10_000
 HELD_OUT_SHARE, MAX_HELD_OUT, MIN_HELD_OUT = 0.2, 4000, 20
 #: Weights are tuned up to so many landmarks, over so many points, in so many steps.
 TUNED_LANDMARKS, TUNING_ROWS_PER_LANDMARK, MIN_TUNING_ROWS, TUNING_STEPS = 600, 8, 2000, 100
+#: Draws of landmarks that are worth trying, and up to how many landmarks.
+DRAWS, DRAWN_AGAIN = 3, 100
 #: Bytes of weights held at a time.
 CHUNK_BYTES = 1 << 27
 
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Distillation:
+@dataclass(frozen=True, kw_only=True)
+class Distillation(OnlineStep):
     """What distilling gives: all numbers of the online step, and how they were chosen.
 
     Attributes
@@ -88,135 +92,105 @@ class Distillation:
         best of several, so a little optimistic.
     """
 
-    coefficients: _Array
-    source_weights: _Array
-    bandwidth: float
     ridge: float
     is_tuned: bool
-    held_out_z: float
 
 
-def distil_landmarks(
-    reference: ReferenceMap,
-    chosen: Landmarks,
-    weights: NDArray[np.float64],
-    usable: NDArray[np.intp],
-    rng: np.random.Generator,
-    n_threads: int | None = None,
-) -> Distillation:
-    """Distil a reference map into landmarks.
+class Distilled(Extension):
+    """Coefficients, weights and width fitted to the reference map's coordinates of training points."""
 
-    Parameters
-    ----------
-    chosen : Landmarks
-        With indices into the reference's training points.
-    weights : ndarray of shape (N,)
-        Sample weights of the training points.
-    usable : ndarray of int
-        Which training points may be fitted to.
-    """
-    landmarks = reference.members.take(chosen.indices)
-    source = chosen.multiplicities
-    if reference.alpha:
-        squared = squared_matrix(reference.metric, landmarks, n_threads=n_threads)
-        density = multiply(gaussian_kernel(squared, reference.epsilon, n_threads), source)
-        source = source * density**-reference.alpha
-    wanted = max(MIN_ROWS, ROWS_PER_LANDMARK * len(landmarks))
-    rows = usable if len(usable) <= wanted else np.sort(rng.choice(usable, wanted, replace=False))
-    return distil(
-        reference.metric,
-        reference.members if len(rows) == len(reference.members) else reference.members.take(rows),
-        reference.coordinates(rows, n_threads),
-        weights[rows],
-        landmarks,
-        reference.coordinates(chosen.indices, n_threads),
-        reference.spectrum.eigenvalues,
-        source,
-        reference.epsilon,
-        may_be_held_out=np.isin(rows, chosen.indices, invert=True),
-        rng=rng,
-        n_threads=n_threads,
-    )
+    name = "distilled"
+    learns_from_reference = True
 
+    def draws(self, n_landmarks: int) -> int:
+        """Return how many draws of landmarks to try: few landmarks can lie well or badly."""
+        return DRAWS if n_landmarks <= DRAWN_AGAIN else 1
 
-def distil(
-    metric: Metric,
-    rows: Points,
-    targets: _Array,
-    row_weights: _Array,
-    landmarks: Points,
-    landmark_targets: _Array,
-    eigenvalues: _Array,
-    source_weights: _Array,
-    epsilon: float,
-    *,
-    may_be_held_out: NDArray[np.bool_],
-    rng: np.random.Generator,
-    n_threads: int | None = None,
-) -> Distillation:
-    """Fit the online step to a reference embedding; trusts its input.
-
-    Parameters
-    ----------
-    rows : Points
-        n training points.
-    targets : ndarray of shape (n, k)
-        Their reference coordinates.
-    row_weights : ndarray of shape (n,)
-        How much each counts, positive.
-    landmarks : Points
-        The M landmarks.
-    landmark_targets : ndarray of shape (M, k)
-        Their reference coordinates.
-    eigenvalues : ndarray of shape (k,)
-        The reference's λ.
-    source_weights : ndarray of shape (M,)
-        s to begin with, positive.
-    may_be_held_out : ndarray of bool, shape (n,)
-        Which rows resemble unseen points; landmarks do not.
-    """
-    # Many small products and factorisations, on which BLAS threads lose more than they gain; and one thread always
-    # rounds alike. The walks over rows and blocks have threads of their own.
-    with single_threaded_blas():
+    def fit(
+        self,
+        teacher: Teacher,
+        landmarks: Landmarks,
+        usable: NDArray[np.intp],
+        rng: np.random.Generator,
+    ) -> Distillation:
+        """Fit the online step to the teacher's coordinates of usable training points."""
+        walk = teacher.walk
+        wanted = max(MIN_ROWS, ROWS_PER_LANDMARK * len(landmarks.indices))
+        rows = usable if len(usable) <= wanted else np.sort(rng.choice(usable, wanted, replace=False))
+        targets = teacher.coordinates(rows)
         span = np.ptp(targets, axis=0)
         span[span == 0] = 1.0
-        problem = _Problem(metric, landmarks, landmark_targets / (span * eigenvalues), n_threads)
-        data = _Rows(rows, targets / span, row_weights / row_weights.mean())
-        log_weights = np.log(source_weights / source_weights.max())
-        plain = _Setting(epsilon, log_weights)
-
-        eligible = rng.permutation(np.flatnonzero(may_be_held_out))
-        held = eligible[: min(MAX_HELD_OUT, int(HELD_OUT_SHARE * len(rows)))]
-        if len(held) < MIN_HELD_OUT:
-            # Nearly every point is a landmark: Nyström's coefficients are all but exact, and a strong ridge stays near.
-            everything = problem.equations(data, plain)
-            coefficients = everything.solve(problem.baseline, RIDGES[1])
-            return Distillation(coefficients * span, source_weights, epsilon, RIDGES[1], False, math.nan)
-        fitted = data.take(np.setdiff1d(np.arange(len(rows)), held))
-        test = data.take(np.sort(held))
-
-        best, equations = _widest_worth(problem, fitted, test, plain)
-        choices = [(best, equations)]
-        if len(landmarks) <= TUNED_LANDMARKS:
-            wanted = max(MIN_TUNING_ROWS, TUNING_ROWS_PER_LANDMARK * len(landmarks))
-            few = (
-                fitted
-                if len(fitted) <= wanted
-                else fitted.take(np.sort(rng.permutation(len(fitted))[:wanted]))
-            )
-            tuned = _tune(problem, few, best)
-            choices.append((tuned, problem.equations(fitted, tuned)))
-        lowest = math.inf
-        for place, (setting, normal) in enumerate(choices):
-            ridge, error = _strongest_ridge(problem, test, setting, normal)
-            if error < lowest:
-                lowest, chosen, chosen_ridge = error, place, ridge
-        setting, normal = choices[chosen]
-        coefficients = normal.plus(problem.equations(test, setting)).solve(problem.baseline, chosen_ridge)
-        weights = source_weights if chosen == 0 else np.exp(setting.log_weights)
-        return Distillation(
-            coefficients * span, weights, setting.bandwidth, chosen_ridge, chosen == 1, lowest
+        baseline = teacher.coordinates(landmarks.indices) / (span * teacher.spectrum.eigenvalues)
+        problem = _Problem(walk.metric, walk.points.take(landmarks.indices), baseline, walk.n_threads)
+        data = _Rows(
+            walk.points if len(rows) == len(walk.points) else walk.points.take(rows),
+            targets / span,
+            walk.weights[rows] / walk.weights[rows].mean(),
         )
+        source_weights = _source_weights(walk, problem.landmarks, landmarks.multiplicities)
+        # Many small products and factorisations, on which BLAS threads lose more than they gain; and one thread
+        # always rounds alike. The loops over rows and blocks have threads of their own.
+        with single_threaded_blas():
+            # Landmarks do not resemble unseen points, so none is held out.
+            eligible = rng.permutation(np.flatnonzero(np.isin(rows, landmarks.indices, invert=True)))
+            held = eligible[: min(MAX_HELD_OUT, int(HELD_OUT_SHARE * len(rows)))]
+            return _distil(problem, data, held, source_weights, span, walk.epsilon, rng)
+
+
+def _source_weights(
+    walk: Walk, landmarks: Points, multiplicities: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return c, or with density normalisation c q^-α, q being the landmarks' own density."""
+    if not walk.alpha:
+        return multiplicities
+    squared = squared_matrix(walk.metric, landmarks, n_threads=walk.n_threads)
+    density = multiply(gaussian_kernel(squared, walk.epsilon, walk.n_threads), multiplicities)
+    return np.asarray(multiplicities * density**-walk.alpha)
+
+
+def _distil(
+    problem: _Problem,
+    data: _Rows,
+    held: NDArray[np.intp],
+    source_weights: NDArray[np.float64],
+    span: _Array,
+    epsilon: float,
+    rng: np.random.Generator,
+) -> Distillation:
+    """Choose among widths, ridges and tuning by the held-out rows, then solve for B from all of them."""
+    plain = _Setting(epsilon, np.log(source_weights / source_weights.max()))
+    if len(held) < MIN_HELD_OUT:
+        # Nearly every point is a landmark: Nyström's coefficients are all but exact, and a strong ridge stays near.
+        coefficients = problem.equations(data, plain).solve(problem.baseline, RIDGES[1])
+        return Distillation(
+            coefficients=coefficients * span,
+            source_weights=source_weights,
+            bandwidth=epsilon,
+            ridge=RIDGES[1],
+            is_tuned=False,
+        )
+    fitted = data.take(np.setdiff1d(np.arange(len(data)), held))
+    test = data.take(np.sort(held))
+    widest = _widest_worth(problem, fitted, test, plain)
+    candidates = [widest]
+    n_landmarks = len(problem.landmarks)
+    if n_landmarks <= TUNED_LANDMARKS:
+        wanted = max(MIN_TUNING_ROWS, TUNING_ROWS_PER_LANDMARK * n_landmarks)
+        few = fitted if len(fitted) <= wanted else fitted.take(np.sort(rng.permutation(len(fitted))[:wanted]))
+        tuned = _tune(problem, few, widest[0])
+        candidates.append((tuned, problem.equations(fitted, tuned)))
+    ridges = [_strongest_ridge(problem, test, *candidate) for candidate in candidates]
+    best = min(range(len(candidates)), key=lambda place: ridges[place][1])
+    (setting, equations), (ridge, error) = candidates[best], ridges[best]
+    coefficients = equations.plus(problem.equations(test, setting)).solve(problem.baseline, ridge)
+    return Distillation(
+        coefficients=coefficients * span,
+        source_weights=source_weights if best == 0 else np.exp(setting.log_weights),
+        bandwidth=setting.bandwidth,
+        held_out_z=error,
+        ridge=ridge,
+        is_tuned=best == 1,
+    )
 
 
 # -- the pieces -----------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.diffusion.pairwise import Extended, extend, kernels
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["Coverage", "Embedder"]
+__all__ = ["Coverage", "Embedder", "OnlineStep"]
 
 #: Rounding room in "inside the domain", so that a training point is inside however it is batched.
 _DOMAIN_SLACK = 1.0 + 1e-4
@@ -35,6 +36,29 @@ class Coverage(NamedTuple):
     distance: NDArray[Any]
     inside: NDArray[np.bool_]
     nearest: NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineStep:
+    """The numbers of the online step w(x)·B that an extension chooses.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (M, k)
+        B.
+    source_weights : ndarray of shape (M,)
+        s; only ratios matter.
+    bandwidth : float
+        h, the squared width of the weights w(x).
+    held_out_z : float
+        Z in percent on points that took no part in the choice; NaN where nothing was
+        chosen, or by too few points.
+    """
+
+    coefficients: NDArray[np.float64]
+    source_weights: NDArray[np.float64]
+    bandwidth: float
+    held_out_z: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -72,21 +96,19 @@ class Embedder:
         metric: Metric,
         landmarks: Points,
         epsilon: float,
-        source_weights: NDArray[np.float64],
-        coefficients: NDArray[np.float64],
+        step: OnlineStep,
         cell_squared_radii: NDArray[np.float64],
-        bandwidth: float | None = None,
     ) -> Embedder:
-        """Bring a map's parts, B of shape (M, k) among them, into the form the online step reads."""
+        """Bring a map's parts into the form the online step reads."""
         dtype = landmarks.dtype
         return cls(
             metric,
             landmarks,
             float(epsilon),
-            np.ascontiguousarray(source_weights / source_weights.max(), dtype=dtype),
-            np.ascontiguousarray(coefficients.T, dtype=dtype),
+            np.ascontiguousarray(step.source_weights / step.source_weights.max(), dtype=dtype),
+            np.ascontiguousarray(step.coefficients.T, dtype=dtype),
             np.maximum(cell_squared_radii, epsilon),
-            float(epsilon if bandwidth is None else bandwidth),
+            float(step.bandwidth),
         )
 
     @property

@@ -40,11 +40,12 @@ def neighbour_order(squared: NDArray[Any], block: int) -> NDArray[np.intp]:
 
 
 def group_neighbours(
-    chosen: Landmarks, points: Points, metric: Metric, n_threads: int | None = None
-) -> Landmarks:
-    """Return the same landmarks with neighbours standing together; M² distances."""
+    landmarks: Landmarks, points: Points, metric: Metric, n_threads: int | None = None
+) -> tuple[Landmarks, NDArray[Any] | None]:
+    """Return the same landmarks with neighbours standing together, and the d² between them if that took them."""
     block = int(kernels().BLOCK)
-    if len(chosen.indices) <= block:
-        return chosen
-    squared = squared_matrix(metric, points.take(chosen.indices), n_threads=n_threads)
-    return chosen.in_order(neighbour_order(squared, block))
+    if len(landmarks.indices) <= block:
+        return landmarks, None
+    squared = squared_matrix(metric, points.take(landmarks.indices), n_threads=n_threads)
+    order = neighbour_order(squared, block)
+    return landmarks.in_order(order), squared[np.ix_(order, order)]

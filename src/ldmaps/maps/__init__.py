@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ldmaps.maps.absorbing import Absorption, UnreachableError, absorb
     from ldmaps.maps.diffusion_map import DiffusionMap
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-    from ldmaps.maps.model_file import load
+    from ldmaps.maps.loading import load
     from ldmaps.maps.planning import plan
     from ldmaps.maps.tolerance import Certificate
 
@@ -34,7 +34,7 @@ __getattr__, __dir__ = load_on_first_use(
         "LandmarkDiffusionMap": "landmark_diffusion_map",
         "UnreachableError": "absorbing",
         "absorb": "absorbing",
-        "load": "model_file",
+        "load": "loading",
         "plan": "planning",
     },
 )

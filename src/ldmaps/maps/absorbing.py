@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -20,10 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible, solve_spectrum
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError
-from ldmaps.extension.embedder import Embedder
+from ldmaps.extension import EXTENSIONS, Embedder, OnlineStep
+from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.mode_matching import SAME_SHARE, ModeMatch, as_solved, match_modes
 from ldmaps.maps.new_landmarks import (
@@ -34,6 +35,7 @@ from ldmaps.maps.new_landmarks import (
     grow,
     squared_spacing,
 )
+from ldmaps.maps.solved_map import solve
 from ldmaps.metrics import Precomputed
 from ldmaps.settings import is_whole_number
 
@@ -146,18 +148,23 @@ def absorb(
     known_mass = model.multiplicities_ + _check_counts(counts, model.embedder_.n_landmarks)
     if not len(given):
         return _unchanged(model, 0)
-    prepared = model._new_points(given)
+    prepared = model.embedder_.prepare(given)
     added = choose_landmarks(model, prepared, squared_spacing(model, spacing), max_landmarks, disconnected)
     if not added.reached.any():
         return _unchanged(model, len(given))
     grown = grow(model, prepared, added, mass, known_mass)
-    squared = squared_matrix(model.metric_, grown.landmarks, n_threads=model.n_threads)
-    kernel = gaussian_kernel(squared, model.epsilon_, model.n_threads)
     # A few modes more than asked for: an old coordinate may stand behind new ones now.
     count = min(len(grown.landmarks) - 1, model.n_components_ + int(new_components) + MAX_GAP_COMPONENTS)
-    spectrum = solve_spectrum(
-        kernel, grown.multiplicities, count, alpha=model.alpha, n_threads=model.n_threads
+    walk = Walk(
+        model.metric_,
+        grown.landmarks,
+        grown.multiplicities,
+        model.epsilon_,
+        model.alpha,
+        model.t,
+        model.n_threads,
     )
+    spectrum = solve(walk, count, is_known_connected=True).spectrum
     old, old_mass = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
     if align:
         match = match_modes(old, old_mass, spectrum, grown.multiplicities, model.t)
@@ -185,7 +192,7 @@ def _check_model(model: Any) -> None:
             "a map of precomputed distances cannot absorb points: their distances from each other are not known; "
             "fit again to the distances of all points"
         )
-    if model._extension_method() != "nystrom":
+    if EXTENSIONS[model.extension_].learns_from_reference:
         raise InvalidInputError(
             "a distilled map cannot absorb points: its coefficients were fitted to training points that it does not "
             'keep; fit with extension="nystrom" for a map that learns on, or fit again to old and new points'
@@ -262,57 +269,57 @@ def _warn(match: ModeMatch, spectrum: Spectrum, n_old: int) -> None:
 def _assembled(
     model: LandmarkDiffusionMap, grown: Grown, spectrum: Spectrum, match: ModeMatch, added: Added
 ) -> LandmarkDiffusionMap:
-    new = _copied(model)
     dtype = grown.landmarks.dtype
     eigenvalues = match.eigenvalues(spectrum)
     check_extensible(np.sort(eigenvalues)[::-1], dtype)
     coordinates = match.coordinates(spectrum, model.t)
-    new.eigenvalues_, new.spectrum_ = eigenvalues, spectrum.eigenvalues
-    new.n_components_ = len(eigenvalues)
-    if new.n_components != "gap":
-        new.n_components = new.n_components_
-    new.multiplicities_ = grown.multiplicities
-    new.landmark_embedding_ = coordinates.astype(dtype)
-    # Numbered on behind the training points, which are numbered from 0.
-    first = len(model.embedding_) if hasattr(model, "embedding_") else int(model.landmark_indices_.max()) + 1
-    new.landmark_indices_ = np.concatenate([model.landmark_indices_, first + added.chosen])
-    new.embedder_ = Embedder.build(
-        model.metric_,
-        grown.landmarks,
-        model.epsilon_,
-        spectrum.source_weights,
-        match.coordinates(spectrum, model.t - 1.0),
-        grown.squared_radii,
+    step = OnlineStep(
+        coefficients=match.coordinates(spectrum, model.t - 1.0),
+        source_weights=spectrum.source_weights,
+        bandwidth=model.epsilon_,
     )
-    n_old, k = model.landmark_embedding_.shape
-    old, weights = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
-    squares = weights @ (coordinates[:n_old, :k] - old) ** 2 / weights.sum()
-    moved = 100.0 * np.sqrt(squares) / np.ptp(old, axis=0)
-    new.absorption_ = Absorption(added.reached, len(added.chosen), match.modes, match.in_common, moved)
-    return new
-
-
-def _copied(model: LandmarkDiffusionMap) -> LandmarkDiffusionMap:
-    """Return a map with the model's settings and all it has learned but the training points' part."""
+    # Numbered on behind the training points, which are numbered from 0.
+    old, embedding = model.map_, model.map_.embedding
+    first = int(old.landmark_indices.max()) + 1 if embedding is None else len(embedding)
     new = cast(LandmarkDiffusionMap, clone(model))
-    for name in (
-        "metric_",
-        "bandwidth_",
-        "epsilon_",
-        "n_features_in_",
-        "feature_names_in_",
-        "units_",
-        "source_",
-    ):
+    if new.n_components != "gap":
+        new.n_components = len(eigenvalues)
+    for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(model, name):
             setattr(new, name, getattr(model, name))
-    new.distillation_ = new.certificate_ = new.training_ = None
-    return new
+    return new.adopt(
+        replace(
+            old,
+            embedder=Embedder.build(
+                model.metric_, grown.landmarks, model.epsilon_, step, grown.squared_radii
+            ),
+            eigenvalues=eigenvalues,
+            spectrum=spectrum.eigenvalues,
+            landmark_indices=np.concatenate([old.landmark_indices, first + added.landmarks]),
+            landmark_embedding=coordinates.astype(dtype),
+            multiplicities=grown.multiplicities,
+            training=None,
+            embedding=None,
+            labels=None,
+            distillation=None,
+            certificate=None,
+            absorption=Absorption(
+                added.reached, len(added.landmarks), match.modes, match.in_common, _moved(old, coordinates)
+            ),
+        )
+    )
+
+
+def _moved(old: FittedMap, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the root mean square move of the old landmarks in each coordinate, in percent of its range."""
+    before = np.asarray(old.landmark_embedding, dtype=np.float64)
+    n_old, k = before.shape
+    squares = old.multiplicities @ (coordinates[:n_old, :k] - before) ** 2 / old.multiplicities.sum()
+    return np.asarray(100.0 * np.sqrt(squares) / np.ptp(before, axis=0))
 
 
 def _unchanged(model: LandmarkDiffusionMap, n_points: int) -> LandmarkDiffusionMap:
-    new = copy.copy(model)
     k = model.n_components_
     nobody = np.zeros(n_points, dtype=bool)
-    new.absorption_ = Absorption(nobody, 0, np.arange(k), np.ones(k), np.zeros(k))
-    return new
+    absorption = Absorption(nobody, 0, np.arange(k), np.ones(k), np.zeros(k))
+    return copy.copy(model).adopt(replace(model.map_, absorption=absorption))

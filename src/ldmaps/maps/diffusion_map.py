@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,15 +10,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
-from ldmaps.diffusion.connectivity import REACH, check_connected, is_connected, minimum_spanning_tree
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
 from ldmaps.diffusion.spatial_tree import raw_values
-from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension import nystrom_coefficients
-from ldmaps.extension.embedder import Embedder
-from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.estimator import DiffusionEstimator, Training
+from ldmaps.maps.fitted_map import FittedMap
+from ldmaps.maps.solved_map import solve
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
@@ -141,22 +139,16 @@ class DiffusionMap(DiffusionEstimator):
         self.verbose = verbose
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        points, weights, used = self._training_points(X, sample_weight)
-        self._squared: NDArray[Any] | None = None
-        self._points, self._weights, self._used = points, weights, used
-        members = points if len(used) == len(points) else points.take(used)
-        bandwidth = self._early_bandwidth(members)
-        if self._is_sparse(members, bandwidth):
+        training = self._training(X, sample_weight)
+        self._kept: _Kept | None = None
+        bandwidth = self._early_bandwidth(training)
+        if self._is_sparse(training, bandwidth):
             with stage("near pairs and eigenvectors", unit="rows"):
-                self._solve_sparse(members, bandwidth)
-        else:
-            with stage("distances", len(members), "rows"):
-                squared = squared_matrix(self.metric_, members, n_threads=self.n_threads)
-            with stage("eigenvectors", unit="rows"):
-                self._solve_dense(members, squared, bandwidth)
-        if not self.keep_distances:
-            del self._points
-        return self
+                return self._solve_sparse(training, bandwidth)
+        with stage("distances", len(training.members), "rows"):
+            squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
+        with stage("eigenvectors", unit="rows"):
+            return self._solve_dense(training, squared, bandwidth)
 
     def refit(self, epsilon: float | str) -> Self:
         """Solve again at another bandwidth, from the kept distances.
@@ -166,92 +158,96 @@ class DiffusionMap(DiffusionEstimator):
         epsilon : {"connected", "coifman"} or float
         """
         check_is_fitted(self, "embedder_")
-        if getattr(self, "_squared", None) is None:
+        kept = getattr(self, "_kept", None)
+        if kept is None:
             raise InvalidInputError(
                 "there are no kept distances to refit from; construct with keep_distances=True (dense kernel only), "
                 "or set epsilon and fit again"
             )
         self.epsilon = epsilon
-        squared = self._squared
-        assert squared is not None
-        points = self._points
-        members = points if len(self._used) == len(points) else points.take(self._used)
-        self._solve_dense(members, squared, None)
-        return self
+        return self._solve_dense(kept.training, kept.squared, None)
 
-    def _early_bandwidth(self, members: Points) -> Bandwidth | None:
+    def _early_bandwidth(self, training: Training) -> Bandwidth | None:
         """Return ε where it takes few distances to find; else it is left for when all are there."""
-        if self.epsilon == "connected" and raw_values(self.metric_, members) is None:
+        if self.epsilon == "connected" and raw_values(training.metric, training.members) is None:
             return None
-        return self._bandwidth(self.metric_, members)
+        return self._bandwidth(training, training.metric, training.members)
 
-    def _is_sparse(self, members: Points, bandwidth: Bandwidth | None) -> bool:
+    def _is_sparse(self, training: Training, bandwidth: Bandwidth | None) -> bool:
         if self.sparse != "auto":
             if not isinstance(self.sparse, (bool, np.bool_)):
                 raise InvalidInputError(f'sparse must be True, False or "auto", got {self.sparse!r}')
             return bool(self.sparse)
         if self.keep_distances:
             return False
+        members = training.members
         n = len(members)
         if n * n * members.dtype.itemsize > self.memory_limit:
             return True
         if bandwidth is None or n < MIN_SPARSE_POINTS:
             return False
-        return near_fraction(self.metric_, members, bandwidth.epsilon) < MAX_SPARSE_FRACTION
+        return near_fraction(training.metric, members, bandwidth.epsilon) < MAX_SPARSE_FRACTION
 
-    def _bandwidth(self, metric: Metric, members: Points) -> Bandwidth:
+    def _bandwidth(self, training: Training, metric: Metric, members: Points) -> Bandwidth:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        return choose_bandwidth(self.epsilon, metric, members, self._weights[self._used], rng, self.n_threads)
+        return choose_bandwidth(self.epsilon, metric, members, training.member_weights, rng, self.n_threads)
 
-    def _solve_dense(self, members: Points, squared: NDArray[Any], bandwidth: Bandwidth | None) -> None:
-        stored = StoredPoints(squared)
+    def _solve_dense(self, training: Training, squared: NDArray[Any], bandwidth: Bandwidth | None) -> Self:
         if bandwidth is None:
-            bandwidth = self._bandwidth(StoredSquares(), stored)
-        if bandwidth.tree is None and not is_connected(squared, REACH**2 * bandwidth.epsilon):
-            check_connected(minimum_spanning_tree(StoredSquares(), stored), bandwidth.epsilon)
+            bandwidth = self._bandwidth(training, StoredSquares(), StoredPoints(squared))
         if self.keep_distances:
-            self._squared = squared
+            self._kept = _Kept(training, squared)
             squared = squared.copy()
-        self._solve(members, gaussian_kernel(squared, bandwidth.epsilon, self.n_threads), bandwidth)
+        return self._solve(training, squared, bandwidth)
 
-    def _solve_sparse(self, members: Points, bandwidth: Bandwidth | None) -> None:
+    def _solve_sparse(self, training: Training, bandwidth: Bandwidth | None) -> Self:
         if self.keep_distances:
             raise InvalidInputError(
                 "keep_distances=True needs the dense kernel; set sparse=False or leave it out"
             )
         if bandwidth is None:
-            bandwidth = self._bandwidth(self.metric_, members)
-        squares = sparse_squares(self.metric_, members, bandwidth.epsilon, self.n_threads)
-        if bandwidth.tree is None and not is_connected(squares, REACH**2 * bandwidth.epsilon):
-            check_connected(minimum_spanning_tree(self.metric_, members), bandwidth.epsilon)
-        gaussian_kernel(squares.data[None], bandwidth.epsilon, self.n_threads)
-        self._solve(members, squares, bandwidth)
+            bandwidth = self._bandwidth(training, training.metric, training.members)
+        squares = sparse_squares(training.metric, training.members, bandwidth.epsilon, self.n_threads)
+        return self._solve(training, squares, bandwidth)
 
-    def _solve(self, members: Points, kernel: Any, bandwidth: Bandwidth) -> None:
-        weights = self._weights[self._used]
-        count = self._n_eigenvalues(len(members), extra=1)
-        spectrum = solve_spectrum(kernel, weights, count, alpha=self.alpha, n_threads=self.n_threads)
-        del kernel
-        leading = self._keep_spectrum(spectrum, members.dtype)
-        self.bandwidth_ = bandwidth
-        self.epsilon_ = bandwidth.epsilon
-        self.landmark_indices_ = self._used
-        self.multiplicities_ = weights
-        self.embedder_ = Embedder.build(
-            self.metric_,
-            members,
-            bandwidth.epsilon,
-            leading.source_weights,
-            nystrom_coefficients(leading, self.t),
-            np.zeros(len(members)),
+    def _solve(self, training: Training, squared: Any, bandwidth: Bandwidth) -> Self:
+        """Solve over all points from their d², which become the kernel, and embed those of weight 0."""
+        walk = training.walk(bandwidth.epsilon, self)
+        solved = solve(
+            walk,
+            self._n_eigenvalues(len(walk.points), extra=1),
+            squared=squared,
+            is_known_connected=bandwidth.tree is not None,
         )
-        self._record(self._weights)
-        own = (leading.vectors * leading.eigenvalues**self.t).astype(members.dtype)
-        self.landmark_embedding_ = own
-        if len(self._used) == len(self._weights):
-            self.embedding_ = own
-        else:
-            self.embedding_ = np.empty((len(self._weights), self.n_components_), dtype=members.dtype)
-            self.embedding_[self._used] = own
-            rest = np.setdiff1d(np.arange(len(self._weights)), self._used)
-            self.embedding_[rest] = self.embedder_.extend(self._points.take(rest), self.n_threads).coordinates
+        del squared
+        kept = self._coordinates_kept(solved)
+        embedder = kept.embedder()
+        own = kept.own_coordinates.astype(walk.points.dtype)
+        embedding = own
+        if not training.uses_all:
+            embedding = np.empty((len(training.points), embedder.n_components), dtype=own.dtype)
+            embedding[training.used] = own
+            rest = np.setdiff1d(np.arange(len(training.points)), training.used)
+            embedding[rest] = embedder.extend(training.points.take(rest), self.n_threads).coordinates
+        return self.adopt(
+            FittedMap(
+                embedder=embedder,
+                bandwidth=bandwidth,
+                eigenvalues=kept.spectrum.eigenvalues,
+                spectrum=solved.spectrum.eigenvalues,
+                landmark_indices=training.used,
+                landmark_embedding=own,
+                multiplicities=walk.weights,
+                units=training.units,
+                source=training.source,
+                training=training.record(training.used),
+                embedding=embedding,
+            )
+        )
+
+
+class _Kept(NamedTuple):
+    """What :meth:`DiffusionMap.refit` needs: the points and their d²."""
+
+    training: Training
+    squared: NDArray[Any]

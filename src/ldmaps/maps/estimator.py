@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,12 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import Extended
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible, spectral_gap
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.prefetch import prefetch
 from ldmaps.inputs.source import FrameSource, check_frames_finite, check_same_atoms
+from ldmaps.maps.fitted_map import FittedMap, Learned
+from ldmaps.maps.model_file import Description, write_model
+from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
@@ -28,7 +34,68 @@ from ldmaps.settings import is_whole_number
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
 
-__all__ = ["DiffusionEstimator", "check_sample_weight"]
+__all__ = ["DiffusionEstimator", "Training", "check_sample_weight"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training data, checked and prepared.
+
+    Attributes
+    ----------
+    metric : Metric
+    points : Points
+        All N of them.
+    weights : ndarray of shape (N,)
+    used : ndarray of int
+        Those of positive weight, which the walk is over; the others are only embedded.
+    frames, times : ndarray or None
+        Number and time of each frame in its file.
+    units, source
+        As in :class:`~ldmaps.maps.fitted_map.FittedMap`.
+    """
+
+    metric: Metric
+    points: Points
+    weights: NDArray[np.float64]
+    used: NDArray[np.intp]
+    frames: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
+    units: str | None = None
+    source: dict[str, Any] | None = None
+
+    @property
+    def uses_all(self) -> bool:
+        """Whether every point has a positive weight."""
+        return len(self.used) == len(self.points)
+
+    @cached_property
+    def members(self) -> Points:
+        """The points of positive weight."""
+        return self.points if self.uses_all else self.points.take(self.used)
+
+    @property
+    def member_weights(self) -> NDArray[np.float64]:
+        """Their weights."""
+        return self.weights[self.used]
+
+    def walk(self, epsilon: float, settings: DiffusionEstimator) -> Walk:
+        """Return the walk over the points of positive weight."""
+        return Walk(
+            self.metric,
+            self.members,
+            self.member_weights,
+            epsilon,
+            settings.alpha,
+            settings.t,
+            settings.n_threads,
+        )
+
+    def record(self, landmark_indices: NDArray[np.intp], coverage: Coverage | None = None) -> TrainingRecord:
+        """Return where the points are from and how far landmarks are, for looking at the map."""
+        distance, nearest = (None, None) if coverage is None else (coverage.distance, coverage.nearest)
+        record = TrainingRecord.of(len(self.weights), landmark_indices, self.weights, distance, nearest)
+        return record.with_frames(self.frames, self.times)
 
 
 class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -44,26 +111,37 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_threads: int | None
     verbose: bool
 
-    # Learned by fit.
-    embedder_: Embedder
-    metric_: Metric
-    bandwidth_: Bandwidth
-    epsilon_: float
-    eigenvalues_: NDArray[np.float64]
-    spectrum_: NDArray[np.float64]
-    n_components_: int
-    embedding_: NDArray[Any]
-    landmark_indices_: NDArray[np.intp]
-    landmark_embedding_: NDArray[Any]
-    multiplicities_: NDArray[np.float64]
     n_features_in_: int
+    #: All that fit learned. The attributes below are its parts, under scikit-learn's names.
+    map_: FittedMap
+    embedder_ = Learned[Embedder]()
+    bandwidth_ = Learned[Bandwidth]()
+    eigenvalues_ = Learned[NDArray[np.float64]]()
+    spectrum_ = Learned[NDArray[np.float64]]()
+    embedding_ = Learned[NDArray[Any]]()
+    landmark_indices_ = Learned[NDArray[np.intp]]()
+    landmark_embedding_ = Learned[NDArray[Any]]()
+    multiplicities_ = Learned[NDArray[np.float64]]()
     #: Unit of the distances (``epsilon_`` is its square); kept in model files. Trajectories bring theirs,
     #: for other data set it after fitting.
-    units_: str | None
-    #: What was known of the training data beyond numbers (atom names, selection, files); kept in model files.
-    source_: dict[str, Any] | None
-    #: Frame, time and distance to the nearest landmark of each training point; kept in model files.
-    training_: TrainingRecord | None
+    units_ = Learned[str | None](may_be_none=True)
+    source_ = Learned[dict[str, Any] | None](may_be_none=True)
+    training_ = Learned[TrainingRecord | None](may_be_none=True)
+
+    @property
+    def metric_(self) -> Metric:
+        """The metric that ``metric`` stands for."""
+        return self.embedder_.metric
+
+    @property
+    def epsilon_(self) -> float:
+        """The bandwidth ε."""
+        return self.embedder_.epsilon
+
+    @property
+    def n_components_(self) -> int:
+        """Number k of coordinates."""
+        return self.embedder_.n_components
 
     # -- public -------------------------------------------------------------
 
@@ -137,10 +215,16 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Whether the training points' embedding is stored too. Without it the
             file's size depends on M alone.
         """
-        from ldmaps.maps.model_file import save_model
-
         check_is_fitted(self, "embedder_")
-        save_model(self, path, include_embedding=include_embedding)
+        fitted = self.map_ if include_embedding else replace(self.map_, embedding=None, training=None)
+        names = getattr(self, "feature_names_in_", None)
+        description = Description(
+            type(self).__name__,
+            self.get_params(deep=False),
+            self.n_features_in_,
+            None if names is None else [str(name) for name in names],
+        )
+        write_model(path, fitted, description)
 
     @property
     def plot(self) -> MapPlots:
@@ -163,36 +247,45 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     # -- for the subclasses ---------------------------------------------------
 
-    def _training_points(
-        self, X: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Points, NDArray[np.float64], NDArray[np.intp]]:
-        """Check training data; return all points, their weights, and the indices of those with weight above 0."""
+    def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
+        """Check and prepare training data."""
         _check_settings(self.alpha, self.t)
-        self.metric_ = resolve_metric(self.metric)
+        metric = resolve_metric(self.metric)
         source = as_source(X)
-        self._origin: tuple[NDArray[Any] | None, NDArray[Any] | None] = (None, None)
+        frames = times = None
         if source is not None:
             read = source.read()
-            X = read.frames
-            self._origin = (read.numbers, read.times)
-        if _shape(X)[:1] == (1,):
+            X, frames, times = read.frames, read.numbers, read.times
+        shape = _shape(X)
+        if shape[:1] == (1,):
             raise InvalidInputError(
                 "got 1 sample (n_samples=1): a diffusion map needs at least two different points; pass more data"
             )
-        array = validate_data(self, self._flat(X), dtype=[np.float64, np.float32], reset=True)
-        points = self.metric_.prepare(array)
-        if isinstance(self.metric_, Precomputed):
-            self.metric_.check_square(points)
+        if len(shape) == 3 and shape[0]:
+            _check_frames(metric, shape)
+            points = metric.prepare(X)
+            self.n_features_in_ = shape[1] * shape[2]
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            points = metric.prepare(validate_data(self, X, dtype=[np.float64, np.float32], reset=True))
+        if isinstance(metric, Precomputed):
+            metric.check_square(points)
         weights = check_sample_weight(sample_weight, len(points))
-        self.units_ = None if source is None else source.units
-        self.source_ = None if source is None else source.facts()
-        return points, weights, np.flatnonzero(weights > 0)
+        return Training(
+            metric,
+            points,
+            weights,
+            np.flatnonzero(weights > 0),
+            frames,
+            times,
+            None if source is None else source.units,
+            None if source is None else source.facts(),
+        )
 
-    def _record(self, weights: NDArray[np.float64], coverage: Coverage | None = None) -> None:
-        """Remember where the training points are from and how far landmarks are, for looking at the map."""
-        distance, nearest = (None, None) if coverage is None else (coverage.distance, coverage.nearest)
-        record = TrainingRecord.of(len(weights), self.landmark_indices_, weights, distance, nearest)
-        self.training_ = record.with_frames(*self._origin)
+    def adopt(self, fitted: FittedMap) -> Self:
+        """Become the estimator of a map that was fitted elsewhere, such as read from a file."""
+        self.map_ = fitted
+        return self
 
     def _extended(self, X: Any) -> Extended:
         """Embed new points; a trajectory is read ahead while its last chunk is embedded."""
@@ -208,27 +301,17 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return _joined(parts, source)
 
     def _new_points(self, X: ArrayLike) -> Points:
+        """Check new points as scikit-learn does, and prepare them."""
         check_is_fitted(self, "embedder_")
-        flat = self._flat(X)
+        shape = _shape(X)
+        if len(shape) == 3 and shape[0]:
+            # Frames go straight to the metric, which checks them in one pass.
+            _check_frames(self.metric_, shape)
+            return self.embedder_.prepare(X)
         if isinstance(self.metric_, Precomputed):
             # Columns are training points or landmarks; the metric tells which and checks the count.
-            return self.embedder_.prepare(flat)
-        array = validate_data(self, flat, dtype=[np.float64, np.float32], reset=False)
-        return self.embedder_.prepare(array)
-
-    def _flat(self, X: ArrayLike) -> Any:
-        """Lay (n, atoms, 3) frames out as (n, 3·atoms); leave everything else to validation."""
-        shape = _shape(X)
-        if len(shape) != 3:
-            return X
-        if not self.metric_.takes_frames:
-            raise InvalidInputError(
-                f"metric {self.metric_!r} takes points of shape (n, features), got an array with shape {shape}; "
-                'for molecular frames use metric="rmsd", or reshape to two dimensions'
-            )
-        if shape[2] != 3:
-            raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got {shape}")
-        return np.asarray(X).reshape(shape[0], -1)
+            return self.embedder_.prepare(X)
+        return self.embedder_.prepare(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
 
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
         """Return how many eigenpairs to solve for, or raise when ``n_components`` does not fit."""
@@ -251,17 +334,24 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         return min(most, int(count) + extra)
 
-    def _keep_spectrum(self, spectrum: Spectrum, dtype: np.dtype[Any]) -> Spectrum:
-        """Store the eigenvalues, choose k, and return the k leading pairs."""
-        self.spectrum_ = spectrum.eigenvalues
-        if self.n_components == "gap":
-            self.n_components_ = spectral_gap(spectrum.eigenvalues)
-        else:
-            self.n_components_ = int(self.n_components)
-        leading = spectrum.leading(self.n_components_)
-        check_extensible(leading.eigenvalues, dtype)
-        self.eigenvalues_ = leading.eigenvalues
+    def _coordinates_kept(self, solved: SolvedMap) -> SolvedMap:
+        """Return the map into as many coordinates as were asked for, or as stand before the gap."""
+        values = solved.spectrum.eigenvalues
+        leading = solved.leading(
+            spectral_gap(values) if self.n_components == "gap" else int(self.n_components)
+        )
+        check_extensible(leading.spectrum.eigenvalues, solved.points.dtype)
         return leading
+
+
+def _check_frames(metric: Metric, shape: tuple[int, ...]) -> None:
+    if not metric.takes_frames:
+        raise InvalidInputError(
+            f"metric {metric!r} takes points of shape (n, features), got an array with shape {shape}; "
+            'for molecular frames use metric="rmsd", or reshape to two dimensions'
+        )
+    if shape[2] != 3:
+        raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got {shape}")
 
 
 def _joined(parts: list[Extended], source: FrameSource) -> Extended:

@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
-from ldmaps.diffusion.connectivity import check_landmarks_connected
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, Spectrum, solve_spectrum
-from ldmaps.errors import DisconnectedError, InvalidInputError
-from ldmaps.extension import EXTENSIONS, Distillation, distil_landmarks, nystrom_coefficients
-from ldmaps.extension.embedder import Embedder
+from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
+from ldmaps.diffusion.walk import Walk
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension import Distillation, Extension, resolve_extension
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector, resolve_selector
-from ldmaps.landmarks.base import assign
 from ldmaps.landmarks.given import check_indices
 from ldmaps.landmarks.grouping import group_neighbours
-from ldmaps.maps.estimator import DiffusionEstimator
-from ldmaps.maps.reference_map import ReferenceMap, reference_size, solve_reference
-from ldmaps.maps.tolerance import Attempt, Certificate, check_tolerance, hold_out, meet_tolerance
-from ldmaps.metrics.base import Points
+from ldmaps.maps.estimator import DiffusionEstimator, Training
+from ldmaps.maps.fitted_map import FittedMap, Learned
+from ldmaps.maps.reference_map import reference_size, solve_reference
+from ldmaps.maps.solved_map import SolvedMap, solve
+from ldmaps.maps.tolerance import Certificate, check_tolerance, hold_out
+from ldmaps.maps.tolerance_search import LandmarkFit, ToleranceSearch
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
+    EXTRA_MODES,
     ErrorEstimate,
     ErrorEstimator,
+    JudgedMap,
     Reference,
+    can_be_rows,
     sample_reference,
     stand_in_reference,
 )
-from ldmaps.quality.fidelity import zeta
 
 __all__ = ["LandmarkDiffusionMap"]
 
 #: Landmarks to take where nobody says how many.
 DEFAULT_LANDMARKS = 400
-#: Sets of landmarks that a tolerance tries for each number of them, and up to which number.
-RESTARTS, RESTARTED_LANDMARKS = 3, 100
 #: Eigenvalues of the map to distil from that are computed beyond those asked for, to be looked at.
 REFERENCE_EXTRA = 4
-#: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
-MOST_LANDMARKS = 8000
-
-
-class _Fitted(NamedTuple):
-    """A map that the search for a tolerance has tried."""
-
-    chosen: Landmarks
-    embedder: Embedder
-    spectrum: Spectrum | None
-    found: Distillation | None
 
 
 class LandmarkDiffusionMap(DiffusionEstimator):
@@ -158,9 +148,10 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     array([False])
     """
 
-    labels_: NDArray[np.intp]
-    distillation_: Distillation | None
-    certificate_: Certificate | None
+    labels_ = Learned[NDArray[np.intp]]()
+    distillation_ = Learned[Distillation | None](may_be_none=True)
+    certificate_ = Learned[Certificate | None](may_be_none=True)
+    absorption_ = Learned[Any]()
 
     def __init__(
         self,
@@ -193,204 +184,188 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        method = self._extension_method()
-        points, weights, used = self._training_points(X, sample_weight)
-        everything = len(used) == len(points)
-        members = points if everything else points.take(used)
-        member_weights = weights[used]
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+    @property
+    def extension_(self) -> str:
+        """The extension that ``extension`` stands for: "nystrom" or "distilled"."""
+        return self._extension().name
 
+    def _extension(self) -> Extension:
+        return resolve_extension(self.extension, for_tolerance=self.tolerance is not None)
+
+    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        extension = self._extension()
+        training = self._training(X, sample_weight)
+        selector = self._selector(training)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        if self.tolerance is not None:
+            fit, bandwidth, spectrum, certificate = self._meet_tolerance(extension, selector, training, rng)
+        else:
+            fit, bandwidth, spectrum = self._fit_once(extension, selector, training, rng)
+            certificate = None
+        with stage("embedding", len(training.points)):
+            extended = fit.embedder.extend(training.points, self.n_threads)
+        labels = extended.nearest
+        labels[training.used] = fit.landmarks.assignment
+        landmark_indices = training.used[fit.landmarks.indices]
+        self._reference: Reference | None = sample_reference(
+            training.members,
+            training.member_weights,
+            fit.landmarks.assignment,
+            fit.landmarks.indices,
+            self.n_features_in_,
+        )
+        self._error_estimator: ErrorEstimator | None = None
+        return self.adopt(
+            FittedMap(
+                embedder=fit.embedder,
+                bandwidth=bandwidth,
+                eigenvalues=spectrum[: fit.embedder.n_components],
+                spectrum=spectrum,
+                landmark_indices=landmark_indices,
+                landmark_embedding=self._landmark_embedding(fit, extended.coordinates[landmark_indices]),
+                multiplicities=fit.landmarks.multiplicities,
+                units=training.units,
+                source=training.source,
+                training=training.record(landmark_indices, fit.embedder.coverage_of(extended)),
+                embedding=extended.coordinates,
+                labels=labels,
+                distillation=fit.step if isinstance(fit.step, Distillation) else None,
+                certificate=certificate,
+            )
+        )
+
+    @staticmethod
+    def _landmark_embedding(fit: LandmarkFit, extended: NDArray[Any]) -> NDArray[Any]:
+        """Return the landmarks' coordinates: from their own eigenvectors, where there are any."""
+        if fit.solved is None:
+            return extended
+        own = fit.solved.own_coordinates[:, : fit.embedder.n_components]
+        return own.astype(extended.dtype)
+
+    def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None and self.n_landmarks is not None:
             raise InvalidInputError(
                 f"tolerance={self.tolerance!r} finds the number of landmarks, so n_landmarks={self.n_landmarks!r} "
                 "cannot be set as well; leave one of them out"
             )
-        selector = resolve_selector(self.landmarks, self.n_landmarks, min(DEFAULT_LANDMARKS, len(used)))
-        if isinstance(selector, Given) and not everything:
-            selector = Given(_among(check_indices(selector.indices, len(points)), used))
-        self.certificate_ = None
-        if self.tolerance is not None:
-            chosen = self._fit_tolerance(selector, members, member_weights, rng)
-        elif method == "nystrom":
-            with stage("bandwidth", len(members)):
-                bandwidth = choose_bandwidth(
-                    self.epsilon, self.metric_, members, member_weights, rng, self.n_threads
-                )
-            chosen = self._select(selector, members, member_weights, bandwidth, rng)
-            landmarks = members.take(chosen.indices)
-            spectrum = self._landmark_spectrum(landmarks, chosen, bandwidth)
-            leading = self._keep_spectrum(spectrum, members.dtype)
-            self._keep(chosen, bandwidth, self._nystrom_embedder(landmarks, chosen, bandwidth, leading))
-            self.landmark_embedding_ = (leading.vectors * leading.eigenvalues**self.t).astype(members.dtype)
-        else:
-            chosen = self._distil(selector, members, member_weights, rng)
-        self.landmark_indices_ = used[chosen.indices]
-        with stage("embedding", len(points)):
-            extended = self.embedder_.extend(points, self.n_threads)
-        self.embedding_ = extended.coordinates
-        self.labels_ = extended.nearest
-        self.labels_[used] = chosen.assignment
-        self._record(weights, self.embedder_.coverage_of(extended))
-        self._reference: Reference | None = sample_reference(
-            members, member_weights, chosen.assignment, chosen.indices, self.n_features_in_
-        )
-        self._error_estimator: ErrorEstimator | None = None
-        return self
+        most = min(DEFAULT_LANDMARKS, len(training.used))
+        selector = resolve_selector(self.landmarks, self.n_landmarks, most)
+        if isinstance(selector, Given) and not training.uses_all:
+            selector = Given(_among(check_indices(selector.indices, len(training.points)), training.used))
+        return selector
 
-    def _extension_method(self) -> str:
-        if self.extension == "auto":
-            return "nystrom" if self.tolerance is None else "distilled"
-        if self.extension not in EXTENSIONS:
-            known = ", ".join(f'"{name}"' for name in EXTENSIONS)
-            raise InvalidInputError(f'extension must be "auto" or one of {known}, got {self.extension!r}')
-        return self.extension
+    # -- a given number of landmarks ------------------------------------------------
+
+    def _fit_once(
+        self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
+    ) -> tuple[LandmarkFit, Bandwidth, NDArray[np.float64]]:
+        """Choose landmarks and fit them; return the fit, ε and the spectrum it has its coordinates from."""
+        if not extension.learns_from_reference:
+            with stage("bandwidth", len(training.members)):
+                bandwidth = self._bandwidth(training, rng)
+            walk = training.walk(bandwidth.epsilon, self)
+            landmarks, squared = self._select(selector, walk, rng)
+            count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
+            solved = solve(walk, count, landmarks, squared=squared)
+            teacher = self._coordinates_kept(solved)
+            step = extension.fit(teacher, landmarks, np.arange(len(walk.points)), rng)
+        else:
+            size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
+            bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
+            walk = training.walk(bandwidth.epsilon, self)
+            landmarks, _ = self._select(selector, walk, rng)
+            self._n_eigenvalues(
+                len(landmarks.indices), extra=0
+            )  # as many coordinates as landmarks make no map
+            solved = self._solve_reference(walk, bandwidth, size, all_squared, rng)
+            del all_squared
+            teacher = self._coordinates_kept(solved)
+            with stage("distillation", unit="rows"):
+                step = extension.fit(teacher, landmarks, np.arange(len(walk.points)), rng)
+        fit = LandmarkFit.of(walk, landmarks, step, None if extension.learns_from_reference else teacher)
+        return fit, bandwidth, solved.spectrum.eigenvalues
+
+    def _bandwidth(self, training: Training, rng: np.random.Generator) -> Bandwidth:
+        return choose_bandwidth(
+            self.epsilon,
+            training.metric,
+            training.members,
+            training.member_weights,
+            rng,
+            self.n_threads,
+        )
 
     def _select(
-        self,
-        selector: LandmarkSelector,
-        members: Points,
-        weights: NDArray[np.float64],
-        bandwidth: Bandwidth,
-        rng: np.random.Generator,
-    ) -> Landmarks:
+        self, selector: LandmarkSelector, walk: Walk, rng: np.random.Generator
+    ) -> tuple[Landmarks, NDArray[Any] | None]:
+        """Choose landmarks; return them and, if that took them, the d² between them."""
         with stage("landmarks", unit="rows"):
-            chosen = selector.select(
-                members,
-                self.metric_,
-                epsilon=bandwidth.epsilon,
-                weights=weights,
+            landmarks = selector.select(
+                walk.points,
+                walk.metric,
+                epsilon=walk.epsilon,
+                weights=walk.weights,
                 rng=rng,
                 n_threads=self.n_threads,
             )
             # The user's order is the user's, and all points stay as they came.
-            if isinstance(selector, Given) or len(chosen.indices) == len(members):
-                return chosen
-            return group_neighbours(chosen, members, self.metric_, self.n_threads)
+            if isinstance(selector, Given) or len(landmarks.indices) == len(walk.points):
+                return landmarks, None
+            return group_neighbours(landmarks, walk.points, walk.metric, self.n_threads)
 
-    def _begin_reference(
-        self, members: Points, weights: NDArray[np.float64], n_landmarks: int, rng: np.random.Generator
-    ) -> tuple[Bandwidth, NDArray[Any] | None, int]:
-        """Return ε, the size of the map to distil from, and if that is all points, their d²."""
-        size = reference_size(
-            self.metric_, len(members), n_landmarks, members.dtype.itemsize, self.memory_limit
+    # -- the map to learn from ------------------------------------------------------
+
+    def _reference_size(self, training: Training, n_landmarks: int) -> int:
+        members = training.members
+        return reference_size(
+            training.metric, len(members), n_landmarks, members.dtype.itemsize, self.memory_limit
         )
-        if size < len(members):
-            with stage("bandwidth", len(members)):
-                bandwidth = choose_bandwidth(
-                    self.epsilon, self.metric_, members, weights, rng, self.n_threads
-                )
-            return bandwidth, None, size
-        with stage("distances", len(members)):
-            squared = squared_matrix(self.metric_, members, n_threads=self.n_threads)
-        with stage("bandwidth", len(members)):
+
+    def _reference_bandwidth(
+        self, training: Training, size: int, rng: np.random.Generator
+    ) -> tuple[Bandwidth, NDArray[Any] | None]:
+        """Return ε and, where the reference is made of all points, their d²."""
+        n_points = len(training.members)
+        if size < n_points:
+            with stage("bandwidth", n_points):
+                return self._bandwidth(training, rng), None
+        with stage("distances", n_points):
+            squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
+        with stage("bandwidth", n_points):
             bandwidth = choose_bandwidth(
-                self.epsilon, StoredSquares(), StoredPoints(squared), weights, rng, self.n_threads
+                self.epsilon,
+                StoredSquares(),
+                StoredPoints(squared),
+                training.member_weights,
+                rng,
+                self.n_threads,
             )
-        return bandwidth, squared, size
+        return bandwidth, squared
 
     def _solve_reference(
         self,
-        members: Points,
-        weights: NDArray[np.float64],
+        walk: Walk,
         bandwidth: Bandwidth,
-        squared: NDArray[Any] | None,
         size: int,
+        squared: NDArray[Any] | None,
         rng: np.random.Generator,
-    ) -> ReferenceMap:
-        """Solve the map to distil from, and keep its spectrum."""
+    ) -> SolvedMap:
         with stage("reference map", unit="rows"):
-            reference = solve_reference(
-                self.metric_,
-                members,
-                weights,
-                bandwidth,
+            return solve_reference(
+                walk,
                 self._n_eigenvalues(size, extra=REFERENCE_EXTRA),
+                size,
+                rng,
                 squared=squared,
-                size=size,
-                alpha=self.alpha,
-                time=self.t,
-                rng=rng,
-                n_threads=self.n_threads,
+                is_known_connected=bandwidth.tree is not None,
             )
-        self._keep_spectrum(reference.spectrum, members.dtype)
-        return reference.leading(self.n_components_)
 
-    def _distil(
-        self,
-        selector: LandmarkSelector,
-        members: Points,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-    ) -> Landmarks:
-        expected = selector.n_landmarks or DEFAULT_LANDMARKS
-        bandwidth, squared, size = self._begin_reference(members, weights, expected, rng)
-        chosen = self._select(selector, members, weights, bandwidth, rng)
-        self._n_eigenvalues(len(chosen.indices), extra=0)  # as many coordinates as landmarks would be no map
-        reference = self._solve_reference(members, weights, bandwidth, squared, size, rng)
-        del squared
-        with stage("distillation", unit="rows"):
-            everyone = np.arange(len(members))
-            found = distil_landmarks(reference, chosen, weights, everyone, rng, self.n_threads)
-        landmarks = members.take(chosen.indices)
-        self._keep(chosen, bandwidth, self._distilled_embedder(landmarks, chosen, bandwidth, found), found)
-        return chosen
+    # -- a tolerance ----------------------------------------------------------------
 
-    def _landmark_spectrum(self, landmarks: Points, chosen: Landmarks, bandwidth: Bandwidth) -> Spectrum:
-        """Solve the M×M eigenproblem (eqn block_eig)."""
-        squared = squared_matrix(self.metric_, landmarks, n_threads=self.n_threads)
-        check_landmarks_connected(
-            squared, chosen.squared_radii, bandwidth.epsilon, obeys_triangle=self.metric_.is_true_metric
-        )
-        kernel = gaussian_kernel(squared, bandwidth.epsilon, self.n_threads)
-        count = self._n_eigenvalues(len(landmarks), extra=MAX_GAP_COMPONENTS)
-        return solve_spectrum(
-            kernel, chosen.multiplicities, count, alpha=self.alpha, n_threads=self.n_threads
-        )
-
-    def _nystrom_embedder(
-        self, landmarks: Points, chosen: Landmarks, bandwidth: Bandwidth, leading: Spectrum
-    ) -> Embedder:
-        return Embedder.build(
-            self.metric_,
-            landmarks,
-            bandwidth.epsilon,
-            leading.source_weights,
-            nystrom_coefficients(leading, self.t),
-            chosen.squared_radii,
-        )
-
-    def _distilled_embedder(
-        self, landmarks: Points, chosen: Landmarks, bandwidth: Bandwidth, found: Distillation
-    ) -> Embedder:
-        return Embedder.build(
-            self.metric_,
-            landmarks,
-            bandwidth.epsilon,
-            found.source_weights,
-            found.coefficients,
-            chosen.squared_radii,
-            found.bandwidth,
-        )
-
-    def _keep(
-        self, chosen: Landmarks, bandwidth: Bandwidth, embedder: Embedder, found: Distillation | None = None
-    ) -> None:
-        self.bandwidth_ = bandwidth
-        self.epsilon_ = bandwidth.epsilon
-        self.multiplicities_ = chosen.multiplicities
-        self.distillation_ = found
-        self.embedder_ = embedder
-        self.landmark_embedding_ = embedder.extend(embedder.landmarks, self.n_threads).coordinates
-
-    def _fit_tolerance(
-        self,
-        selector: LandmarkSelector,
-        members: Points,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-    ) -> Landmarks:
-        """Find the fewest landmarks that meet the tolerance, and keep their map."""
+    def _meet_tolerance(
+        self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
+    ) -> tuple[LandmarkFit, Bandwidth, NDArray[np.float64], Certificate]:
+        """Find the fewest landmarks that meet the tolerance."""
         tolerance = check_tolerance(self.tolerance)
         if selector.is_automatic or (
             isinstance(self.landmarks, LandmarkSelector) and self.landmarks.n_landmarks
@@ -399,58 +374,26 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 f"{selector!r} fixes the number of landmarks, so no tolerance can choose it; "
                 'use landmarks="kmedoids" without a number, or leave tolerance out'
             )
-        held = hold_out(len(members), rng)
-        bandwidth, squared, size = self._begin_reference(members, weights, DEFAULT_LANDMARKS, rng)
-        reference = self._solve_reference(members, weights, bandwidth, squared, size, rng)
+        held = hold_out(len(training.members), rng)
+        size = self._reference_size(training, DEFAULT_LANDMARKS)
+        bandwidth, squared = self._reference_bandwidth(training, size, rng)
+        walk = training.walk(bandwidth.epsilon, self)
+        solved = self._solve_reference(walk, bandwidth, size, squared, rng)
         del squared
-        fitted_points, fitted_weights = members.take(held.fitted), weights[held.fitted]
-        span = np.ptp(reference.coordinates(reference.indices, self.n_threads), axis=0)
-        unseen = np.concatenate([held.search, held.certify])
-        targets = reference.coordinates_as_unseen(unseen, self.n_threads)
-        counted = weights[unseen] / weights[unseen].mean()
-        unseen_points = members.take(unseen)
-        seed = int(rng.integers(2**63))
-        is_distilled = self._extension_method() == "distilled"
+        reference = self._coordinates_kept(solved)
+        search = ToleranceSearch(
+            extension=extension,
+            reference=reference,
+            held=held,
+            select=lambda count, walk, rng: self._select(_of_size(selector, count), walk, rng),
+            n_eigenvalues=lambda count: self._n_eigenvalues(count, extra=MAX_GAP_COMPONENTS),
+            seed=int(rng.integers(2**63)),
+        )
+        fit, certificate = search.run(tolerance)
+        spectrum = solved.spectrum if fit.solved is None else fit.solved.spectrum
+        return fit, bandwidth, spectrum.eigenvalues, certificate
 
-        def attempt(count: int) -> Attempt[_Fitted]:
-            own_rng = np.random.default_rng([seed, count])
-            selector.n_landmarks = count
-            made: _Fitted | None = None
-            # Few landmarks can lie well or badly; the distillation's own held-out points tell.
-            for _ in range(RESTARTS if is_distilled and count <= RESTARTED_LANDMARKS else 1):
-                among = self._select(selector, fitted_points, fitted_weights, bandwidth, own_rng)
-                chosen = assign(members, self.metric_, held.fitted[among.indices], weights, self.n_threads)
-                landmarks = members.take(chosen.indices)
-                if is_distilled:
-                    found = distil_landmarks(reference, chosen, weights, held.fitted, own_rng, self.n_threads)
-                    if made is None or made.found is None or found.held_out_z < made.found.held_out_z:
-                        embedder = self._distilled_embedder(landmarks, chosen, bandwidth, found)
-                        made = _Fitted(chosen, embedder, None, found)
-                    continue
-                try:
-                    spectrum = self._landmark_spectrum(landmarks, chosen, bandwidth)
-                except DisconnectedError:
-                    break
-                leading = spectrum.leading(self.n_components_)
-                embedder = self._nystrom_embedder(landmarks, chosen, bandwidth, leading)
-                made = _Fitted(chosen, embedder, spectrum, None)
-            if made is None:
-                nothing = np.full(1, np.inf)
-                return Attempt(None, nothing, nothing)
-            embedded = made.embedder.extend(unseen_points, self.n_threads).coordinates
-            squares = counted * zeta(targets, embedded, ranges=span, aligned=is_distilled) ** 2
-            n_search = len(held.search)
-            return Attempt(made, squares[:n_search], squares[n_search:])
-
-        most = min(len(held.fitted) // 2, MOST_LANDMARKS)
-        fewest = min(most, max(8, 2 * self.n_components_ + 2))
-        kind = "exact" if size == len(members) else "landmarks"
-        made, self.certificate_ = meet_tolerance(attempt, tolerance, kind, fewest=fewest, most=most)
-        if made.spectrum is not None:
-            self.spectrum_ = made.spectrum.eigenvalues
-            self.eigenvalues_ = made.spectrum.eigenvalues[: self.n_components_]
-        self._keep(made.chosen, bandwidth, made.embedder, made.found)
-        return made.chosen
+    # -- errors ---------------------------------------------------------------------
 
     def error_estimate(self, X: ArrayLike, *, reference: ArrayLike | None = None) -> ErrorEstimate:
         """Estimate how far this map's coordinates of points are from the exact map's, without the exact map.
@@ -485,10 +428,10 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         """
         points = self._new_points(X)
         if reference is not None:
-            known = self._new_points(reference)
-            self.metric_.check_compatible(points, known)
-            estimator = ErrorEstimator(self, stand_in_reference(self, known), self.n_threads)
-            return estimator.estimate(self, points, self.n_threads)
+            given = self._new_points(reference)
+            self.metric_.check_compatible(points, given)
+            judged = self._judged()
+            return ErrorEstimator(judged, stand_in_reference(judged, given)).estimate(points)
         kept = getattr(self, "_reference", None)
         if kept is None:
             raise InvalidInputError(
@@ -497,8 +440,36 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             )
         self.metric_.check_compatible(points, kept.points)
         if self._error_estimator is None:
-            self._error_estimator = ErrorEstimator(self, kept, self.n_threads)
-        return self._error_estimator.estimate(self, points, self.n_threads)
+            self._error_estimator = ErrorEstimator(self._judged(), kept)
+        return self._error_estimator.estimate(points)
+
+    def _judged(self) -> JudgedMap:
+        """Return what an error estimate must know of this map."""
+        embedder = self.embedder_
+        walk = Walk(
+            embedder.metric,
+            embedder.landmarks,
+            self.multiplicities_,
+            embedder.epsilon,
+            self.alpha,
+            self.t,
+            self.n_threads,
+        )
+        count = min(embedder.n_components + EXTRA_MODES, embedder.n_landmarks - 1)
+        further = None
+        if count > embedder.n_components and can_be_rows(embedder.landmarks):
+            further = solve(walk, count, is_known_connected=True).spectrum
+        # A map whose file holds no embedding does not know N; then weights are taken for counts.
+        embedding = self.map_.embedding
+        n_training = round(float(self.multiplicities_.sum())) if embedding is None else len(embedding)
+        return JudgedMap(embedder, walk, self.eigenvalues_, further, n_training)
+
+
+def _of_size(selector: LandmarkSelector, n_landmarks: int) -> LandmarkSelector:
+    """Return the selector with another number of landmarks."""
+    selector = copy.copy(selector)
+    selector.n_landmarks = n_landmarks
+    return selector
 
 
 def _among(indices: NDArray[np.intp], used: NDArray[np.intp]) -> NDArray[np.intp]:

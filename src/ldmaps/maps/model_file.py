@@ -12,13 +12,13 @@ its own major version; what a newer minor version adds may be left unread.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import io
 import json
 import os
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,12 @@ from ldmaps.errors import InvalidInputError, LdmapsError, ModelFileError
 from ldmaps.extension.embedder import Embedder
 from ldmaps.files import written_whole
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
-from ldmaps.maps.diffusion_map import DiffusionMap
-from ldmaps.maps.estimator import DiffusionEstimator
-from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 
-__all__ = ["FORMAT_VERSION", "load", "read_header", "save_model"]
+__all__ = ["FORMAT_VERSION", "NOT_DATA", "Description", "read_header", "read_model", "write_model"]
 
 FORMAT_NAME = "ldmaps model"
 FORMAT_VERSION = (1, 1)
@@ -58,48 +56,63 @@ _DAMAGE = (
     RuntimeError,
     MemoryError,
 )
-_ESTIMATORS: dict[str, type[DiffusionEstimator]] = {
-    estimator.__name__: estimator for estimator in (DiffusionMap, LandmarkDiffusionMap)
-}
-_FITTED_ARRAYS = ("eigenvalues_", "spectrum_", "landmark_embedding_", "landmark_indices_", "multiplicities_")
+_MAP_ARRAYS = ("eigenvalues", "spectrum", "landmark_embedding", "landmark_indices", "multiplicities")
 _EMBEDDER_ARRAYS = ("source_weights", "coefficients", "squared_radii")
+#: A setting that a file names but does not hold, such as a function: the estimator's default stands for it.
+NOT_DATA = object()
 _CURVE_ARRAYS = ("curve_epsilons", "curve_sums", "curve_slopes")
 
 
-def save_model(
-    model: DiffusionEstimator, path: str | os.PathLike[str], *, include_embedding: bool = True
-) -> None:
-    """Write a fitted estimator; see :meth:`ldmaps.maps.estimator.DiffusionEstimator.save`."""
-    embedder, bandwidth = model.embedder_, model.bandwidth_
-    arrays: dict[str, NDArray[Any]] = {name: np.asarray(getattr(model, name)) for name in _FITTED_ARRAYS}
+@dataclass(frozen=True)
+class Description:
+    """What a file says of the estimator that a map was fitted with.
+
+    Attributes
+    ----------
+    estimator : str
+        Name of its class.
+    settings : mapping
+        Its parameters.
+    n_features_in : int
+    feature_names_in : list of str or None
+    """
+
+    estimator: str
+    settings: Mapping[str, Any]
+    n_features_in: int
+    feature_names_in: list[str] | None
+
+
+def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: Description) -> None:
+    """Write a fitted map and the settings it was fitted with; whole or not at all."""
+    embedder, bandwidth = fitted.embedder, fitted.bandwidth
+    arrays: dict[str, NDArray[Any]] = {f"{name}_": np.asarray(getattr(fitted, name)) for name in _MAP_ARRAYS}
     arrays |= {f"embedder/{name}": np.asarray(getattr(embedder, name)) for name in _EMBEDDER_ARRAYS}
     arrays |= {f"bandwidth/{name}": getattr(bandwidth, name) for name in _CURVE_ARRAYS}
     exported = embedder.metric.export_points(embedder.landmarks)
     arrays |= {f"landmarks/{name}": array for name, array in exported.items()}
-    if include_embedding and hasattr(model, "embedding_"):
-        arrays["embedding_"] = model.embedding_
-        record = getattr(model, "training_", None)
-        if record is not None:
-            arrays |= {f"training/{name}": array for name, array in record.arrays().items()}
-    names = getattr(model, "feature_names_in_", None)
-    certificate = getattr(model, "certificate_", None)
+    if fitted.embedding is not None:
+        arrays["embedding_"] = fitted.embedding
+    if fitted.embedding is not None and fitted.training is not None:
+        arrays |= {f"training/{name}": array for name, array in fitted.training.arrays().items()}
+    certificate = fitted.certificate
     header = {
         "format": FORMAT_NAME,
         "format_version": list(FORMAT_VERSION),
         "library_version": __version__,
-        "estimator": type(model).__name__,
-        "settings": {key: _encode(value) for key, value in model.get_params(deep=False).items()},
+        "estimator": description.estimator,
+        "settings": {key: _encode(value) for key, value in description.settings.items()},
         "metric": _encode(embedder.metric),
-        "units": model.units_,
-        "source": getattr(model, "source_", None),
+        "units": fitted.units,
+        "source": fitted.source,
         "epsilon": embedder.epsilon,
         "interpolation_bandwidth": embedder.bandwidth,
         "bandwidth": {"rule": bandwidth.rule, "dimension": bandwidth.dimension},
         "certificate": None if certificate is None else dataclasses.asdict(certificate),
-        "n_components": model.n_components_,
+        "n_components": embedder.n_components,
         "n_landmarks": embedder.n_landmarks,
-        "n_features_in": model.n_features_in_,
-        "feature_names_in": None if names is None else [str(name) for name in names],
+        "n_features_in": description.n_features_in,
+        "feature_names_in": description.feature_names_in,
     }
     text = json.dumps(header, indent=2, ensure_ascii=False, allow_nan=False)
     with written_whole(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -117,22 +130,8 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
         return _header(archive, path)
 
 
-def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
-    """Read a model file.
-
-    Parameters
-    ----------
-    path : path-like
-    metric : callable or Metric, optional
-        Needed only for a map that was fitted with a Python function as metric: a
-        file cannot carry code, so the function must be passed again.
-
-    Returns
-    -------
-    DiffusionMap or LandmarkDiffusionMap
-        Fitted, as it was saved. ``embedding_`` is there if it was stored; what only
-        :meth:`fit` needs (kept distances, the points' cells) is not.
-    """
+def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> tuple[FittedMap, Description]:
+    """Read a fitted map and what is said of its estimator; see :func:`ldmaps.load`."""
     try:
         with _open(path) as archive:
             header = _header(archive, path)
@@ -141,7 +140,8 @@ def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
-        return _rebuild(header, arrays, metric)
+        used = _metric(header, metric)
+        return _fitted_map(header, arrays, used), _description(header, used)
     except (LdmapsError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except _DAMAGE as error:
@@ -192,35 +192,31 @@ def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     return array
 
 
-def _rebuild(
-    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metric: Any
-) -> DiffusionEstimator:
-    if header["estimator"] not in _ESTIMATORS:
-        raise ModelFileError(
-            f"the file holds a {header['estimator']!r}, which this version of ldmaps does not know"
-        )
-    estimator_class = _ESTIMATORS[header["estimator"]]
-    known = _decode(header["metric"]) if metric is None else resolve_metric(metric)
-    if metric is not None and known.name != header["metric"]["__metric__"]:
+def _metric(header: Mapping[str, Any], given: Any) -> Metric:
+    """Return the file's metric, or the given one where a file cannot carry it."""
+    if given is None:
+        stored: Metric = _decode(header["metric"])
+        return stored
+    metric = resolve_metric(given)
+    if metric.name != header["metric"]["__metric__"]:
         raise InvalidInputError(
-            f"the model was fitted with metric {header['metric']['__metric__']!r}, but load was given {known!r}"
+            f"the model was fitted with metric {header['metric']['__metric__']!r}, but load was given {metric!r}"
         )
-    defaults = {
-        name: parameter.default for name, parameter in inspect.signature(estimator_class).parameters.items()
-    }
+    return metric
+
+
+def _description(header: Mapping[str, Any], metric: Metric) -> Description:
     settings = {
-        key: known if key == "metric" and isinstance(value, dict) else _decode(value, defaults.get(key))
+        key: metric if key == "metric" and isinstance(value, dict) else _decode(value)
         for key, value in header["settings"].items()
-        if key in defaults
     }
-    model = estimator_class(**settings)
-    prefix = "landmarks/"
-    landmarks = known.import_points(
-        {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return Description(
+        header["estimator"], settings, int(header["n_features_in"]), header["feature_names_in"]
     )
-    embedder_arrays = {name: arrays[f"embedder/{name}"] for name in _EMBEDDER_ARRAYS}
-    for name in _FITTED_ARRAYS:
-        setattr(model, name, arrays[name])
+
+
+def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metric: Metric) -> FittedMap:
+    landmarks = metric.import_points(_members(arrays, "landmarks/"))
     n_landmarks, n_components = len(landmarks), int(header["n_components"])
     shapes = {
         "embedder/coefficients": (n_components, n_landmarks),
@@ -237,28 +233,32 @@ def _rebuild(
                 f"array {name} has shape {arrays[name].shape}, expected {shape}; the file is damaged"
             )
     epsilon = float(header["epsilon"])
-    # Without the entry the weights have the bandwidth of the map.
-    interpolation = float(header.get("interpolation_bandwidth", epsilon))
-    model.embedder_ = Embedder(known, landmarks, epsilon, **embedder_arrays, bandwidth=interpolation)
-    model.metric_ = known
-    model.epsilon_ = epsilon
-    model.n_components_ = n_components
-    model.n_features_in_ = int(header["n_features_in"])
-    model.units_ = header["units"]
-    model.source_ = header.get("source")
-    if header["feature_names_in"] is not None:
-        model.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
-    bandwidth = header["bandwidth"]
-    epsilons, sums, slopes = (arrays[f"bandwidth/{name}"] for name in _CURVE_ARRAYS)
-    model.bandwidth_ = Bandwidth(epsilon, bandwidth["rule"], bandwidth["dimension"], epsilons, sums, slopes)
-    if isinstance(model, LandmarkDiffusionMap):
-        certificate = header.get("certificate")
-        model.certificate_ = None if certificate is None else Certificate(**certificate)
-    if "embedding_" in arrays:
-        model.embedding_ = arrays["embedding_"]
-    recorded = {name[9:]: array for name, array in arrays.items() if name.startswith("training/")}
-    model.training_ = TrainingRecord.from_arrays(recorded)
-    return model
+    embedder = Embedder(
+        metric,
+        landmarks,
+        epsilon,
+        **{name: arrays[f"embedder/{name}"] for name in _EMBEDDER_ARRAYS},
+        # Without the entry the weights have the bandwidth of the map.
+        bandwidth=float(header.get("interpolation_bandwidth", epsilon)),
+    )
+    rule = header["bandwidth"]
+    curve: dict[str, Any] = {name: arrays[f"bandwidth/{name}"] for name in _CURVE_ARRAYS}
+    own: dict[str, Any] = {name: arrays[f"{name}_"] for name in _MAP_ARRAYS}
+    certificate = header.get("certificate")
+    return FittedMap(
+        embedder=embedder,
+        bandwidth=Bandwidth(epsilon, rule["rule"], rule["dimension"], **curve),
+        **own,
+        units=header["units"],
+        source=header.get("source"),
+        training=TrainingRecord.from_arrays(_members(arrays, "training/")),
+        embedding=arrays.get("embedding_"),
+        certificate=None if certificate is None else Certificate(**certificate),
+    )
+
+
+def _members(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 # -- settings as JSON ---------------------------------------------------------
@@ -287,7 +287,7 @@ def _encode(value: Any) -> Any:
     return {"__text__": repr(value)}
 
 
-def _decode(value: Any, default: Any = None) -> Any:
+def _decode(value: Any) -> Any:
     if isinstance(value, list):
         return [_decode(entry) for entry in value]
     if not isinstance(value, dict):
@@ -301,10 +301,10 @@ def _decode(value: Any, default: Any = None) -> Any:
         return METRICS[value["__metric__"]].from_parameters(parameters)
     if "__selector__" in value:
         if value["__selector__"] not in SELECTORS:
-            return default
+            return NOT_DATA
         return SELECTORS[value["__selector__"]](
             **{key: _decode(entry) for key, entry in value["settings"].items()}
         )
     if "__array__" in value:
         return np.asarray(value["__array__"], dtype=np.dtype(value["dtype"]))
-    return default
+    return NOT_DATA

@@ -50,7 +50,7 @@ def squared_spacing(model: LandmarkDiffusionMap, spacing: float | None) -> float
 class Added(NamedTuple):
     """New landmarks, as indices of the points, and which points can be absorbed."""
 
-    chosen: NDArray[np.intp]
+    landmarks: NDArray[np.intp]
     reached: NDArray[np.bool_]
 
 
@@ -77,22 +77,23 @@ def choose_landmarks(
     if not len(outside):
         return Added(outside, reached)
     among, distances = points.take(outside), extended.squared_distance[outside]
-    chosen = _cover(model.metric_, among, distances, squared_radius)
-    found = _reachable(model, among, chosen, disconnected)
-    reached[outside] = found
+    cover = _cover(model.metric_, among, distances, squared_radius)
+    absorbable = _reachable(model, among, cover, disconnected)
+    reached[outside] = absorbable
     most = None if max_landmarks is None else int(max_landmarks) - embedder.n_landmarks
-    if most is not None and most < 1 and found.any():
+    if most is not None and most < 1 and absorbable.any():
         raise InvalidInputError(
             f"the map has {embedder.n_landmarks} landmarks, so max_landmarks={max_landmarks} leaves none for the "
-            f"{np.count_nonzero(found)} points outside its domain; raise it, or fit a new map"
+            f"{np.count_nonzero(absorbable)} points outside its domain; raise it, or fit a new map"
         )
-    if not found.all() or (most is not None and len(chosen) > most):
-        outside, among, distances = outside[found], points.take(outside[found]), distances[found]
-        chosen = _cover(model.metric_, among, distances, squared_radius, most)
-    if len(chosen) > int(kernels().BLOCK):
-        squares = squared_matrix(model.metric_, among.take(chosen), n_threads=model.n_threads)
-        chosen = chosen[neighbour_order(squares, int(kernels().BLOCK))]
-    return Added(outside[chosen], reached)
+    if not absorbable.all() or (most is not None and len(cover) > most):
+        outside, distances = outside[absorbable], distances[absorbable]
+        among = points.take(outside)
+        cover = _cover(model.metric_, among, distances, squared_radius, most)
+    if len(cover) > int(kernels().BLOCK):
+        squares = squared_matrix(model.metric_, among.take(cover), n_threads=model.n_threads)
+        cover = cover[neighbour_order(squares, int(kernels().BLOCK))]
+    return Added(outside[cover], reached)
 
 
 def _cover(
@@ -152,8 +153,8 @@ def grow(
     taken = np.flatnonzero(added.reached)
     landmarks = embedder.landmarks
     radii = np.asarray(embedder.squared_radii, dtype=np.float64)
-    if len(added.chosen):
-        new = points.take(added.chosen)
+    if len(added.landmarks):
+        new = points.take(added.landmarks)
         between = squared_matrix(metric, new, landmarks, model.n_threads)
         # A new landmark takes over part of its neighbours' cells. What was inside there must stay inside.
         inherited = np.where(between <= 4.0 * radii, radii, 0.0).max(axis=1)

@@ -1,36 +1,24 @@
 """The finer map that landmarks are distilled from and certified against.
 
 N² kernel fits ──► exact map of all N points
-otherwise     ──► landmark map with many more landmarks
+otherwise      ──► landmark map with many more landmarks
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.connectivity import (
-    REACH,
-    check_connected,
-    check_landmarks_connected,
-    is_connected,
-    minimum_spanning_tree,
-)
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
-from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
-from ldmaps.extension.embedder import Embedder
-from ldmaps.extension.nystrom import nystrom_coefficients
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
+from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.metrics import EarthMover, Function
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
+from ldmaps.metrics.base import Metric
 
-__all__ = ["ReferenceMap", "reference_size", "solve_reference"]
+__all__ = ["reference_size", "solve_reference"]
 
 #: Landmarks of a reference that cannot have all points: for each landmark distilled, and at least.
 REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
@@ -38,91 +26,6 @@ REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
 REFERENCE_ITERATIONS = 3
 #: Most points of an exact reference for metrics that take microseconds a pair.
 SLOW_METRIC_POINTS = 2000
-
-
-@dataclass(frozen=True)
-class ReferenceMap:
-    """A solved map over R of the N training points, ready to give coordinates of any of them.
-
-    Attributes
-    ----------
-    metric : Metric
-    members : Points
-        The N training points.
-    indices : ndarray of shape (R,)
-        Which of them the map is made of, in rising order.
-    points : Points
-        These R points.
-    epsilon, alpha, time : float
-        Its settings.
-    spectrum : Spectrum
-        Its eigenpairs.
-    multiplicities : ndarray of shape (R,)
-        c.
-    squared_radii : ndarray of shape (R,)
-        How far each point's cell reaches; 0 for the exact map.
-    """
-
-    metric: Metric
-    members: Points
-    indices: NDArray[np.intp]
-    points: Points
-    epsilon: float
-    alpha: float
-    time: float
-    spectrum: Spectrum
-    multiplicities: NDArray[np.float64]
-    squared_radii: NDArray[np.float64]
-
-    def leading(self, n_components: int) -> ReferenceMap:
-        """Return the map into the first ``n_components`` coordinates alone."""
-        return replace(self, spectrum=self.spectrum.leading(n_components))
-
-    def embedder(self) -> Embedder:
-        """Return the map's own Nyström extension."""
-        return Embedder.build(
-            self.metric,
-            self.points,
-            self.epsilon,
-            self.spectrum.source_weights,
-            nystrom_coefficients(self.spectrum, self.time),
-            self.squared_radii,
-        )
-
-    def coordinates(self, wanted: NDArray[np.intp], n_threads: int | None = None) -> NDArray[np.float64]:
-        """Return λᵗψ at some training points, of shape (len(wanted), k)."""
-        places, known = self._places(wanted)
-        out = np.empty((len(wanted), len(self.spectrum.eigenvalues)))
-        out[known] = self.spectrum.vectors[places[known]] * self.spectrum.eigenvalues**self.time
-        if not known.all():
-            rest = self.members.take(wanted[~known])
-            out[~known] = self.embedder().extend(rest, n_threads).coordinates
-        return out
-
-    def coordinates_as_unseen(
-        self, wanted: NDArray[np.intp], n_threads: int | None = None
-    ) -> NDArray[np.float64]:
-        """Return what Nyström would give at some training points if they were new.
-
-        Row i of the eigenproblem reads λ ψ_i T_i = Σ_j A_ij s_j ψ_j with T_i = Σ_j A_ij s_j.
-        Without the term j = i, on both sides, it is the extension to a point that lies
-        there but is not counted.
-        """
-        out = self.coordinates(wanted, n_threads)
-        places, known = self._places(wanted)
-        places = places[known]
-        eigenvalues, source = self.spectrum.eigenvalues, self.spectrum.source_weights[places]
-        # D_i = q_i^-α T_i and s_i = c_i q_i^-α.
-        total = self.spectrum.degrees[places] * self.multiplicities[places] / source
-        others = np.maximum(total - source, 1e-9 * total)
-        factor = (eigenvalues * total[:, None] - source[:, None]) / (eigenvalues * others[:, None])
-        out[known] *= factor
-        return out
-
-    def _places(self, wanted: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        places = np.searchsorted(self.indices, wanted)
-        places[places == len(self.indices)] = 0
-        return places, self.indices[places] == wanted
 
 
 def reference_size(
@@ -145,42 +48,31 @@ def reference_size(
 
 
 def solve_reference(
-    metric: Metric,
-    members: Points,
-    weights: NDArray[np.float64],
-    bandwidth: Bandwidth,
+    walk: Walk,
     n_eigenvalues: int,
+    size: int,
+    rng: np.random.Generator,
     *,
     squared: NDArray[Any] | None,
-    size: int,
-    alpha: float,
-    time: float,
-    rng: np.random.Generator,
-    n_threads: int | None,
-) -> ReferenceMap:
+    is_known_connected: bool,
+) -> SolvedMap:
     """Solve the map over all points, or over ``size`` medoids.
 
     Parameters
     ----------
     squared : ndarray of shape (N, N) or None
         d² of all points, which is overwritten; None asks for medoids.
+    is_known_connected : bool
+        Whether ε was found to hold all points together.
     """
-    indices, points, multiplicities, radii = np.arange(len(members)), members, weights, np.zeros(len(members))
-    epsilon = bandwidth.epsilon
     if squared is not None:
-        if bandwidth.tree is None and not is_connected(squared, REACH**2 * epsilon):
-            check_connected(minimum_spanning_tree(StoredSquares(), StoredPoints(squared)), epsilon)
-    else:
-        selector = KMedoids(size, max_iter=REFERENCE_ITERATIONS)
-        chosen = selector.select(
-            members, metric, epsilon=epsilon, weights=weights, rng=rng, n_threads=n_threads
-        )
-        indices, multiplicities, radii = chosen.indices, chosen.multiplicities, chosen.squared_radii
-        points = members.take(indices)
-        squared = squared_matrix(metric, points, n_threads=n_threads)
-        check_landmarks_connected(squared, radii, epsilon, obeys_triangle=metric.is_true_metric)
-    kernel = gaussian_kernel(squared, epsilon, n_threads)
-    spectrum = solve_spectrum(kernel, multiplicities, n_eigenvalues, alpha=alpha, n_threads=n_threads)
-    return ReferenceMap(
-        metric, members, indices, points, epsilon, alpha, time, spectrum, multiplicities, radii
+        return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
+    medoids = KMedoids(size, max_iter=REFERENCE_ITERATIONS).select(
+        walk.points,
+        walk.metric,
+        epsilon=walk.epsilon,
+        weights=walk.weights,
+        rng=rng,
+        n_threads=walk.n_threads,
     )
+    return solve(walk, n_eigenvalues, medoids)

@@ -218,7 +218,7 @@ def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event 
 
 def _fitted(model: Any) -> Any:
     if isinstance(model, (str, Path)):
-        from ldmaps.maps.model_file import load
+        from ldmaps.maps.loading import load
 
         model = load(model)
     if not hasattr(model, "embedder_"):

@@ -19,24 +19,31 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ldmaps.diffusion.pairwise import extend, gaussian_kernel, squared_matrix
-from ldmaps.diffusion.spectrum import solve_spectrum
+from ldmaps.diffusion.pairwise import extend
+from ldmaps.diffusion.spectrum import Spectrum
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
-from ldmaps.extension.embedder import Embedder
+from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import alignment
 from ldmaps.quality.perturbation import apply_operator
 
-if TYPE_CHECKING:
-    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-
-__all__ = ["ErrorEstimate", "ErrorEstimator", "Reference", "sample_reference", "stand_in_reference"]
+__all__ = [
+    "EXTRA_MODES",
+    "ErrorEstimate",
+    "ErrorEstimator",
+    "JudgedMap",
+    "Reference",
+    "can_be_rows",
+    "sample_reference",
+    "stand_in_reference",
+]
 
 #: Most points kept from the training set, and most bytes of features for them.
 MAX_REFERENCE_POINTS = 20_000
@@ -93,6 +100,30 @@ class ErrorEstimate:
 
 
 @dataclass(frozen=True)
+class JudgedMap:
+    """What an estimate must know of a landmark map.
+
+    Attributes
+    ----------
+    embedder : Embedder
+        The map, of any extension.
+    walk : Walk
+        Its landmarks with their multiplicities, and the walk's settings.
+    eigenvalues : ndarray of shape (k,)
+    landmark_spectrum : Spectrum or None
+        Eigenpairs of the landmarks' own walk, the k coordinates' and up to EXTRA_MODES more.
+    n_training : int
+        How many points the map was fitted to.
+    """
+
+    embedder: Embedder
+    walk: Walk
+    eigenvalues: NDArray[np.float64]
+    landmark_spectrum: Spectrum | None
+    n_training: int
+
+
+@dataclass(frozen=True)
 class Reference:
     """Points that stand for the training set: prepared, with weights that keep each cell's multiplicity."""
 
@@ -127,14 +158,12 @@ def sample_reference(
     return Reference(points.take(chosen), weights[chosen] * (full / kept)[cells], len(points))
 
 
-def stand_in_reference(model: LandmarkDiffusionMap, points: Points) -> Reference:
+def stand_in_reference(judged: JudgedMap, points: Points) -> Reference:
     """Weight a user's points so that each cell carries its multiplicity; empty cells are left out."""
-    cells = model.embedder_.extend(points, model.n_threads).nearest
-    counts = np.bincount(cells, minlength=model.embedder_.n_landmarks)
-    # A map whose file holds no embedding does not know N; then weights are taken for counts.
-    known = getattr(model, "embedding_", None)
-    n_training = round(float(model.multiplicities_.sum())) if known is None else len(known)
-    return Reference(points, model.multiplicities_[cells] / counts[cells], max(n_training, len(points)))
+    walk = judged.walk
+    cells = judged.embedder.extend(points, walk.n_threads).nearest
+    counts = np.bincount(cells, minlength=len(walk.weights))
+    return Reference(points, walk.weights[cells] / counts[cells], max(judged.n_training, len(points)))
 
 
 class ErrorEstimator:
@@ -143,24 +172,24 @@ class ErrorEstimator:
     Costs 2R² distances to make and R a point to use; half as much again for a sample.
     """
 
-    def __init__(self, model: LandmarkDiffusionMap, reference: Reference, n_threads: int | None) -> None:
-        modes = _further_modes(model, n_threads)
-        self._whole = _StandIn(model, reference, modes, n_threads)
+    def __init__(self, judged: JudgedMap, reference: Reference) -> None:
+        self._judged = judged
+        modes = _further_modes(judged)
+        self._whole = _StandIn(judged, reference, modes)
         self._halves: list[_StandIn] = []
         #: Share of the training points that the reference lacks: how far sampling can move the estimate.
         self._missing = max(0.0, 1.0 - len(reference.points) / reference.n_training)
         if self._missing:
-            self._halves = [
-                _StandIn(model, half, modes, n_threads) for half in _halves(model, reference, n_threads)
-            ]
+            self._halves = [_StandIn(judged, half, modes) for half in _halves(judged, reference)]
 
-    def estimate(self, model: LandmarkDiffusionMap, points: Points, n_threads: int | None) -> ErrorEstimate:
+    def estimate(self, points: Points) -> ErrorEstimate:
         """Compare the map with its stand-in at prepared points."""
-        whole = self._whole
-        ours = model.embedder_.extend(points, n_threads)
+        whole, judged = self._whole, self._judged
+        n_threads = judged.walk.n_threads
+        ours = judged.embedder.extend(points, n_threads)
         better = whole.embedder.extend(points, n_threads)
         change = ours.coordinates.astype(np.float64) - better.coordinates
-        near = np.minimum(ours.squared_distance, better.squared_distance) <= model.epsilon_
+        near = np.minimum(ours.squared_distance, better.squared_distance) <= judged.walk.epsilon
         sampling = np.zeros(len(points))
         if self._halves:
             first, second = (half.embedder.extend(points, n_threads).coordinates for half in self._halves)
@@ -174,40 +203,39 @@ class ErrorEstimator:
         return result
 
 
-def _halves(model: LandmarkDiffusionMap, reference: Reference, n_threads: int | None) -> list[Reference]:
+def _halves(judged: JudgedMap, reference: Reference) -> list[Reference]:
     """Split a reference in two, each weighted to carry the cells' multiplicities again."""
-    cells = model.embedder_.extend(reference.points, n_threads).nearest
+    cells = judged.embedder.extend(reference.points, judged.walk.n_threads).nearest
     total = np.bincount(cells, weights=reference.weights)
     parts = []
     for start in (0, 1):
-        chosen = np.arange(start, len(cells), 2)
-        kept = np.bincount(cells[chosen], weights=reference.weights[chosen], minlength=len(total))
-        weights = reference.weights[chosen] * (total[cells[chosen]] / kept[cells[chosen]])
-        parts.append(Reference(reference.points.take(chosen), weights, reference.n_training))
+        half = np.arange(start, len(cells), 2)
+        kept = np.bincount(cells[half], weights=reference.weights[half], minlength=len(total))
+        weights = reference.weights[half] * (total[cells[half]] / kept[cells[half]])
+        parts.append(Reference(reference.points.take(half), weights, reference.n_training))
     return parts
 
 
 class _StandIn:
     """Rayleigh–Ritz and a Nyström step over one reference."""
 
-    def __init__(
-        self, model: LandmarkDiffusionMap, reference: Reference, modes: _Modes, n_threads: int | None
-    ) -> None:
+    def __init__(self, judged: JudgedMap, reference: Reference, modes: _Modes) -> None:
         self.n_points = len(reference.points)
-        points, metric, epsilon = reference.points, model.metric_, model.epsilon_
-        k = model.n_components_
-        source = reference.weights
-        if model.alpha:
+        walk, eigenvalues = judged.walk, judged.eigenvalues
+        metric, epsilon, n_threads = walk.metric, walk.epsilon, walk.n_threads
+        points, source = reference.points, reference.weights
+        k = len(eigenvalues)
+        if walk.alpha:
             density, _ = apply_operator(
                 metric, points, points, epsilon, source, np.empty((len(points), 0)), n_threads
             )
-            source = source * density**-model.alpha
-        own = model.embedder_.extend(points, n_threads).coordinates / model.eigenvalues_**model.t
-        further = extend(metric, points, model.embedder_.landmarks, epsilon, *modes, n_threads).coordinates
+            source = source * density**-walk.alpha
+        own = judged.embedder.extend(points, n_threads).coordinates / eigenvalues**walk.time
+        further = extend(metric, points, judged.embedder.landmarks, epsilon, *modes, n_threads).coordinates
         trial = np.column_stack([np.ones(len(points)), own, further]).astype(np.float64)
         degrees, products = apply_operator(metric, points, points, epsilon, source, trial, n_threads)
         # What P makes of f beyond λf points to the exact map more than any mode does.
-        residuals = products[:, 1 : k + 1] - own * model.eigenvalues_
+        residuals = products[:, 1 : k + 1] - own * eigenvalues
         further_products = apply_operator(metric, points, points, epsilon, source, residuals, n_threads)[1]
         trial = np.column_stack([trial, residuals])
         products = np.column_stack([products, further_products])
@@ -219,23 +247,21 @@ class _StandIn:
         order, signs = alignment(own, coordinates)
         lengths = np.sqrt(reference.weights @ coordinates**2)
         # ψᵀCψ is 1 for the map's own total weight; the reference carries as much, cell by cell.
-        lengths *= np.sqrt(model.multiplicities_.sum() / reference.weights.sum())
+        lengths *= np.sqrt(walk.weights.sum() / reference.weights.sum())
         values, scale = values[order], signs / lengths[order]
-        powers = values**model.t
+        powers = values**walk.time
         coordinates = coordinates[:, order] * scale * powers
         self.ranges: NDArray[np.float64] = np.ptp(coordinates, axis=0)
         cosines = (own * coordinates).sum(axis=0) / (
             np.linalg.norm(own, axis=0) * np.linalg.norm(coordinates, axis=0)
         )
         self.lost: NDArray[np.intp] = np.flatnonzero(cosines**2 < 0.5)
-        self.embedder = Embedder.build(
-            metric,
-            points,
-            epsilon,
-            source,
-            (trial @ mixtures[:, order]) * scale * powers / values,
-            np.zeros(len(points)),
+        step = OnlineStep(
+            coefficients=(trial @ mixtures[:, order]) * scale * powers / values,
+            source_weights=source,
+            bandwidth=epsilon,
         )
+        self.embedder = Embedder.build(metric, points, epsilon, step, np.zeros(len(points)))
 
 
 def _warn(result: ErrorEstimate, lost: NDArray[np.intp]) -> None:
@@ -270,25 +296,20 @@ def _warn(result: ErrorEstimate, lost: NDArray[np.intp]) -> None:
 _Modes = tuple[NDArray[Any], NDArray[Any]]
 
 
-def _further_modes(model: LandmarkDiffusionMap, n_threads: int | None) -> _Modes:
+def _further_modes(judged: JudgedMap) -> _Modes:
     """Return source weights and Nyström coefficients of the landmark map's modes after the k coordinates."""
-    landmarks, k = model.embedder_.landmarks, model.n_components_
-    dtype = landmarks.dtype
-    count = min(k + EXTRA_MODES, len(landmarks) - 1)
-    if count <= k or not _can_be_rows(landmarks):
+    landmarks, k = judged.embedder.landmarks, len(judged.eigenvalues)
+    spectrum, dtype = judged.landmark_spectrum, landmarks.dtype
+    if spectrum is None:
         return np.ones(len(landmarks), dtype=dtype), np.empty((0, len(landmarks)), dtype=dtype)
-    kernel = gaussian_kernel(
-        squared_matrix(model.metric_, landmarks, n_threads=n_threads), model.epsilon_, n_threads
-    )
-    spectrum = solve_spectrum(kernel, model.multiplicities_, count, alpha=model.alpha, n_threads=n_threads)
     keep = spectrum.eigenvalues[k:] > _LOWEST_MODE * spectrum.eigenvalues[k - 1]
     modes = (spectrum.vectors / spectrum.eigenvalues)[:, k:][:, keep]
     weights = (spectrum.source_weights / spectrum.source_weights.max()).astype(dtype)
     return weights, np.ascontiguousarray(modes.T, dtype=dtype)
 
 
-def _can_be_rows(points: Points) -> bool:
-    # Precomputed distances from a model file have columns only.
+def can_be_rows(points: Points) -> bool:
+    """Say whether distances between these points can be had; precomputed ones from a file have columns only."""
     return getattr(points, "matrix", True) is not None
 
 

@@ -190,7 +190,7 @@ def predict_errors(
             f"the exact map has {exact.n_components_} coordinates, fewer than the landmark map's "
             f"{model.n_components_}; fit it with n_components=20 or more, they are the modes of the expansion"
         )
-    points = exact._new_points(X)
+    points = exact.embedder_.prepare(X)
     if len(points) != len(model.labels_) or len(points) != len(exact.embedding_):
         raise InvalidInputError(
             f"X must be the {len(model.labels_)} training points of both maps, got {len(points)} points"

@@ -202,7 +202,7 @@ class RiverDiffusionMap(_Base):
             raise InvalidInputError(
                 f"model must be a LandmarkDiffusionMap, fitted or not, got {type(self.model).__name__}"
             )
-        if self.model._extension_method() != "nystrom":
+        if self.model.extension_ != "nystrom":
             raise InvalidInputError(
                 'a distilled map cannot learn on; use extension="nystrom" and n_landmarks in place of tolerance'
             )

@@ -100,7 +100,7 @@ class StreamEmbedder:
         n_threads: int | None = None,
     ) -> None:
         if isinstance(model, (str, os.PathLike)):
-            from ldmaps.maps.model_file import load
+            from ldmaps.maps.loading import load
 
             model = load(model)
         if not hasattr(model, "embedder_"):

@@ -211,7 +211,7 @@ def summary(contents: Contents) -> str:
             )
         )
     if hasattr(model, "extension"):
-        rows.append(("Extension", str(model._extension_method())))
+        rows.append(("Extension", model.extension_))
     k = model.n_components_
     names = f"{coordinate_name(0)} to {coordinate_name(k - 1)}" if k > 1 else coordinate_name(0)
     rows.append(("Coordinates, k", f"{k} ({names})"))

@@ -1,0 +1,78 @@
+"""The Extension seam: how points between landmarks get coordinates.
+
+    solved map ──teacher──┐
+    landmarks ────────────┼──► Extension.fit ──► OnlineStep (B, s, h) ──► Embedder
+    training points ──────┘
+
+Every extension ends as the numbers of the same online step, w(x)·B, so what is
+chosen here costs a stream nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.diffusion.spectrum import Spectrum
+from ldmaps.diffusion.walk import Walk
+from ldmaps.extension.embedder import OnlineStep
+from ldmaps.landmarks.base import Landmarks
+
+__all__ = ["Extension", "Teacher"]
+
+
+class Teacher(Protocol):
+    """A solved map that an extension takes coordinates from."""
+
+    @property
+    def walk(self) -> Walk:
+        """The training points and the walk's settings."""
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """Its k eigenpairs."""
+
+    def coordinates(self, wanted: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return λᵗψ at some training points, of shape (len(wanted), k)."""
+
+
+class Extension(ABC):
+    """A way to choose the numbers of the online step.
+
+    A new one is a file that subclasses this and a line in the table of
+    :mod:`ldmaps.extension`; ``tests/extension/contract.py`` is the suite it must pass.
+    """
+
+    #: Key in the extension table.
+    name: ClassVar[str]
+    #: Whether the teacher is the finest map of all training points that can be had (the exact one, if it can be
+    #: solved) instead of the landmarks' own M×M eigenproblem.
+    learns_from_reference: ClassVar[bool]
+
+    @abstractmethod
+    def fit(
+        self,
+        teacher: Teacher,
+        landmarks: Landmarks,
+        usable: NDArray[np.intp],
+        rng: np.random.Generator,
+    ) -> OnlineStep:
+        """Choose B, s and h.
+
+        Parameters
+        ----------
+        teacher : Teacher
+            The landmarks' own map, or the reference if ``learns_from_reference``.
+        landmarks : Landmarks
+            With indices into the teacher's training points.
+        usable : ndarray of int
+            Which training points may be fitted to.
+        rng : Generator
+        """
+
+    def draws(self, n_landmarks: int) -> int:
+        """Return how many draws of so many landmarks are worth trying, the best by ``held_out_z`` to be kept."""
+        return 1

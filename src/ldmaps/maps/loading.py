@@ -1,0 +1,57 @@
+"""From a model file to the estimator that it was saved from."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any
+
+import numpy as np
+
+from ldmaps.errors import ModelFileError
+from ldmaps.maps.diffusion_map import DiffusionMap
+from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+from ldmaps.maps.model_file import NOT_DATA, read_model
+
+__all__ = ["load"]
+
+_ESTIMATORS: dict[str, type[DiffusionEstimator]] = {
+    estimator.__name__: estimator for estimator in (DiffusionMap, LandmarkDiffusionMap)
+}
+
+
+def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : path-like
+    metric : callable or Metric, optional
+        Needed only for a map that was fitted with a Python function as metric: a
+        file cannot carry code, so the function must be passed again.
+
+    Returns
+    -------
+    DiffusionMap or LandmarkDiffusionMap
+        Fitted, as it was saved. ``embedding_`` is there if it was stored; what only
+        :meth:`fit` needs (kept distances, the points' cells) is not.
+    """
+    fitted, description = read_model(path, metric=metric)
+    if description.estimator not in _ESTIMATORS:
+        raise ModelFileError(
+            f"the file holds a {description.estimator!r}, which this version of ldmaps does not know"
+        )
+    estimator = _ESTIMATORS[description.estimator]
+    parameters = inspect.signature(estimator).parameters
+    model = estimator(
+        **{
+            name: parameters[name].default if value is NOT_DATA else value
+            for name, value in description.settings.items()
+            if name in parameters
+        }
+    )
+    model.n_features_in_ = description.n_features_in
+    if description.feature_names_in is not None:
+        model.feature_names_in_ = np.asarray(description.feature_names_in, dtype=object)
+    return model.adopt(fitted)
