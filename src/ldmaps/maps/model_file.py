@@ -1,4 +1,4 @@
-"""Model files: a zip of plain arrays and one JSON header; never pickle.
+"""Model files: a fitted map and its settings as an :mod:`ldmaps.archive`; never pickle.
 
     map.ldm ── header.json   format and library version, metric, units, ε, settings
             ├─ landmark arrays, as the metric exports them
@@ -6,32 +6,29 @@
             └─ embedding     of the training points (optional)
 
 The format's version has a major and a minor number. A reader takes every file of
-its own major version; what a newer minor version adds may be left unread.
+its own major version; what a newer minor version adds to the header is left unread.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 import os
-import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps._version import __version__
+from ldmaps.archive import ArchiveError, read_archive, read_archive_header, write_archive
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.errors import InvalidInputError, LdmapsError, ModelFileError
+from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.extension.embedder import Embedder
-from ldmaps.files import written_whole
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
 from ldmaps.maps.fitted_map import FittedMap
+from ldmaps.maps.model_schema import check_arrays, check_header
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import METRICS, Metric, resolve_metric
@@ -39,23 +36,7 @@ from ldmaps.metrics import METRICS, Metric, resolve_metric
 __all__ = ["FORMAT_VERSION", "NOT_DATA", "Description", "read_header", "read_model", "write_model"]
 
 FORMAT_NAME = "ldmaps model"
-FORMAT_VERSION = (1, 1)
-_HEADER = "header.json"
-#: What reading flipped, missing or foreign bytes can raise in zipfile, zlib, json and numpy.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    NotImplementedError,
-    RuntimeError,
-    MemoryError,
-)
+FORMAT_VERSION = (2, 0)
 _MAP_ARRAYS = ("eigenvalues", "spectrum", "landmark_embedding", "landmark_indices", "multiplicities")
 _EMBEDDER_ARRAYS = ("source_weights", "coefficients", "squared_radii")
 #: A setting that a file names but does not hold, such as a function: the estimator's default stands for it.
@@ -114,89 +95,59 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
         "n_features_in": description.n_features_in,
         "feature_names_in": description.feature_names_in,
     }
-    text = json.dumps(header, indent=2, ensure_ascii=False, allow_nan=False)
-    with written_whole(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_HEADER, text)
-        for name, array in arrays.items():
-            # C order always: some readers take Fortran-ordered data for C-ordered without a word.
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
-            archive.writestr(f"{name}.npy", buffer.getvalue())
+    write_archive(path, header, arrays)
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return a model file's header without its arrays."""
-    with _open(path) as archive:
-        return _header(archive, path)
+    with _model_file_errors(path):
+        header = read_archive_header(path)
+        _check_kind(header, path)
+        check_header(header)
+        return header
 
 
 def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> tuple[FittedMap, Description]:
     """Read a fitted map and what is said of its estimator; see :func:`ldmaps.load`."""
-    try:
-        with _open(path) as archive:
-            header = _header(archive, path)
-            arrays = {
-                name.removesuffix(".npy"): _array(archive, name)
-                for name in archive.namelist()
-                if name.endswith(".npy")
-            }
+    with _model_file_errors(path):
+        header, arrays = read_archive(path)
+        _check_kind(header, path)
+        check_header(header)
+        check_arrays(arrays, header["n_landmarks"], header["n_components"])
         used = _metric(header, metric)
         return _fitted_map(header, arrays, used), _description(header, used)
-    except (LdmapsError, FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except _DAMAGE as error:
-        raise ModelFileError(
-            f"{path} is damaged ({type(error).__name__}: {error}); save the model again"
-        ) from error
 
 
-def _open(path: str | os.PathLike[str]) -> zipfile.ZipFile:
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no model file {str(path)!r}; check the path")
+@contextmanager
+def _model_file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say "model file" where the container says "file", and that it may be saved again."""
     try:
-        return zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise ModelFileError(
-            f"{path} is not an ldmaps model file, or is cut off ({error}); expected what model.save(path) writes"
-        ) from error
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no model file {str(path)!r}; check the path") from None
+    except ArchiveError as error:
+        raise ModelFileError(f"{error}; expected what model.save(path) writes") from error
 
 
-def _header(archive: zipfile.ZipFile, path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        header = json.loads(archive.read(_HEADER))
-    except (KeyError, ValueError) as error:
-        raise ModelFileError(
-            f"{path} is a zip file but not an ldmaps model (no readable {_HEADER})"
-        ) from error
-    except _DAMAGE as error:
-        raise ModelFileError(f"{path} is damaged ({error}); save the model again") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
+def _check_kind(header: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    if header.get("format") != FORMAT_NAME:
         raise ModelFileError(f"{path} is not an ldmaps model: its header does not say so")
     version = header.get("format_version")
-    if not (
-        isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version)
-    ):
-        raise ModelFileError(f"{path} has no readable format version, got {version!r}")
-    if version[0] > FORMAT_VERSION[0]:
+    if not (isinstance(version, list) and len(version) == 2 and all(type(part) is int for part in version)):
+        raise ModelFileError(f"{path} has no readable format version, got {version!r:.100}")
+    if version[0] != FORMAT_VERSION[0]:
+        newer = version[0] > FORMAT_VERSION[0]
         raise ModelFileError(
             f"{path} has format version {version[0]}.{version[1]} (written by ldmaps "
-            f"{header.get('library_version')}), but ldmaps {__version__} reads only up to {FORMAT_VERSION[0]}.x; "
-            "upgrade ldmaps"
+            f"{header.get('library_version')!s:.40}), but ldmaps {__version__} reads {FORMAT_VERSION[0]}.x; "
+            + ("upgrade ldmaps" if newer else "fit and save the map again")
         )
-    return header
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    # Read to the end: the checksum of a member is compared only there.
-    array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
-    return array
 
 
 def _metric(header: Mapping[str, Any], given: Any) -> Metric:
     """Return the file's metric, or the given one where a file cannot carry it."""
     if given is None:
-        stored: Metric = _decode(header["metric"])
-        return stored
+        return _decode_metric(header["metric"])
     metric = resolve_metric(given)
     if metric.name != header["metric"]["__metric__"]:
         raise InvalidInputError(
@@ -210,47 +161,38 @@ def _description(header: Mapping[str, Any], metric: Metric) -> Description:
         key: metric if key == "metric" and isinstance(value, dict) else _decode(value)
         for key, value in header["settings"].items()
     }
-    return Description(
-        header["estimator"], settings, int(header["n_features_in"]), header["feature_names_in"]
-    )
+    return Description(header["estimator"], settings, header["n_features_in"], header["feature_names_in"])
 
 
 def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metric: Metric) -> FittedMap:
-    landmarks = metric.import_points(_members(arrays, "landmarks/"))
-    n_landmarks, n_components = len(landmarks), int(header["n_components"])
-    shapes = {
-        "embedder/coefficients": (n_components, n_landmarks),
-        "embedder/source_weights": (n_landmarks,),
-        "embedder/squared_radii": (n_landmarks,),
-        "eigenvalues_": (n_components,),
-        "landmark_embedding_": (n_landmarks, n_components),
-        "landmark_indices_": (n_landmarks,),
-        "multiplicities_": (n_landmarks,),
-    }
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ModelFileError(
-                f"array {name} has shape {arrays[name].shape}, expected {shape}; the file is damaged"
-            )
+    try:
+        landmarks = metric.import_points(_members(arrays, "landmarks/"))
+    except (InvalidInputError, KeyError, ValueError, TypeError) as error:
+        raise ModelFileError(f"the landmarks cannot be read ({error}); the file is damaged") from error
+    coefficients = arrays["embedder/coefficients"]
+    if len(landmarks) != header["n_landmarks"] or landmarks.dtype != coefficients.dtype:
+        raise ModelFileError(
+            f"the file holds {len(landmarks)} landmarks of {landmarks.dtype}, expected {header['n_landmarks']} of "
+            f"{coefficients.dtype}; it is damaged"
+        )
     epsilon = float(header["epsilon"])
     embedder = Embedder(
         metric,
         landmarks,
         epsilon,
         **{name: arrays[f"embedder/{name}"] for name in _EMBEDDER_ARRAYS},
-        # Without the entry the weights have the bandwidth of the map.
-        bandwidth=float(header.get("interpolation_bandwidth", epsilon)),
+        bandwidth=float(header["interpolation_bandwidth"]),
     )
     rule = header["bandwidth"]
     curve: dict[str, Any] = {name: arrays[f"bandwidth/{name}"] for name in _CURVE_ARRAYS}
     own: dict[str, Any] = {name: arrays[f"{name}_"] for name in _MAP_ARRAYS}
-    certificate = header.get("certificate")
+    certificate = header["certificate"]
     return FittedMap(
         embedder=embedder,
         bandwidth=Bandwidth(epsilon, rule["rule"], rule["dimension"], **curve),
         **own,
         units=header["units"],
-        source=header.get("source"),
+        source=header["source"],
         training=TrainingRecord.from_arrays(_members(arrays, "training/")),
         embedding=arrays.get("embedding_"),
         certificate=None if certificate is None else Certificate(**certificate),
@@ -288,23 +230,50 @@ def _encode(value: Any) -> Any:
 
 
 def _decode(value: Any) -> Any:
+    """Return a setting; whatever is not as :func:`_encode` writes it raises."""
     if isinstance(value, list):
         return [_decode(entry) for entry in value]
     if not isinstance(value, dict):
         return value
     if "__metric__" in value:
-        if value["__metric__"] not in METRICS:
-            raise ModelFileError(
-                f"the file uses metric {value['__metric__']!r}, which this ldmaps does not know"
-            )
-        parameters = {key: _decode(entry) for key, entry in value["parameters"].items()}
-        return METRICS[value["__metric__"]].from_parameters(parameters)
+        return _decode_metric(value)
     if "__selector__" in value:
         if value["__selector__"] not in SELECTORS:
             return NOT_DATA
-        return SELECTORS[value["__selector__"]](
-            **{key: _decode(entry) for key, entry in value["settings"].items()}
-        )
+        return _built(SELECTORS[value["__selector__"]], value.get("settings"))
     if "__array__" in value:
-        return np.asarray(value["__array__"], dtype=np.dtype(value["dtype"]))
+        return _decode_array(value)
     return NOT_DATA
+
+
+def _decode_metric(value: Mapping[str, Any]) -> Metric:
+    name = value["__metric__"]
+    if not isinstance(name, str) or name not in METRICS:
+        raise ModelFileError(f"the file uses metric {name!r:.100}, which this ldmaps does not know")
+    metric: Metric = _built(METRICS[name].from_parameters, value.get("parameters"), as_mapping=True)
+    return metric
+
+
+def _built(make: Callable[..., Any], settings: Any, *, as_mapping: bool = False) -> Any:
+    """Make a metric or a selector from its settings, or say that they are none of its."""
+    if not isinstance(settings, dict):
+        raise ModelFileError(
+            f"the file gives settings as {settings!r:.100}, expected an object; it is damaged"
+        )
+    decoded = {key: _decode(entry) for key, entry in settings.items()}
+    try:
+        return make(decoded) if as_mapping else make(**decoded)
+    except InvalidInputError:
+        raise
+    except (TypeError, ValueError, KeyError) as error:
+        raise ModelFileError(f"the file's settings do not fit ({error}); it is damaged") from error
+
+
+def _decode_array(value: Mapping[str, Any]) -> NDArray[Any]:
+    try:
+        array = np.asarray(value["__array__"], dtype=np.dtype(str(value["dtype"])))
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise ModelFileError(f"the file holds a setting that is no array ({error}); it is damaged") from error
+    if array.dtype.kind not in "biuf":
+        raise ModelFileError(f"the file holds a setting of type {array.dtype}; it is damaged")
+    return array

@@ -1,0 +1,217 @@
+"""What a model file may hold: dtype, shape and range of every array, type and range of every entry of the header.
+
+A file comes from anywhere, and what is in it goes to compiled loops that check
+nothing. So each value is held against its rule here, once, and refused otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import ModelFileError
+
+__all__ = ["check_arrays", "check_header"]
+
+_FLOATS = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class _Array:
+    """A rule for an array.
+
+    Attributes
+    ----------
+    shape : tuple of str
+        Names of the sizes; arrays that share a name share the size.
+    dtypes : tuple of str
+    low, high : float
+        Every value is finite and lies between them, both included.
+    above : float
+        Every value is larger.
+    is_optional : bool
+    """
+
+    shape: tuple[str, ...]
+    dtypes: tuple[str, ...] = ("float64",)
+    low: float = -math.inf
+    high: float = math.inf
+    above: float = -math.inf
+    is_optional: bool = False
+
+
+#: Rounding room for eigenvalues, which lie in [-1, 1].
+_ONE = 1.0 + 1e-6
+_ARRAYS = {
+    "eigenvalues_": _Array(("k",), low=-_ONE, high=_ONE),
+    "spectrum_": _Array(("computed",), low=-_ONE, high=_ONE),
+    "landmark_embedding_": _Array(("M", "k"), _FLOATS),
+    "landmark_indices_": _Array(("M",), ("int64",), low=0),
+    "multiplicities_": _Array(("M",), above=0.0),
+    "embedder/source_weights": _Array(("M",), _FLOATS, low=0.0, high=1.0),
+    "embedder/coefficients": _Array(("k", "M"), _FLOATS),
+    "embedder/squared_radii": _Array(("M",), low=0.0),
+    "bandwidth/curve_epsilons": _Array(("grid",), above=0.0),
+    "bandwidth/curve_sums": _Array(("grid",), low=0.0),
+    "bandwidth/curve_slopes": _Array(("grid",)),
+    "embedding_": _Array(("N", "k"), _FLOATS, is_optional=True),
+    "training/rows": _Array(("n",), ("int64",), low=0, is_optional=True),
+    "training/distance": _Array(("n",), ("float32",), low=0.0, is_optional=True),
+    "training/nearest": _Array(("n",), ("int32",), low=0, is_optional=True),
+    "training/weights": _Array(("n",), ("float32",), low=0.0, is_optional=True),
+    "training/frames": _Array(("n",), ("int64",), low=0, is_optional=True),
+    "training/times": _Array(("n",), ("float64",), is_optional=True),
+    "training/files": _Array(("n",), ("int32",), low=0, is_optional=True),
+}
+#: The metric itself checks these when it takes them in.
+_LANDMARKS = "landmarks/"
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_components: int) -> None:
+    """Raise :class:`~ldmaps.errors.ModelFileError` unless every array is as a map's must be."""
+    strangers = [name for name in arrays if name not in _ARRAYS and not name.startswith(_LANDMARKS)]
+    if strangers:
+        raise ModelFileError(f"the file holds an array {strangers[0]!r}, which belongs to no map")
+    sizes = {"M": n_landmarks, "k": n_components}
+    for name, rule in _ARRAYS.items():
+        if name in arrays:
+            _check_array(name, arrays[name], rule, sizes)
+        elif not rule.is_optional:
+            raise ModelFileError(
+                f"the file lacks the array {name!r}, so it holds no map; save the model again"
+            )
+    if "training/rows" not in arrays and any(name.startswith("training/") for name in arrays):
+        raise ModelFileError("the file says something of training points, but not of which ('training/rows')")
+    weights, nearest = arrays["embedder/source_weights"], arrays.get("training/nearest")
+    if weights.max() != 1.0:
+        raise ModelFileError(
+            "no landmark of the file has source weight 1, the largest there is; it is damaged"
+        )
+    if nearest is not None and nearest.size and nearest.max() >= n_landmarks:
+        raise ModelFileError(f"the file names landmark {nearest.max()}, but has {n_landmarks} of them")
+
+
+def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, int]) -> None:
+    if array.dtype.name not in rule.dtypes:
+        raise ModelFileError(
+            f"array {name!r} holds {array.dtype.name}, expected {' or '.join(rule.dtypes)}; the file is damaged"
+        )
+    if array.ndim == len(rule.shape):
+        for place, size in zip(rule.shape, array.shape, strict=True):
+            sizes.setdefault(place, size)
+    expected = tuple(sizes.get(place) for place in rule.shape)
+    if array.shape != expected:
+        raise ModelFileError(
+            f"array {name!r} has shape {array.shape}, expected {expected}; the file is damaged"
+        )
+    fine = np.isfinite(array) & (array >= rule.low) & (array <= rule.high) & (array > rule.above)
+    if not fine.all():
+        value = array[~fine][0]
+        limits = " and ".join(
+            text
+            for text, limit in (
+                (f"at least {rule.low:g}", rule.low),
+                (f"above {rule.above:g}", rule.above),
+                (f"at most {rule.high:g}", rule.high),
+            )
+            if math.isfinite(limit)
+        )
+        raise ModelFileError(
+            f"array {name!r} holds {value}, but all its values must be finite"
+            + (f", {limits}" if limits else "")
+            + "; the file is damaged"
+        )
+
+
+# -- the header ---------------------------------------------------------------
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 1 <= value < 2**31
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_finite(value) and 0 < value < 1e300
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_bandwidth(value: Any) -> bool:
+    return (
+        _is_object(value)
+        and set(value) == {"rule", "dimension"}
+        and _is_text(value["rule"])
+        and (value["dimension"] is None or _is_finite(value["dimension"]))
+    )
+
+
+def _is_certificate(value: Any) -> bool:
+    numbers = ("tolerance", "held_out_z", "upper_bound", "confidence")
+    counts = ("n_held_out", "n_landmarks")
+    return (
+        _is_object(value)
+        and set(value) == {*numbers, *counts, "reference"}
+        and all(_is_finite(value[name]) for name in numbers)
+        and all(_is_count(value[name]) for name in counts)
+        and _is_text(value["reference"])
+    )
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_text(name) for name in value)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    holds: Callable[[Any], bool]
+    words: str
+    may_be_null: bool = False
+
+
+_HEADER: dict[str, _Entry] = {
+    "estimator": _Entry(_is_text, "a name"),
+    "settings": _Entry(_is_object, "an object"),
+    "metric": _Entry(lambda value: _is_object(value) and _is_text(value.get("__metric__")), "a metric"),
+    "units": _Entry(_is_text, "text", may_be_null=True),
+    "source": _Entry(_is_object, "an object", may_be_null=True),
+    "epsilon": _Entry(_is_positive, "a positive number"),
+    "interpolation_bandwidth": _Entry(_is_positive, "a positive number"),
+    "bandwidth": _Entry(_is_bandwidth, "a rule and a dimension"),
+    "certificate": _Entry(_is_certificate, "a certificate's numbers", may_be_null=True),
+    "n_components": _Entry(_is_count, "a count"),
+    "n_landmarks": _Entry(_is_count, "a count"),
+    "n_features_in": _Entry(_is_count, "a count"),
+    "feature_names_in": _Entry(_are_names, "a list of names", may_be_null=True),
+}
+
+
+def check_header(header: Mapping[str, Any]) -> None:
+    """Raise :class:`~ldmaps.errors.ModelFileError` unless every entry is as a map's must be; others are ignored."""
+    for name, entry in _HEADER.items():
+        if name not in header:
+            raise ModelFileError(f"the header lacks {name!r}; the file is damaged")
+        value = header[name]
+        if not (entry.holds(value) or (value is None and entry.may_be_null)):
+            raise ModelFileError(
+                f"the header's {name!r} is {value!r:.100}, expected {entry.words}; the file is damaged"
+            )
+    names = header["feature_names_in"]
+    if names is not None and len(names) != header["n_features_in"]:
+        raise ModelFileError(
+            f"the header names {len(names)} features of {header['n_features_in']}; the file is damaged"
+        )
