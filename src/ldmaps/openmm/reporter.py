@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension.embedder import Coverage
 from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
 from ldmaps.regions.tracker import Event
 from ldmaps.settings import is_whole_number
-from ldmaps.streaming.records import Embedded
+from ldmaps.streaming.record_embedder import RecordEmbedder
+from ldmaps.streaming.records import Embedded, Records
 
 if TYPE_CHECKING:
     from ldmaps.regions.tracker import RegionTracker
@@ -68,7 +68,8 @@ class LandmarkReporter:
     last : Embedded or None
         The frame embedded last, by itself.
     n_reports : int
-        Frames embedded so far; numbers them, from 0.
+        Frames reported so far; numbers them, from 0. One that cannot be embedded goes to the
+        sink as rejected, and the run goes on.
     """
 
     def __init__(
@@ -87,10 +88,8 @@ class LandmarkReporter:
                 f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
             )
         self.report_interval = int(report_interval)
-        self._model = _fitted(model)
-        self._embedder = self._model.embedder_
+        self._engine = RecordEmbedder(_fitted(model), tracker=tracker, n_threads=1)
         self._atoms = None if atoms is None else _indices(atoms)
-        self.tracker = tracker
         self.sink = sink
         self.actions: tuple[Action, ...] = _actions(on_event)
         if self.actions and tracker is None:
@@ -101,6 +100,11 @@ class LandmarkReporter:
         self._checked: Any = None
         self._n_atoms = 0
         self._request = {"steps": 0, "periodic": False, "include": ["positions"]}
+
+    @property
+    def tracker(self) -> RegionTracker | None:
+        """Turns frames into regions and events."""
+        return self._engine.tracker
 
     def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
         """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped."""
@@ -116,34 +120,15 @@ class LandmarkReporter:
         positions = _positions(state, self._n_atoms)
         if self._atoms is not None:
             positions = positions[self._atoms]
-        self.last = embedded = self._embed(positions[None], state.getTime()._value)
+        number, at = np.array([self.n_reports]), np.array([float(state.getTime()._value)])
+        embedded = self._engine.embed(Records(positions[None], number, at, np.array([time.monotonic()])))
         self.n_reports += 1
+        if len(embedded):
+            self.last = embedded
         if self.sink is not None:
             self.sink.write(embedded)
         if embedded.events and self.actions:
             self._act(embedded.events, simulation)
-
-    def _embed(self, frame: NDArray[Any], at: float) -> Embedded:
-        points = self._embedder.prepare(frame)
-        extended = self._embedder.extend(points, 1)
-        coverage: Coverage = self._embedder.coverage_of(extended)
-        numbers, times = np.array([self.n_reports]), np.array([float(at)])
-        regions = np.array([-1])
-        events: tuple[Event, ...] = ()
-        if self.tracker is not None:
-            regions, events = self.tracker.update(extended.coordinates, coverage, numbers, times)
-        return Embedded(
-            numbers=numbers,
-            times=times,
-            arrived=np.array([time.monotonic()]),
-            rejected=(),
-            position=None,
-            coordinates=extended.coordinates,
-            coverage=coverage,
-            regions=regions,
-            events=events,
-            points=frame,
-        )
 
     def _act(self, events: tuple[Event, ...], simulation: Any) -> None:
         stop: StopSimulation | None = None
@@ -158,7 +143,7 @@ class LandmarkReporter:
 
     def _check_atoms(self, topology: Any) -> None:
         """Raise when the simulation's atoms are not those the model was fitted on."""
-        wanted = int(self._model.n_features_in_) // 3
+        wanted = int(self._engine.model.n_features_in_) // 3
         total = topology.getNumAtoms()
         chosen = np.arange(total) if self._atoms is None else self._atoms
         if len(chosen) and chosen.max() >= total:
@@ -170,7 +155,7 @@ class LandmarkReporter:
                 f"the model was fitted on {wanted} atoms, but the simulation gives {len(chosen)}; choose the same "
                 "ones, in the model's order, with atoms="
             )
-        facts = self._model.source_ or {}
+        facts = self._engine.model.source_ or {}
         names = facts.get("atom_names")
         if names is None or self.ignore_names:
             return
