@@ -24,8 +24,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.metrics import RMSD
 from ldmaps.openmm.reporter import LandmarkReporter, Snapshot, Stop, run_until
-from ldmaps.regions.basins import Basins, learn_basins
-from ldmaps.regions.tracker import RegionTracker
+from ldmaps.regions import Basins, RegionTracker, learn_basins
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 

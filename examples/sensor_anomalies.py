@@ -33,8 +33,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.extension.embedder import Coverage
 from ldmaps.landmarks import KMedoids
 from ldmaps.maps.absorbing import absorb
-from ldmaps.regions.regions import OutOfDomain, Region
-from ldmaps.regions.tracker import RegionTracker
+from ldmaps.regions import OutOfDomain, Region, RegionTracker
 from ldmaps.streaming.reservoir import Reservoir
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 

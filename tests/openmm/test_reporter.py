@@ -12,7 +12,7 @@ from ldmaps import LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
 from ldmaps.metrics import RMSD  # noqa: E402
-from ldmaps.openmm.reporter import (  # noqa: E402
+from ldmaps.openmm import (  # noqa: E402
     Branch,
     LandmarkReporter,
     Save,
@@ -21,9 +21,8 @@ from ldmaps.openmm.reporter import (  # noqa: E402
     StopSimulation,
     run_until,
 )
-from ldmaps.regions.regions import Box  # noqa: E402
-from ldmaps.regions.tracker import RegionTracker  # noqa: E402
-from ldmaps.streaming.sinks.base import Sink  # noqa: E402
+from ldmaps.regions import Box, RegionTracker  # noqa: E402
+from ldmaps.streaming import Sink  # noqa: E402
 
 MOLECULE = alanine_dipeptide(stride=50)
 

@@ -15,8 +15,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
-from ldmaps.regions.basins import Basins, learn_basins
-from ldmaps.regions.region_file import load_regions, save_regions
+from ldmaps.regions import Basins, learn_basins, load_regions, save_regions
 
 WELLS = {
     2: np.array([[-1.5, 0.0], [1.5, 0.0]]),

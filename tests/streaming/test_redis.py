@@ -12,7 +12,7 @@ from redis_server import RedisServer
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError, LdmapsWarning, SinkError, SourceError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.tracker import Event
+from ldmaps.regions import Event
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.redis import RedisSink
 from ldmaps.streaming.sources.redis import RedisSource

@@ -606,8 +606,7 @@ def test_regions_and_events_reach_the_sinks(model):
 
 
 def test_a_real_tracker_does_not_see_the_batches(model):
-    from ldmaps.regions.regions import Box
-    from ldmaps.regions.tracker import RegionTracker
+    from ldmaps.regions import Box, RegionTracker
 
     def events(**settings):
         kept = Kept()

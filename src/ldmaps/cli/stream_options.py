@@ -282,8 +282,7 @@ def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
             if value:
                 raise InvalidInputError(f"{option} needs regions, which --regions FILE names")
         return None
-    from ldmaps.regions.regions import load_regions
-    from ldmaps.regions.tracker import RegionTracker
+    from ldmaps.regions import RegionTracker, load_regions
 
     tracker = RegionTracker(
         load_regions(arguments.regions, model),

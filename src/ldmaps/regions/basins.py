@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.region_values import column, finite, settings
-from ldmaps.regions.regions import Masks, Region
+from ldmaps.regions.base import Masks, Region
+from ldmaps.regions.region_values import column, finite
 from ldmaps.settings import is_whole_number
 
 __all__ = ["Basin", "Basins", "learn_basins"]
@@ -51,6 +51,8 @@ class Basin(Region):
     """
 
     kind = "basin"
+    required = ("coefficients", "eigenvalues")
+    optional = ("enter", "leave")
 
     def __init__(
         self,
@@ -88,21 +90,6 @@ class Basin(Region):
         """See :meth:`Region.masks`."""
         membership = self.membership(coordinates)
         return membership >= self.enter, membership >= self.leave
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the region as JSON values."""
-        return {
-            "kind": self.kind,
-            "coefficients": list(self.coefficients),
-            "eigenvalues": list(self.eigenvalues),
-            "enter": self.enter,
-            "leave": self.leave,
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Make a region from what :meth:`as_dict` returned."""
-        return cls(**settings(facts, {"coefficients", "eigenvalues"}, {"enter", "leave"}))
 
     def check_model(self, model: Any) -> None:
         """Raise when the map is not the one the basin was learned from."""

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.regions import Region
+from ldmaps.regions.base import Region
 from ldmaps.settings import is_whole_number
 
 __all__ = ["Event", "RegionTracker"]
@@ -84,7 +84,7 @@ class RegionTracker:
     --------
     >>> import numpy as np
     >>> from ldmaps.extension.embedder import Coverage
-    >>> from ldmaps.regions.regions import Box
+    >>> from ldmaps.regions import Box
     >>> tracker = RegionTracker({"right": Box({"psi2": (0.5, None)}, margin=0.2)})
     >>> x = np.array([[0.0], [0.6], [0.4], [0.1]])
     >>> anywhere = Coverage(np.zeros(4), np.ones(4, bool), np.zeros(4, int))

@@ -19,8 +19,7 @@ from live_streams import Feeder, embedded
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.regions import Box, OutOfDomain
-from ldmaps.regions.tracker import Event, RegionTracker
+from ldmaps.regions import Box, Event, OutOfDomain, RegionTracker
 from ldmaps.streaming import Embedded, Records
 from ldmaps.views.live import LivePage
 from ldmaps.views.live.access import Access

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import Decoder, excerpt, format_of, open_decoder
+from ldmaps.streaming.sources.decoders import open_decoder
+from ldmaps.streaming.sources.decoding import Decoder, excerpt, format_of
 from ldmaps.streaming.sources.growing_file import GrowingFile
 
 __all__ = ["GrowingTable"]

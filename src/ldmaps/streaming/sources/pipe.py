@@ -15,7 +15,8 @@ import numpy as np
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import Decoder, format_of, open_decoder
+from ldmaps.streaming.sources.decoders import open_decoder
+from ldmaps.streaming.sources.decoding import Decoder, format_of
 
 __all__ = ["FileSource", "PipeSource", "open_stdin"]
 
@@ -86,7 +87,7 @@ class PipeSource(_ByteSource):
     descriptor : int
         Of the pipe; it is not closed.
     form, facts, columns
-        As in :func:`~ldmaps.streaming.sources.decoding.open_decoder`.
+        As in :func:`~ldmaps.streaming.sources.decoders.open_decoder`.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class FileSource(_ByteSource):
     file : path or int
         A path, or the descriptor of a file that is open, read from where it stands.
     form, facts, columns
-        As in :func:`~ldmaps.streaming.sources.decoding.open_decoder`; the format is by
+        As in :func:`~ldmaps.streaming.sources.decoders.open_decoder`; the format is by
         default what the file's name tells.
     """
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.training_record import TrainingRecord, thinned_rows
+from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
 from ldmaps.views.free_energy import FreeEnergy, free_energy_surface
 from ldmaps.views.report.structures import Structures, landmark_structures
 
@@ -96,17 +96,17 @@ class Contents:
 def gather(
     model: Any,
     *,
-    title: str | None,
-    points: ArrayLike | None,
-    columns: Mapping[str, ArrayLike] | None,
-    frames: ArrayLike | None,
-    times: ArrayLike | None,
-    files: ArrayLike | None,
-    distance: ArrayLike | None,
-    nearest: ArrayLike | None,
-    errors: Any,
-    molecule: Any,
-    max_points: int,
+    title: str | None = None,
+    points: ArrayLike | None = None,
+    columns: Mapping[str, ArrayLike] | None = None,
+    frames: ArrayLike | None = None,
+    times: ArrayLike | None = None,
+    files: ArrayLike | None = None,
+    distance: ArrayLike | None = None,
+    nearest: ArrayLike | None = None,
+    errors: Any = None,
+    molecule: Any = None,
+    max_points: int = MAX_RECORDED,
 ) -> Contents:
     """Collect what :func:`~ldmaps.views.report.write_report` shows; see there for the arguments."""
     check_is_fitted(model, "embedder_")
