@@ -23,10 +23,9 @@ from scipy.stats import chi2
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.metrics import RMSD
-from ldmaps.openmm.reporter import LandmarkReporter, Snapshot, Stop, run_until
+from ldmaps.openmm import LandmarkReporter, Snapshot, Stop, run_until
 from ldmaps.regions import Basins, RegionTracker, learn_basins
-from ldmaps.streaming.records import Embedded
-from ldmaps.streaming.sinks.base import Sink
+from ldmaps.streaming import Embedded, Sink
 
 TEMPERATURE = 300.0  # K
 TIME_STEP = 0.004  # ps, with heavy hydrogens, as in the data set

@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,9 @@ from sklearn.ensemble import IsolationForest
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.extension.embedder import Coverage
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps.absorbing import absorb
+from ldmaps.maps import absorb
 from ldmaps.regions import OutOfDomain, Region, RegionTracker
-from ldmaps.streaming.reservoir import Reservoir
-from ldmaps.streaming.stream_embedder import StreamEmbedder
+from ldmaps.streaming import Reservoir, StreamEmbedder
 
 CHANNELS = ("suction", "discharge", "temperature", "flow", "current", "torque", "vibration", "valve")
 KINDS = ("spike", "stuck", "phase slip", "new regime")
@@ -136,6 +135,7 @@ class Score(Region):
     """Records whose score, in the place of the distance, is above a threshold."""
 
     kind = "score"
+    required = ("threshold",)
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
@@ -146,15 +146,6 @@ class Score(Region):
         """See :class:`Region`."""
         above = np.asarray(coverage.distance) >= self.threshold
         return above, above
-
-    def as_dict(self) -> dict[str, Any]:
-        """See :class:`Region`."""
-        return {"kind": self.kind, "threshold": self.threshold}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """See :class:`Region`."""
-        return cls(facts["threshold"])
 
 
 def alarms_of_score(scores: NDArray[np.float64], normal: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -464,9 +455,9 @@ def main(arguments: list[str] | None = None) -> Outcome:
     )
     parser.add_argument("--seed", type=int, default=0, help="another seed is another machine's life")
     parser.add_argument("--quick", action="store_true", help="a short stream, for a first look")
-    chosen = parser.parse_args(arguments)
-    sizes = {"n_normal": 5000, "n_stream": 8000, "per_kind": 5} if chosen.quick else {}
-    outcome = run(seed=chosen.seed, **sizes)
+    options = parser.parse_args(arguments)
+    sizes = {"n_normal": 5000, "n_stream": 8000, "per_kind": 5} if options.quick else {}
+    outcome = run(seed=options.seed, **sizes)
     watched, learned = outcome.watched, outcome.learned
     print(
         f"{len(watched.distance)} records with {len(outcome.faults)} faults; a map of "
@@ -479,8 +470,8 @@ def main(arguments: list[str] | None = None) -> Outcome:
         f"{learned.regimes[1]:.1%} after\n  records of the other faults in alarm {learned.others[0]:.1%} before, "
         f"{learned.others[1]:.1%} after"
     )
-    draw(outcome, chosen.output)
-    print(f"\n{chosen.output} written")
+    draw(outcome, options.output)
+    print(f"\n{options.output} written")
     return outcome
 
 
