@@ -204,8 +204,8 @@ def tell(replicas: list[Replica]) -> None:
         rate, low, high = (1000 * value for value in rate_of(len(escapes), waited))
         times = " ".join(f"{escape.waited:.1f}" for escape in escapes[:8]) if name != "all" else ""
         more = " ..." if len(escapes) > 8 and name != "all" else ""
-        shown = f"{rate:.1f} per ns ({low:.1f} to {high:.1f})"
-        print(f"{name:>8} {len(escapes):>8} {waited:>7.1f} ps  {shown:<34} {times}{more}")
+        text = f"{rate:.1f} per ns ({low:.1f} to {high:.1f})"
+        print(f"{name:>8} {len(escapes):>8} {waited:>7.1f} ps  {text:<34} {times}{more}")
     frames = sum(replica.reporter.sink.frames for replica in replicas)
     outside = sum(replica.reporter.sink.outside for replica in replicas)
     print(f"{frames:,} frames embedded, {100 * outside / max(1, frames):.1f} % out of the map's domain")

@@ -140,6 +140,30 @@ def test_embeds_what_the_model_embeds_when_it_is_due(model):
     assert reporter.n_reports == 5
 
 
+def test_a_frame_that_cannot_be_embedded_is_rejected_and_the_run_goes_on(model):
+    simulation, sink = new_simulation(), Kept()
+    reporter = LandmarkReporter(model, 1, sink=sink, tracker=anywhere())
+    simulation.reporters.append(reporter)
+    simulation.step(1)
+    good = reporter.last
+
+    class Torn:
+        def getPositions(self, asNumpy):
+            return unit.Quantity(np.full((22, 3), np.nan), unit.nanometer)
+
+        def getTime(self):
+            return 0.002 * unit.picosecond
+
+    reporter.report(simulation, Torn())
+    assert [(one.number, one.reason) for one in sink.embedded[1].rejected] == [
+        (1, "nan at atom 0 is not a finite number")
+    ]
+    assert len(sink.embedded[1]) == 0
+    assert reporter.last is good
+    simulation.step(1)
+    assert reporter.last.numbers.tolist() == [2]
+
+
 def test_asks_for_positions_only_and_not_wrapped(model):
     simulation = new_simulation()
     reporter = LandmarkReporter(model, 100)

@@ -145,14 +145,14 @@ class LandmarkReporter:
         """Raise when the simulation's atoms are not those the model was fitted on."""
         wanted = int(self._engine.model.n_features_in_) // 3
         total = topology.getNumAtoms()
-        chosen = np.arange(total) if self._atoms is None else self._atoms
-        if len(chosen) and chosen.max() >= total:
+        indices = np.arange(total) if self._atoms is None else self._atoms
+        if len(indices) and indices.max() >= total:
             raise InvalidInputError(
-                f"atoms holds index {chosen.max()}, but the simulation has {total} atoms, counted from 0"
+                f"atoms holds index {indices.max()}, but the simulation has {total} atoms, counted from 0"
             )
-        if len(chosen) != wanted:
+        if len(indices) != wanted:
             raise InvalidInputError(
-                f"the model was fitted on {wanted} atoms, but the simulation gives {len(chosen)}; choose the same "
+                f"the model was fitted on {wanted} atoms, but the simulation gives {len(indices)}; choose the same "
                 "ones, in the model's order, with atoms="
             )
         facts = self._engine.model.source_ or {}
@@ -160,7 +160,7 @@ class LandmarkReporter:
         if names is None or self.ignore_names:
             return
         everything = list(topology.atoms())
-        for place, (name, index) in enumerate(zip(names, chosen, strict=True)):
+        for place, (name, index) in enumerate(zip(names, indices, strict=True)):
             atom = everything[index]
             if name.upper() != atom.name.upper():
                 label = (facts.get("atom_labels") or names)[place]
@@ -231,12 +231,12 @@ def _positions(state: Any, n_atoms: int) -> NDArray[np.float64]:
 
 
 def _indices(atoms: ArrayLike) -> NDArray[np.intp]:
-    chosen = np.asarray(atoms)
-    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen) or chosen.min() < 0:
+    indices = np.asarray(atoms)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
         raise InvalidInputError(f"atoms must be indices from 0, one an atom of the model, got {atoms!r}")
-    if len(np.unique(chosen)) != len(chosen):
+    if len(np.unique(indices)) != len(indices):
         raise InvalidInputError("atoms holds an index twice; each atom of the model is another one")
-    return chosen.astype(np.intp)
+    return indices.astype(np.intp)
 
 
 def _actions(on_event: Action | Iterable[Action] | None) -> tuple[Action, ...]:

@@ -16,9 +16,9 @@ can be while they stay feasible and every basin has a landmark that clearly is i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,11 +93,11 @@ class Basin(Region):
 
     def check_model(self, model: Any) -> None:
         """Raise when the map is not the one the basin was learned from."""
-        known = np.asarray(model.eigenvalues_, dtype=np.float64)
-        if len(known) != len(self.eigenvalues) or not np.allclose(known, self.eigenvalues, rtol=1e-6, atol=0):
+        now, then = np.asarray(model.eigenvalues_, dtype=np.float64), self.eigenvalues
+        if len(now) != len(then) or not np.allclose(now, then, rtol=1e-6, atol=0):
             raise InvalidInputError(
-                f"the basin was learned from another map, with eigenvalues {_shown(self.eigenvalues)} where this one "
-                f"has {_shown(known)}; learn basins from this map"
+                f"the basin was learned from another map, with eigenvalues {_excerpt(then)} where this one "
+                f"has {_excerpt(now)}; learn basins from this map"
             )
 
 
@@ -138,25 +138,6 @@ class Basins:
         """Return the basin of highest membership of each point."""
         labels: NDArray[np.intp] = np.argmax(self.memberships(coordinates), axis=1)
         return labels
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the basins as JSON values."""
-        return {
-            "regions": {name: basin.as_dict() for name, basin in self.regions.items()},
-            "crispness": self.crispness,
-            "min_chi": self.min_chi,
-            "populations": self.populations.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Make basins from what :meth:`as_dict` returned."""
-        return cls(
-            {name: Basin.from_dict(basin) for name, basin in facts["regions"].items()},
-            float(facts["crispness"]),
-            float(facts["min_chi"]),
-            np.array(facts["populations"], dtype=np.float64),
-        )
 
 
 def learn_basins(
@@ -305,14 +286,14 @@ def _crispest(
     def fuzziness(inner: NDArray[np.float64]) -> float:
         return -goal(X @ _feasible(inner.reshape(b - 1, b - 1), X))
 
-    found = minimize(
+    optimum = minimize(
         fuzziness,
         A[1:, 1:].ravel(),
         method="Nelder-Mead",
         options={"maxfev": 400 * (b - 1) ** 2, "xatol": 1e-6, "fatol": 1e-9},
     )
-    better = _feasible(found.x.reshape(b - 1, b - 1), X)
-    return better if np.isfinite(better).all() and -found.fun >= goal(X @ A) else A
+    better = _feasible(optimum.x.reshape(b - 1, b - 1), X)
+    return better if np.isfinite(better).all() and -optimum.fun >= goal(X @ A) else A
 
 
 def _crispness(chi: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
@@ -339,5 +320,5 @@ def _names(names: Sequence[str] | None, b: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def _shown(values: Any) -> str:
+def _excerpt(values: Any) -> str:
     return ", ".join(f"{value:.4g}" for value in list(values)[:4]) + (", ..." if len(values) > 4 else "")

@@ -18,6 +18,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,10 @@ class Event:
     number: int
     time: float | None
     duration: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the event as JSON values; a time that is no number is None."""
+        return {**vars(self), "time": None if self.time is None or not isfinite(self.time) else self.time}
 
 
 class RegionTracker:
@@ -158,7 +163,7 @@ class RegionTracker:
             return labels, ()
         numbers = np.asarray(numbers)
         times = None if times is None else np.asarray(times)
-        found: list[tuple[int, int, int, int]] = []
+        changes: list[tuple[int, int, int, int]] = []
         for place, (region, followed) in enumerate(zip(self.regions.values(), self._followed, strict=True)):
             entering, staying = region.masks(coordinates, coverage)
             if n == 1:  # as it comes from a simulation: plain numbers are several times faster here
@@ -168,8 +173,8 @@ class RegionTracker:
             else:
                 inside, happened = followed.advance(entering, staying, self.dwell_every)
                 labels[inside & (labels < 0)] = place
-            found += [(row, kind, place, duration) for row, kind, duration in happened]
-        found.sort()
+            changes += [(row, kind, place, duration) for row, kind, duration in happened]
+        changes.sort()
         return labels, tuple(
             Event(
                 kind=_KINDS[kind],
@@ -178,7 +183,7 @@ class RegionTracker:
                 time=None if times is None else float(times[row]),
                 duration=duration,
             )
-            for row, kind, place, duration in found
+            for row, kind, place, duration in changes
         )
 
     def state(self) -> dict[str, Any]:

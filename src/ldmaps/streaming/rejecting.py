@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import BadRecordError, InvalidInputError
+from ldmaps.errors import BadRecordError, InvalidInputError, one_line
 from ldmaps.extension.embedder import Embedder
 from ldmaps.metrics.base import Points
 from ldmaps.streaming.records import Embedded, Records, Rejected
@@ -38,7 +38,7 @@ def repaired(records: Records, embedder: Embedder, width: int | None) -> tuple[R
             try:
                 embedder.prepare(points[row : row + 1])
             except InvalidInputError as error:
-                reasons[row] = " ".join(str(error).split())
+                reasons[row] = one_line(error)
     kept = _without(records, reasons)
     return kept, embedder.prepare(kept.points) if len(kept) else None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.decoding import Decoder
 
@@ -142,7 +142,7 @@ class NpyDecoder(Decoder):
             shape, fortran, dtype = read(stream)
         except (ValueError, TypeError, SyntaxError) as error:
             raise InvalidInputError(
-                f"the npy header at byte {self._offset} cannot be read ({' '.join(str(error).split())[:120]})"
+                f"the npy header at byte {self._offset} cannot be read ({one_line(error, 120)})"
             ) from error
         if dtype.kind not in "biuf":
             raise InvalidInputError(f"the npy stream holds values of type {dtype}, but numbers are needed")

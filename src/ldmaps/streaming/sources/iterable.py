@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.source import FrameChunk, FrameSource
 from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
@@ -43,7 +43,7 @@ class _Items:
             try:
                 rows = self.rows(item)
             except (ValueError, TypeError, OverflowError) as error:
-                rejected = Rejected(self.number, " ".join(str(error).split()), repr(item)[:200])
+                rejected = Rejected(self.number, one_line(error), repr(item)[:200])
                 self.number += 1
                 return Records.none((rejected,))
         first = self.number

@@ -97,9 +97,9 @@ def write_report(
         stream.write(text.encode("utf-8"))
 
 
-def report_html(model: Any, **shown: Any) -> str:
+def report_html(model: Any, **settings: Any) -> str:
     """Return the page that :func:`write_report` writes, with the same arguments."""
-    contents = gather(model, **shown)
+    contents = gather(model, **settings)
     script = "(() => {\n'use strict';\n" + "\n".join(asset("report", name) for name in SCRIPTS) + "\n})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
     parts = {

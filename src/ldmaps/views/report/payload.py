@@ -91,17 +91,17 @@ def _packed_surface(pair: tuple[int, int], surface: Any) -> dict[str, Any]:
 
 
 def _packed_structures(contents: Contents) -> dict[str, Any] | None:
-    shown = contents.structures
-    if shown is None:
+    structures = contents.structures
+    if structures is None:
         return None
-    scale = float(np.abs(shown.coordinates).max()) / 32767 or 1.0
+    scale = float(np.abs(structures.coordinates).max()) / 32767 or 1.0
     return {
-        "n": len(shown.coordinates),
-        "atoms": shown.coordinates.shape[1],
+        "n": len(structures.coordinates),
+        "atoms": structures.coordinates.shape[1],
         "scale": scale,
-        "coordinates": packed(np.round(shown.coordinates / scale).ravel(), "i2"),
-        "elements": list(shown.elements),
-        "names": list(shown.names),
-        "bonds": packed(shown.bonds.ravel(), "u4"),
-        "trace": shown.is_trace,
+        "coordinates": packed(np.round(structures.coordinates / scale).ravel(), "i2"),
+        "elements": list(structures.elements),
+        "names": list(structures.names),
+        "bonds": packed(structures.bonds.ravel(), "u4"),
+        "trace": structures.is_trace,
     }
