@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
+from ldmaps.openmm.actions import StopSimulation
 from ldmaps.regions.tracker import Event
 from ldmaps.settings import is_whole_number
 from ldmaps.streaming.record_embedder import RecordEmbedder
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ldmaps.regions.tracker import RegionTracker
     from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["Branch", "LandmarkReporter", "Save", "Snapshot", "Stop", "StopSimulation", "run_until"]
+__all__ = ["LandmarkReporter", "run_until"]
 
 #: Called with an event and the simulation it happened in.
 Action = Callable[[Event, Any], None]
@@ -58,7 +58,7 @@ class LandmarkReporter:
         Gets every embedded frame. The caller closes it.
     on_event : callable or sequence of callables, optional
         Called as ``action(event, simulation)`` for every event of the tracker, after
-        the sink has the frame: :class:`Stop`, :class:`Save`, :class:`Branch` or a
+        the sink has the frame: :class:`~ldmaps.openmm.Stop`, ``Save``, ``Branch`` or a
         function. Where one stops the run, the other actions still get all events.
     ignore_names : bool
         Whether to accept atoms whose names are not those of the model's frames.

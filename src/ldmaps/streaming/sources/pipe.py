@@ -6,7 +6,6 @@ import os
 import select
 import stat
 import time
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.decoders import open_decoder
 from ldmaps.streaming.sources.decoding import Decoder, format_of
+from ldmaps.streaming.sources.file_tail import tail_checksum
 
 __all__ = ["FileSource", "PipeSource", "open_stdin"]
 
@@ -24,8 +24,6 @@ __all__ = ["FileSource", "PipeSource", "open_stdin"]
 READ_BYTES = 1 << 18
 #: Bytes that one poll reads at most beyond the first record.
 POLL_BYTES = 4 << 20
-#: Bytes before a position by which a file is known again.
-_TAIL = 64
 
 
 def open_stdin(
@@ -175,7 +173,10 @@ class FileSource(_ByteSource):
             return
         self._start, offset = int(position["start"]), int(position["offset"])
         size = os.fstat(self._descriptor).st_size
-        if size < self._start + offset or self._tail(offset) != position["tail"]:
+        if (
+            size < self._start + offset
+            or tail_checksum(self._descriptor, self._start + offset) != position["tail"]
+        ):
             raise SourceError(
                 f"{self.name} is not the file that was read before: it differs before byte {self._start + offset}; "
                 "start over without the checkpoint if it was written anew"
@@ -192,7 +193,7 @@ class FileSource(_ByteSource):
             read += self._feed()
         records = self._taken(most)
         if records is not None:
-            tail = self._tail(records.position["offset"])
+            tail = tail_checksum(self._descriptor, self._start + records.position["offset"])
             records.position = {**records.position, "start": self._start, "tail": tail}
             # How long a line waited in a file says nothing; the clock runs from here.
             records.arrived = np.full(len(records), time.monotonic())
@@ -203,18 +204,3 @@ class FileSource(_ByteSource):
         if self._descriptor >= 0 and not isinstance(self._file, int):
             os.close(self._descriptor)
         self._descriptor = -1
-
-    def _tail(self, offset: int) -> int:
-        end = self._start + offset
-        begin = max(0, end - _TAIL)
-        return zlib.crc32(_read_at(self._descriptor, end - begin, begin))
-
-
-def _read_at(descriptor: int, length: int, byte: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, length, byte)
-    here = os.lseek(descriptor, 0, os.SEEK_CUR)
-    os.lseek(descriptor, byte, os.SEEK_SET)
-    data = os.read(descriptor, length)
-    os.lseek(descriptor, here, os.SEEK_SET)
-    return data
