@@ -27,9 +27,8 @@ from harness import Row
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.metrics import RMSD
-from ldmaps.openmm.reporter import LandmarkReporter
-from ldmaps.regions.basins import learn_basins
-from ldmaps.regions.tracker import RegionTracker
+from ldmaps.openmm import LandmarkReporter
+from ldmaps.regions import RegionTracker, learn_basins
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "replica_reset.py"
 INTERVAL, LANDMARKS = 100, 400

@@ -220,8 +220,7 @@ def resident() -> float:
 
 def watch_memory() -> None:
     """Stream ten million records with everything attached; print resident memory along the way."""
-    from ldmaps.regions.regions import Ball, OutOfDomain
-    from ldmaps.regions.tracker import RegionTracker
+    from ldmaps.regions import Ball, OutOfDomain, RegionTracker
     from ldmaps.streaming.reservoir import Reservoir
     from ldmaps.streaming.sinks.files import OutputFile
 

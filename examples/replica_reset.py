@@ -23,11 +23,9 @@ from scipy.stats import chi2
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.metrics import RMSD
-from ldmaps.openmm.reporter import LandmarkReporter, Snapshot, Stop, run_until
-from ldmaps.regions.basins import Basins, learn_basins
-from ldmaps.regions.tracker import RegionTracker
-from ldmaps.streaming.records import Embedded
-from ldmaps.streaming.sinks.base import Sink
+from ldmaps.openmm import LandmarkReporter, Snapshot, Stop, run_until
+from ldmaps.regions import Basins, RegionTracker, learn_basins
+from ldmaps.streaming import Embedded, Sink
 
 TEMPERATURE = 300.0  # K
 TIME_STEP = 0.004  # ps, with heavy hydrogens, as in the data set
@@ -206,8 +204,8 @@ def tell(replicas: list[Replica]) -> None:
         rate, low, high = (1000 * value for value in rate_of(len(escapes), waited))
         times = " ".join(f"{escape.waited:.1f}" for escape in escapes[:8]) if name != "all" else ""
         more = " ..." if len(escapes) > 8 and name != "all" else ""
-        shown = f"{rate:.1f} per ns ({low:.1f} to {high:.1f})"
-        print(f"{name:>8} {len(escapes):>8} {waited:>7.1f} ps  {shown:<34} {times}{more}")
+        text = f"{rate:.1f} per ns ({low:.1f} to {high:.1f})"
+        print(f"{name:>8} {len(escapes):>8} {waited:>7.1f} ps  {text:<34} {times}{more}")
     frames = sum(replica.reporter.sink.frames for replica in replicas)
     outside = sum(replica.reporter.sink.outside for replica in replicas)
     print(f"{frames:,} frames embedded, {100 * outside / max(1, frames):.1f} % out of the map's domain")

@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,9 @@ from sklearn.ensemble import IsolationForest
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.extension.embedder import Coverage
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps.absorbing import absorb
-from ldmaps.regions.regions import OutOfDomain, Region
-from ldmaps.regions.tracker import RegionTracker
-from ldmaps.streaming.reservoir import Reservoir
-from ldmaps.streaming.stream_embedder import StreamEmbedder
+from ldmaps.maps import absorb
+from ldmaps.regions import OutOfDomain, Region, RegionTracker
+from ldmaps.streaming import Reservoir, StreamEmbedder
 
 CHANNELS = ("suction", "discharge", "temperature", "flow", "current", "torque", "vibration", "valve")
 KINDS = ("spike", "stuck", "phase slip", "new regime")
@@ -137,6 +135,7 @@ class Score(Region):
     """Records whose score, in the place of the distance, is above a threshold."""
 
     kind = "score"
+    required = ("threshold",)
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
@@ -147,15 +146,6 @@ class Score(Region):
         """See :class:`Region`."""
         above = np.asarray(coverage.distance) >= self.threshold
         return above, above
-
-    def as_dict(self) -> dict[str, Any]:
-        """See :class:`Region`."""
-        return {"kind": self.kind, "threshold": self.threshold}
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """See :class:`Region`."""
-        return cls(facts["threshold"])
 
 
 def alarms_of_score(scores: NDArray[np.float64], normal: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -235,20 +225,20 @@ def judge(alarms: NDArray[np.bool_], faults: list[Fault]) -> Marks:
     """Hold alarms against the faults that were put in."""
     n = len(alarms)
     faulty, allowed = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    found: dict[str, list[bool]] = {kind: [] for kind in KINDS}
+    noticed: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     hit: dict[str, list[int]] = {kind: [0, 0] for kind in KINDS}
     for fault in faults:
         faulty[fault.start : fault.stop] = True
         # An alarm outlasts its event by the records that must be normal before it ends.
         allowed[fault.start : fault.stop + GRACE] = True
-        found[fault.kind].append(bool(alarms[fault.start : fault.stop + GRACE].any()))
+        noticed[fault.kind].append(bool(alarms[fault.start : fault.stop + GRACE].any()))
         hit[fault.kind][0] += int(alarms[fault.start : fault.stop].sum())
         hit[fault.kind][1] += fault.stop - fault.start
     edges = np.flatnonzero(np.diff(np.concatenate([[False], alarms, [False]]).astype(int)))
     runs = edges.reshape(-1, 2)
     right = sum(bool(allowed[start:stop].any()) for start, stop in runs)
-    events = {kind: float(np.mean(found[kind])) for kind in KINDS}
-    events["all"] = float(np.mean([value for kind in KINDS for value in found[kind]]))
+    events = {kind: float(np.mean(noticed[kind])) for kind in KINDS}
+    events["all"] = float(np.mean([value for kind in KINDS for value in noticed[kind]]))
     records = {kind: hit[kind][0] / hit[kind][1] for kind in KINDS}
     records["all"] = float((alarms & faulty).sum() / faulty.sum())
     return Marks(
@@ -341,8 +331,8 @@ def learn_regimes(
     """Absorb the new regimes of the first half, as if an operator had found them harmless, and watch again."""
     regimes = [fault for fault in faults if fault.kind == "new regime"]
     half = len(regimes) // 2
-    known = np.concatenate([stream[fault.start : fault.stop] for fault in regimes[:half]])
-    grown = absorb(model, known, disconnected="leave")
+    absorbed = np.concatenate([stream[fault.start : fault.stop] for fault in regimes[:half]])
+    grown = absorb(model, absorbed, disconnected="leave")
     again = watch(grown, stream, validation)
     rows = np.concatenate([np.arange(fault.start, fault.stop) for fault in regimes[half:]])
     others = [fault for fault in faults if fault.kind != "new regime"]
@@ -400,8 +390,8 @@ def _draw_stretch(ax: Any, watched: Watched, faults: list[Fault]) -> None:
         ax.axvspan(
             middle - half, middle + half, color=COLOURS[fault.kind], alpha=0.3, linewidth=0, label=label
         )
-    shown = np.where(watched.alarms[first:last], -0.12, np.nan)
-    ax.plot(rows, shown, color="black", linewidth=4, solid_capstyle="butt", label="alarm")
+    bar = np.where(watched.alarms[first:last], -0.12, np.nan)
+    ax.plot(rows, bar, color="black", linewidth=4, solid_capstyle="butt", label="alarm")
     ax.set(xlim=(first, last), ylim=(-0.3, None), xlabel="record", ylabel="distance to the map [√ε]")
     ax.set_title(
         "A stretch of the stream: distance of each record from the nearest landmark", loc="left", fontsize=10
@@ -434,12 +424,16 @@ def _draw_recall(ax: Any, marks: Mapping[str, Marks]) -> None:
     width = 0.27
     for place, (name, mark) in enumerate(marks.items()):
         at = np.arange(len(groups)) + (place - 1) * width
-        found, shares = ([100 * of[group] for group in groups] for of in (mark.events, mark.records))
-        ax.bar(at, found, width * 0.92, color=DETECTORS[place], alpha=0.28)
+        by_event, by_record = ([100 * of[group] for group in groups] for of in (mark.events, mark.records))
+        ax.bar(at, by_event, width * 0.92, color=DETECTORS[place], alpha=0.28)
         ax.bar(
-            at, shares, width * 0.92, color=DETECTORS[place], label=f"{name} ({mark.false_share:.1%} false)"
+            at,
+            by_record,
+            width * 0.92,
+            color=DETECTORS[place],
+            label=f"{name} ({mark.false_share:.1%} false)",
         )
-        for x, share in zip(at, shares, strict=True):
+        for x, share in zip(at, by_record, strict=True):
             inside = share > 12
             ax.text(
                 x,
@@ -465,9 +459,9 @@ def main(arguments: list[str] | None = None) -> Outcome:
     )
     parser.add_argument("--seed", type=int, default=0, help="another seed is another machine's life")
     parser.add_argument("--quick", action="store_true", help="a short stream, for a first look")
-    chosen = parser.parse_args(arguments)
-    sizes = {"n_normal": 5000, "n_stream": 8000, "per_kind": 5} if chosen.quick else {}
-    outcome = run(seed=chosen.seed, **sizes)
+    options = parser.parse_args(arguments)
+    sizes = {"n_normal": 5000, "n_stream": 8000, "per_kind": 5} if options.quick else {}
+    outcome = run(seed=options.seed, **sizes)
     watched, learned = outcome.watched, outcome.learned
     print(
         f"{len(watched.distance)} records with {len(outcome.faults)} faults; a map of "
@@ -480,8 +474,8 @@ def main(arguments: list[str] | None = None) -> Outcome:
         f"{learned.regimes[1]:.1%} after\n  records of the other faults in alarm {learned.others[0]:.1%} before, "
         f"{learned.others[1]:.1%} after"
     )
-    draw(outcome, chosen.output)
-    print(f"\n{chosen.output} written")
+    draw(outcome, options.output)
+    print(f"\n{options.output} written")
     return outcome
 
 

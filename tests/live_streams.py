@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from ldmaps.streaming.records import Embedded, Rejected
+from ldmaps.streaming import Embedded, Records, Rejected
 
 
 def embedded(model, points, first=0, tracker=None, rejected=0, times=True):
@@ -22,9 +22,8 @@ def embedded(model, points, first=0, tracker=None, rejected=0, times=True):
         labels, events = tracker.update(extended.coordinates, coverage, numbers, clock)
     bad = tuple(Rejected(int(first), "3 numbers are needed, got 2") for _ in range(rejected))
     arrived = np.full(len(points), time.monotonic() - 0.002)
-    return Embedded(
-        numbers, clock, arrived, bad, None, extended.coordinates, coverage, labels, events, points
-    )
+    records = Records(points, numbers, clock, arrived, bad)
+    return Embedded(records, extended.coordinates, coverage, labels, events)
 
 
 class Feeder:

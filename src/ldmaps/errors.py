@@ -23,6 +23,7 @@ __all__ = [
     "SpectrumWarning",
     "StreamStalledError",
     "ToleranceError",
+    "one_line",
 ]
 
 
@@ -152,3 +153,12 @@ class SpectrumWarning(LdmapsWarning):
 
 class AccuracyWarning(LdmapsWarning):
     """A result was computed outside the range where its derivation holds."""
+
+
+def one_line(error: object, most: int | None = None) -> str:
+    """Return the text of an error or warning in one line of at most ``most`` characters.
+
+    >>> one_line(ValueError("much   space")), one_line(TimeoutError())
+    ('much space', 'TimeoutError')
+    """
+    return " ".join(str(error).split())[:most] or type(error).__name__

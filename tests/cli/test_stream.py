@@ -42,8 +42,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def regions(folder):
-    from ldmaps.regions.region_file import save_regions
-    from ldmaps.regions.regions import Box
+    from ldmaps.regions import Box, save_regions
 
     path = folder / "regions.json"
     save_regions(path, {"right": Box({"psi2": (0.0, None)}), "nowhere": Box({"psi2": (1e9, None)})})

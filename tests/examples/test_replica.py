@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytest.importorskip("openmm", reason="openmm is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "replica_reset.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location("replica_reset", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+EXAMPLE = "replica_reset"
 
 
 def test_a_reduced_run(example, tmp_path, capsys):
     picture = tmp_path / "escapes.png"
     replicas = example.main(["--quick", "--seed", "3", "--output", str(picture)])
-    shown = capsys.readouterr().out
-    assert "basins: extended" in shown
-    assert "per ns" in shown
-    assert "out of the map's domain" in shown
+    printed = capsys.readouterr().out
+    assert "basins: extended" in printed
+    assert "per ns" in printed
+    assert "out of the map's domain" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
 
     assert len(replicas) == 2

@@ -1,25 +1,11 @@
 """The sensor example runs, and its numbers are what it says they are."""
 
-import importlib.util
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[2] / "examples" / "sensor_anomalies.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location("sensor_anomalies", PATH)
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["sensor_anomalies"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["sensor_anomalies"]
+EXAMPLE = "sensor_anomalies"
 
 
 def test_it_runs_from_the_command_line_and_the_map_finds_more_than_the_others(example, tmp_path, capsys):

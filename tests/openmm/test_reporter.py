@@ -12,7 +12,7 @@ from ldmaps import LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
 from ldmaps.metrics import RMSD  # noqa: E402
-from ldmaps.openmm.reporter import (  # noqa: E402
+from ldmaps.openmm import (  # noqa: E402
     Branch,
     LandmarkReporter,
     Save,
@@ -21,9 +21,8 @@ from ldmaps.openmm.reporter import (  # noqa: E402
     StopSimulation,
     run_until,
 )
-from ldmaps.regions.regions import Box  # noqa: E402
-from ldmaps.regions.tracker import RegionTracker  # noqa: E402
-from ldmaps.streaming.sinks.base import Sink  # noqa: E402
+from ldmaps.regions import Box, RegionTracker  # noqa: E402
+from ldmaps.streaming import Sink  # noqa: E402
 
 MOLECULE = alanine_dipeptide(stride=50)
 
@@ -139,6 +138,30 @@ def test_embeds_what_the_model_embeds_when_it_is_due(model):
     np.testing.assert_allclose(np.concatenate([one.points for one in sink.embedded]), frames)
     assert reporter.last is sink.embedded[-1]
     assert reporter.n_reports == 5
+
+
+def test_a_frame_that_cannot_be_embedded_is_rejected_and_the_run_goes_on(model):
+    simulation, sink = new_simulation(), Kept()
+    reporter = LandmarkReporter(model, 1, sink=sink, tracker=anywhere())
+    simulation.reporters.append(reporter)
+    simulation.step(1)
+    good = reporter.last
+
+    class Torn:
+        def getPositions(self, asNumpy):
+            return unit.Quantity(np.full((22, 3), np.nan), unit.nanometer)
+
+        def getTime(self):
+            return 0.002 * unit.picosecond
+
+    reporter.report(simulation, Torn())
+    assert [(one.number, one.reason) for one in sink.embedded[1].rejected] == [
+        (1, "nan at atom 0 is not a finite number")
+    ]
+    assert len(sink.embedded[1]) == 0
+    assert reporter.last is good
+    simulation.step(1)
+    assert reporter.last.numbers.tolist() == [2]
 
 
 def test_asks_for_positions_only_and_not_wrapped(model):

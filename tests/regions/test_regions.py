@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
+from ldmaps.regions import Ball, Box, OutOfDomain, Polygon, Region, load_regions, save_regions
 from ldmaps.regions.basins import Basin
-from ldmaps.regions.region_file import load_regions, save_regions
-from ldmaps.regions.regions import Ball, Box, OutOfDomain, Polygon, Region, region_from_dict
+from ldmaps.regions.region_file import region_from_dict
 
 #: A star and a C: concave, and a ray can cross their outline four times.
 STAR = [

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.regions import Ball, Box, OutOfDomain
-from ldmaps.regions.tracker import Event, RegionTracker
+from ldmaps.regions import Ball, Box, Event, OutOfDomain, RegionTracker
 
 REGIONS = {
     "lost": OutOfDomain(farther_than=1.5),

@@ -17,9 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-from ldmaps.maps.loading import load
-from ldmaps.regions.regions import Box
-from ldmaps.regions.tracker import RegionTracker
+from ldmaps import load
+from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, StreamEmbedder
 
 OUTPUTS = ("psi.csv", "events.ndjson", "bad.ndjson")
@@ -106,7 +105,7 @@ def main(folder, seed, kills, suffix):
     folder = Path(folder)
     rng = random.Random(int(seed))
     model = load(folder / "map.ldm")
-    StreamEmbedder(model)._warm_up()  # so that not every attempt loads the compiled loops
+    StreamEmbedder(model).warm_up()  # so that not every attempt loads the compiled loops
     source = folder / f"input.{suffix}"
     expected = folder / "expected"
     expected.mkdir()

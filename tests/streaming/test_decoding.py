@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.streaming.sources.decoding import format_of, open_decoder
+from ldmaps.streaming.sources.decoders import open_decoder
+from ldmaps.streaming.sources.decoding import format_of
 from ldmaps.streaming.sources.decoding_csv import CsvDecoder
 from ldmaps.streaming.sources.decoding_json import JsonDecoder
 

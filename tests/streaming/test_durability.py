@@ -24,8 +24,7 @@ from ldmaps.errors import (
     SinkError,
     SourceError,
 )
-from ldmaps.regions.regions import Box
-from ldmaps.regions.tracker import RegionTracker
+from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import OutputFile, QuarantineFile, Sink, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
 from ldmaps.streaming.sources.pipe import FileSource

@@ -89,6 +89,21 @@ def test_a_half_written_frame_waits(files, tmp_path, extension):
     assert last.numbers.tolist() == [total - 1]
 
 
+def test_frames_before_one_of_other_atoms_are_delivered(files, tmp_path):
+    path, fewer = tmp_path / "run.trr", tmp_path / "fewer.trr"
+    trajectory = mdtraj_trajectory(stride=1000)
+    trajectory.atom_slice(range(12)).save(str(fewer))
+    path.write_bytes(files["trr"].read_bytes() + fewer.read_bytes())
+    source = GrowingTrajectory(path, top=files["top"], idle_end=0.0)
+    source.open()
+    try:
+        assert len(source.poll(1000, 0.0)) == len(finished(files, "trr"))
+        with pytest.raises(InvalidInputError, match="has 12 atoms a frame, but 22 were expected"):
+            source.poll(1000, 0.0)
+    finally:
+        source.close()
+
+
 @pytest.mark.parametrize("extension", FORMATS)
 def test_going_on_from_every_position(files, extension):
     expected = finished(files, extension)

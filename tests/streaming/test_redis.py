@@ -12,7 +12,7 @@ from redis_server import RedisServer
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError, LdmapsWarning, SinkError, SourceError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.tracker import Event
+from ldmaps.regions import Event
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.redis import RedisSink
 from ldmaps.streaming.sources.redis import RedisSource
@@ -59,18 +59,8 @@ def embedded_of(records, scale=1.0, events=(), regions=None):
     """Put records on a map of two coordinates, by hand."""
     count = len(records)
     coverage = Coverage(np.full(count, 0.5), np.ones(count, dtype=bool), np.arange(count))
-    return Embedded(
-        records.numbers,
-        records.times,
-        records.arrived,
-        records.rejected,
-        records.position,
-        scale * records.points[:, :2],
-        coverage,
-        np.full(count, -1) if regions is None else np.asarray(regions),
-        tuple(events),
-        records.points,
-    )
+    labels = np.full(count, -1) if regions is None else np.asarray(regions)
+    return Embedded(records, scale * records.points[:, :2], coverage, labels, tuple(events))
 
 
 def poll_often(source):

@@ -9,7 +9,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.streaming.records import Embedded
+from ldmaps.streaming import Embedded, Records
 from ldmaps.streaming.reservoir import Reservoir
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 
@@ -117,11 +117,8 @@ def test_shape_and_type_survive_a_checkpoint(points):
 def embedded(points, inside, first=0):
     n = len(points)
     coverage = Coverage(np.where(inside, 0.5, 2.0), np.asarray(inside), np.zeros(n, dtype=np.intp))
-    numbers = np.arange(first, first + n)
-    nothing = np.zeros((n, 1))
-    return Embedded(
-        numbers, None, np.zeros(n), (), None, nothing, coverage, np.full(n, -1, dtype=np.intp), (), points
-    )
+    records = Records(points, np.arange(first, first + n), None, np.zeros(n))
+    return Embedded(records, np.zeros((n, 1)), coverage, np.full(n, -1, dtype=np.intp))
 
 
 def test_as_a_sink_it_takes_what_is_outside_and_rewinds_to_a_mark():

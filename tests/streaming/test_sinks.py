@@ -12,7 +12,7 @@ import pytest
 from ldmaps.errors import CheckpointError, InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions import Event
-from ldmaps.streaming import CallbackSink, Embedded, EventsFile, OutputFile, QuarantineFile, Rejected
+from ldmaps.streaming import CallbackSink, Embedded, EventsFile, OutputFile, QuarantineFile, Records, Rejected
 from ldmaps.streaming.sinks.callback import as_sink
 
 REGIONS = ("A", "a, second")
@@ -22,18 +22,9 @@ def batch(n=3, first=0, *, times=True, events=(), rejected=(), dtype=np.float64,
     if coordinates is None:
         coordinates = np.random.default_rng(first).normal(size=(n, 2)).astype(dtype)
     coverage = Coverage(np.linspace(0, 2, n), np.arange(n) % 2 == 0, np.arange(n) + 7)
-    return Embedded(
-        np.arange(first, first + n),
-        np.arange(n) / 4 if times is True else times,
-        np.zeros(n),
-        tuple(rejected),
-        None,
-        coordinates,
-        coverage,
-        np.arange(n) % 3 - 1,
-        tuple(events),
-        np.zeros((n, 3)),
-    )
+    clock = np.arange(n) / 4 if times is True else times
+    records = Records(np.zeros((n, 3)), np.arange(first, first + n), clock, np.zeros(n), tuple(rejected))
+    return Embedded(records, coordinates, coverage, np.arange(n) % 3 - 1, tuple(events))
 
 
 def write(sink, *batches):

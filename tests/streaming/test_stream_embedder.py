@@ -606,8 +606,7 @@ def test_regions_and_events_reach_the_sinks(model):
 
 
 def test_a_real_tracker_does_not_see_the_batches(model):
-    from ldmaps.regions.regions import Box
-    from ldmaps.regions.tracker import RegionTracker
+    from ldmaps.regions import Box, RegionTracker
 
     def events(**settings):
         kept = Kept()
@@ -742,3 +741,22 @@ def test_percentiles_are_right_to_a_few_percent():
     extreme = LatencyHistogram()
     extreme.add(np.array([-1.0, 0.0, 1e9]))
     assert extreme.count == extreme.counts.sum() == 3
+
+
+def test_some_of_the_embedded_records(model):
+    points, numbers = POINTS[:4], np.array([5, 6, 8, 9])
+    records = Records(points, numbers, numbers / 2, np.zeros(4), (Rejected(7, "bad"),), {"at": 1})
+    embedded = StreamEmbedder(model).embed(records)
+    embedded.events = tuple(Event("enter", "low", number, None, 0) for number in (5, 8))
+    mask = np.array([False, True, True, False])
+    some = embedded.take(mask)
+    assert some.numbers.tolist() == [6, 8]
+    assert some.times.tolist() == [3.0, 4.0]
+    assert [event.number for event in some.events] == [8]
+    assert some.rejected == ()
+    assert some.position is None
+    np.testing.assert_array_equal(some.points, points[1:3])
+    np.testing.assert_array_equal(some.coordinates, embedded.coordinates[1:3])
+    for part, whole in zip(some.coverage, embedded.coverage, strict=True):
+        np.testing.assert_array_equal(part, whole[1:3])
+    assert len(some.arrived) == len(some.regions) == 2

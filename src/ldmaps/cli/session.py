@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from ldmaps.errors import InvalidInputError, LdmapsError
+from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 
 __all__ = ["check_output", "guarded", "say", "write_json"]
 
@@ -45,7 +45,7 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
         if debug:
             raise
         _complain(
-            f"internal error: {type(error).__name__}: {_one_line(error)}; "
+            f"internal error: {type(error).__name__}: {one_line(error)}; "
             "please report this with what the same command prints with --debug"
         )
         return FAULTY_PROGRAM
@@ -108,7 +108,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
 def _warnings_in_a_line(quiet: bool) -> Iterator[None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if not quiet:
-            _complain(f"warning: {_one_line(message)}")
+            _complain(f"warning: {one_line(message)}")
 
     with warnings.catch_warnings():
         if not sys.warnoptions:
@@ -177,11 +177,7 @@ def _complain(text: str) -> None:
 
 def _message(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return f"not enough memory ({_one_line(error)}); use fewer frames with --stride, or fewer landmarks"
+        return f"not enough memory ({one_line(error)}); use fewer frames with --stride, or fewer landmarks"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
-    return _one_line(error)
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(error)

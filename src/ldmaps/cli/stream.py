@@ -7,15 +7,7 @@ from typing import Any
 
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common
-from ldmaps.cli.stream_options import (
-    HAPPENED,
-    add_stream_options,
-    build_engine,
-    build_source,
-    carry_out,
-    named_sinks,
-    report_summary,
-)
+from ldmaps.cli.stream_options import CommandStream, add_stream_options
 
 __all__ = ["add_command", "run"]
 
@@ -60,21 +52,4 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
-    import threading
-
-    from ldmaps.cli.stream_report import ExitOn
-
-    engine = build_engine(arguments)
-    source = build_source(arguments, engine)
-    stop = threading.Event()
-    watch = ExitOn(arguments.exit_on, stop)
-    try:
-        carry_out(arguments, engine, source, [*named_sinks(arguments, engine), watch], stop)
-    except BrokenPipeError:
-        raise
-    except BaseException:
-        if engine.summary.batches:
-            report_summary(arguments, engine.summary, watch.happened)
-        raise
-    report_summary(arguments, engine.summary, watch.happened)
-    return HAPPENED if watch.happened else None
+    return CommandStream(arguments).carry_out()

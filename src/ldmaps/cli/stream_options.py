@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import not_negative, positive
 
 if TYPE_CHECKING:
-    from ldmaps.streaming import Sink, Source, StreamEmbedder, StreamSummary
+    from ldmaps.streaming import Sink, Source, StreamEmbedder
 
-__all__ = [
-    "HAPPENED",
-    "add_stream_options",
-    "build_engine",
-    "build_source",
-    "carry_out",
-    "named_sinks",
-    "report_summary",
-]
+__all__ = ["HAPPENED", "CommandStream", "add_stream_options"]
 
 #: Exit status when an event of --exit-on ended the stream.
 HAPPENED = 4
@@ -129,7 +120,90 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     )
 
 
-def build_engine(arguments: argparse.Namespace) -> StreamEmbedder:
+class CommandStream:
+    """The stream that the options of a command describe.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        Of a parser with :func:`add_stream_options`.
+
+    Attributes
+    ----------
+    engine : StreamEmbedder
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        import threading
+
+        from ldmaps.cli.stream_report import ExitOn
+
+        self.engine = _engine(arguments)
+        self._arguments = arguments
+        self._source = _source(arguments, self.engine)
+        self._stop = threading.Event()
+        self._exit_on = ExitOn(arguments.exit_on, self._stop)
+        self._sinks = [*_named_sinks(arguments, self.engine), self._exit_on]
+
+    def carry_out(self, *sinks: Sink) -> int | None:
+        """Run the stream into the outputs and ``sinks``, say what became of it, and return the exit status."""
+        from ldmaps.errors import SinkError
+
+        try:
+            self._run(sinks)
+        except BaseException as error:
+            if isinstance(error, SinkError) and isinstance(error.__cause__, BrokenPipeError):
+                raise error.__cause__ from None  # a pipe that was closed is no fault of the stream
+            if self.engine.summary.batches:  # a stream that never began needs no summary
+                self._report()
+            raise
+        self._report()
+        return HAPPENED if self._exit_on.happened else None
+
+    def _run(self, sinks: Iterable[Sink]) -> None:
+        import logging
+
+        from ldmaps.cli.stream_report import Display
+
+        arguments = self._arguments
+        taken = [*self._sinks, *sinks]
+        if not arguments.quiet and sys.stderr.isatty():
+            taken.append(Display(self.engine))
+        log = logging.getLogger("ldmaps")
+        level = log.level
+        if arguments.quiet:
+            log.setLevel(logging.ERROR)
+        try:
+            self.engine.run(
+                self._source,
+                taken,
+                checkpoint=arguments.checkpoint,
+                checkpoint_every=arguments.checkpoint_every,
+                max_records=arguments.max_records,
+                stop=self._stop,
+            )
+        finally:
+            log.setLevel(level)
+
+    def _report(self) -> None:
+        """Say what became of the stream, on stderr or as JSON."""
+        from ldmaps.cli.session import say, write_json
+        from ldmaps.cli.stream_report import as_text
+
+        arguments, summary, happened = self._arguments, self.engine.summary, self._exit_on.happened
+        if arguments.json:
+            uses_stdout = "-" in (arguments.output, arguments.events, arguments.quarantine)
+            write_json({**summary.as_dict(), "exit_on": happened}, sys.stderr if uses_stdout else None)
+            return
+        say(arguments, as_text(summary))
+        if happened is not None:
+            say(arguments, f"  ended by {happened}")
+
+
+# -- pieces -------------------------------------------------------------------
+
+
+def _engine(arguments: argparse.Namespace) -> StreamEmbedder:
     """Return the engine that the options describe."""
     from ldmaps.streaming import StreamEmbedder
 
@@ -146,7 +220,7 @@ def build_engine(arguments: argparse.Namespace) -> StreamEmbedder:
     return engine
 
 
-def build_source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
+def _source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
     """Open the input that the options describe."""
     from ldmaps.streaming import open_source
     from ldmaps.streaming.sources import model_facts
@@ -164,44 +238,7 @@ def build_source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Sourc
     )
 
 
-def carry_out(
-    arguments: argparse.Namespace,
-    engine: StreamEmbedder,
-    source: Source,
-    sinks: Iterable[Sink],
-    stop: threading.Event,
-) -> None:
-    """Run the stream; a pipe that was closed is no fault of the stream, and --quiet is kept."""
-    import logging
-
-    from ldmaps.cli.stream_report import Display
-    from ldmaps.errors import SinkError
-
-    taken = list(sinks)
-    if not arguments.quiet and sys.stderr.isatty():
-        taken.append(Display(engine))
-    log = logging.getLogger("ldmaps")
-    level = log.level
-    if arguments.quiet:
-        log.setLevel(logging.ERROR)
-    try:
-        engine.run(
-            source,
-            taken,
-            checkpoint=arguments.checkpoint,
-            checkpoint_every=arguments.checkpoint_every,
-            max_records=arguments.max_records,
-            stop=stop,
-        )
-    except SinkError as error:
-        if isinstance(error.__cause__, BrokenPipeError):
-            raise error.__cause__ from None
-        raise
-    finally:
-        log.setLevel(level)
-
-
-def named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[Sink]:
+def _named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[Sink]:
     """Return the outputs that the options name."""
     import os
 
@@ -238,23 +275,6 @@ def named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[S
     return sinks
 
 
-def report_summary(arguments: argparse.Namespace, summary: StreamSummary, happened: str | None) -> None:
-    """Say what became of the stream, on stderr or as JSON."""
-    from ldmaps.cli.session import say, write_json
-    from ldmaps.cli.stream_report import as_text
-
-    if arguments.json:
-        uses_stdout = "-" in (arguments.output, arguments.events, arguments.quarantine)
-        write_json({**summary.as_dict(), "exit_on": happened}, sys.stderr if uses_stdout else None)
-        return
-    say(arguments, as_text(summary))
-    if happened is not None:
-        say(arguments, f"  ended by {happened}")
-
-
-# -- pieces -------------------------------------------------------------------
-
-
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -282,8 +302,7 @@ def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
             if value:
                 raise InvalidInputError(f"{option} needs regions, which --regions FILE names")
         return None
-    from ldmaps.regions.regions import load_regions
-    from ldmaps.regions.tracker import RegionTracker
+    from ldmaps.regions import RegionTracker, load_regions
 
     tracker = RegionTracker(
         load_regions(arguments.regions, model),

@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, not_negative, positive
-from ldmaps.cli.stream_options import (
-    HAPPENED,
-    add_stream_options,
-    build_engine,
-    build_source,
-    carry_out,
-    named_sinks,
-    report_summary,
-)
+from ldmaps.cli.stream_options import CommandStream, add_stream_options
 
 if TYPE_CHECKING:
-    from ldmaps.views.live import LivePage
+    from ldmaps.views import LivePage
 
 __all__ = ["add_command", "run"]
 
@@ -78,17 +70,13 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
-    import threading
-
     from ldmaps.cli.session import say
-    from ldmaps.cli.stream_report import ExitOn
-    from ldmaps.views.live import LivePage
+    from ldmaps.errors import one_line
+    from ldmaps.views import LivePage
 
     token = _token(arguments)
-    engine = build_engine(arguments)
-    source = build_source(arguments, engine)
-    stop = threading.Event()
-    watched = ExitOn(arguments.exit_on, stop)
+    stream = CommandStream(arguments)
+    engine = stream.engine
     page = LivePage(
         engine.model,
         regions=None if engine.tracker is None else engine.tracker.regions,
@@ -99,27 +87,23 @@ def run(arguments: argparse.Namespace) -> int | None:
         title=arguments.title,
         max_viewers=arguments.max_viewers,
     )
-    sinks = [*named_sinks(arguments, engine), watched, page]
     with page:
         say(arguments, f"live page: {page.address}")
         if arguments.open:
             _open(arguments, page)
         try:
-            carry_out(arguments, engine, source, sinks, stop)
+            status = stream.carry_out(page)
         except BrokenPipeError:
             raise
-        except BaseException as error:
-            if engine.summary.batches:  # a stream that never began needs neither page nor summary
-                report_summary(arguments, engine.summary, watched.happened)
-                if isinstance(error, Exception):
-                    page.fail(" ".join(str(error).split()))
-                    say(arguments, f"the stream stopped: {error}")
-                    _stay(arguments)
+        except Exception as error:
+            if engine.summary.batches:  # a stream that never began needs no page
+                page.fail(one_line(error))
+                say(arguments, f"the stream stopped: {error}")
+                _stay(arguments)
             raise
-        report_summary(arguments, engine.summary, watched.happened)
-        if watched.happened is None:
+        if status is None:
             _stay(arguments)
-    return HAPPENED if watched.happened else None
+    return status
 
 
 def _stay(arguments: argparse.Namespace) -> None:

@@ -21,17 +21,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension.embedder import Coverage
-from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
+from ldmaps.openmm.actions import StopSimulation
 from ldmaps.regions.tracker import Event
 from ldmaps.settings import is_whole_number
-from ldmaps.streaming.records import Embedded
+from ldmaps.streaming.record_embedder import RecordEmbedder
+from ldmaps.streaming.records import Embedded, Records
 
 if TYPE_CHECKING:
     from ldmaps.regions.tracker import RegionTracker
     from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["Branch", "LandmarkReporter", "Save", "Snapshot", "Stop", "StopSimulation", "run_until"]
+__all__ = ["LandmarkReporter", "run_until"]
 
 #: Called with an event and the simulation it happened in.
 Action = Callable[[Event, Any], None]
@@ -58,7 +58,7 @@ class LandmarkReporter:
         Gets every embedded frame. The caller closes it.
     on_event : callable or sequence of callables, optional
         Called as ``action(event, simulation)`` for every event of the tracker, after
-        the sink has the frame: :class:`Stop`, :class:`Save`, :class:`Branch` or a
+        the sink has the frame: :class:`~ldmaps.openmm.Stop`, ``Save``, ``Branch`` or a
         function. Where one stops the run, the other actions still get all events.
     ignore_names : bool
         Whether to accept atoms whose names are not those of the model's frames.
@@ -68,7 +68,8 @@ class LandmarkReporter:
     last : Embedded or None
         The frame embedded last, by itself.
     n_reports : int
-        Frames embedded so far; numbers them, from 0.
+        Frames reported so far; numbers them, from 0. One that cannot be embedded goes to the
+        sink as rejected, and the run goes on.
     """
 
     def __init__(
@@ -87,10 +88,8 @@ class LandmarkReporter:
                 f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
             )
         self.report_interval = int(report_interval)
-        self._model = _fitted(model)
-        self._embedder = self._model.embedder_
+        self._engine = RecordEmbedder(_fitted(model), tracker=tracker, n_threads=1)
         self._atoms = None if atoms is None else _indices(atoms)
-        self.tracker = tracker
         self.sink = sink
         self.actions: tuple[Action, ...] = _actions(on_event)
         if self.actions and tracker is None:
@@ -101,6 +100,11 @@ class LandmarkReporter:
         self._checked: Any = None
         self._n_atoms = 0
         self._request = {"steps": 0, "periodic": False, "include": ["positions"]}
+
+    @property
+    def tracker(self) -> RegionTracker | None:
+        """Turns frames into regions and events."""
+        return self._engine.tracker
 
     def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
         """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped."""
@@ -116,34 +120,15 @@ class LandmarkReporter:
         positions = _positions(state, self._n_atoms)
         if self._atoms is not None:
             positions = positions[self._atoms]
-        self.last = embedded = self._embed(positions[None], state.getTime()._value)
+        number, at = np.array([self.n_reports]), np.array([float(state.getTime()._value)])
+        embedded = self._engine.embed(Records(positions[None], number, at, np.array([time.monotonic()])))
         self.n_reports += 1
+        if len(embedded):
+            self.last = embedded
         if self.sink is not None:
             self.sink.write(embedded)
         if embedded.events and self.actions:
             self._act(embedded.events, simulation)
-
-    def _embed(self, frame: NDArray[Any], at: float) -> Embedded:
-        points = self._embedder.prepare(frame)
-        extended = self._embedder.extend(points, 1)
-        coverage: Coverage = self._embedder.coverage_of(extended)
-        numbers, times = np.array([self.n_reports]), np.array([float(at)])
-        regions = np.array([-1])
-        events: tuple[Event, ...] = ()
-        if self.tracker is not None:
-            regions, events = self.tracker.update(extended.coordinates, coverage, numbers, times)
-        return Embedded(
-            numbers=numbers,
-            times=times,
-            arrived=np.array([time.monotonic()]),
-            rejected=(),
-            position=None,
-            coordinates=extended.coordinates,
-            coverage=coverage,
-            regions=regions,
-            events=events,
-            points=frame,
-        )
 
     def _act(self, events: tuple[Event, ...], simulation: Any) -> None:
         stop: StopSimulation | None = None
@@ -158,24 +143,24 @@ class LandmarkReporter:
 
     def _check_atoms(self, topology: Any) -> None:
         """Raise when the simulation's atoms are not those the model was fitted on."""
-        wanted = int(self._model.n_features_in_) // 3
+        wanted = int(self._engine.model.n_features_in_) // 3
         total = topology.getNumAtoms()
-        chosen = np.arange(total) if self._atoms is None else self._atoms
-        if len(chosen) and chosen.max() >= total:
+        indices = np.arange(total) if self._atoms is None else self._atoms
+        if len(indices) and indices.max() >= total:
             raise InvalidInputError(
-                f"atoms holds index {chosen.max()}, but the simulation has {total} atoms, counted from 0"
+                f"atoms holds index {indices.max()}, but the simulation has {total} atoms, counted from 0"
             )
-        if len(chosen) != wanted:
+        if len(indices) != wanted:
             raise InvalidInputError(
-                f"the model was fitted on {wanted} atoms, but the simulation gives {len(chosen)}; choose the same "
+                f"the model was fitted on {wanted} atoms, but the simulation gives {len(indices)}; choose the same "
                 "ones, in the model's order, with atoms="
             )
-        facts = self._model.source_ or {}
+        facts = self._engine.model.source_ or {}
         names = facts.get("atom_names")
         if names is None or self.ignore_names:
             return
         everything = list(topology.atoms())
-        for place, (name, index) in enumerate(zip(names, chosen, strict=True)):
+        for place, (name, index) in enumerate(zip(names, indices, strict=True)):
             atom = everything[index]
             if name.upper() != atom.name.upper():
                 label = (facts.get("atom_labels") or names)[place]
@@ -246,12 +231,12 @@ def _positions(state: Any, n_atoms: int) -> NDArray[np.float64]:
 
 
 def _indices(atoms: ArrayLike) -> NDArray[np.intp]:
-    chosen = np.asarray(atoms)
-    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen) or chosen.min() < 0:
+    indices = np.asarray(atoms)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
         raise InvalidInputError(f"atoms must be indices from 0, one an atom of the model, got {atoms!r}")
-    if len(np.unique(chosen)) != len(chosen):
+    if len(np.unique(indices)) != len(indices):
         raise InvalidInputError("atoms holds an index twice; each atom of the model is another one")
-    return chosen.astype(np.intp)
+    return indices.astype(np.intp)
 
 
 def _actions(on_event: Action | Iterable[Action] | None) -> tuple[Action, ...]:

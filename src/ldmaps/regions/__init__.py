@@ -12,31 +12,39 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.regions.basins import learn_basins
-    from ldmaps.regions.regions import Ball, Box, OutOfDomain, Polygon, load_regions
+    from ldmaps.regions.base import Region
+    from ldmaps.regions.basins import Basins, learn_basins
+    from ldmaps.regions.region_file import load_regions, save_regions
+    from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
     from ldmaps.regions.tracker import Event, RegionTracker
 
 __all__ = [
     "Ball",
+    "Basins",
     "Box",
     "Event",
     "OutOfDomain",
     "Polygon",
+    "Region",
     "RegionTracker",
     "learn_basins",
     "load_regions",
+    "save_regions",
 ]
 
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
-        "Ball": "regions",
-        "Box": "regions",
+        "Ball": "shapes",
+        "Basins": "basins",
+        "Box": "shapes",
         "Event": "tracker",
-        "OutOfDomain": "regions",
-        "Polygon": "regions",
+        "OutOfDomain": "shapes",
+        "Polygon": "shapes",
+        "Region": "base",
         "RegionTracker": "tracker",
         "learn_basins": "basins",
-        "load_regions": "regions",
+        "load_regions": "region_file",
+        "save_regions": "region_file",
     },
 )

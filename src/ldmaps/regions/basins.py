@@ -16,17 +16,17 @@ can be while they stay feasible and every basin has a landmark that clearly is i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.region_values import column, finite, settings
-from ldmaps.regions.regions import Masks, Region
+from ldmaps.regions.base import Masks, Region
+from ldmaps.regions.region_values import column, finite
 from ldmaps.settings import is_whole_number
 
 __all__ = ["Basin", "Basins", "learn_basins"]
@@ -51,6 +51,8 @@ class Basin(Region):
     """
 
     kind = "basin"
+    required = ("coefficients", "eigenvalues")
+    optional = ("enter", "leave")
 
     def __init__(
         self,
@@ -89,28 +91,13 @@ class Basin(Region):
         membership = self.membership(coordinates)
         return membership >= self.enter, membership >= self.leave
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the region as JSON values."""
-        return {
-            "kind": self.kind,
-            "coefficients": list(self.coefficients),
-            "eigenvalues": list(self.eigenvalues),
-            "enter": self.enter,
-            "leave": self.leave,
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Make a region from what :meth:`as_dict` returned."""
-        return cls(**settings(facts, {"coefficients", "eigenvalues"}, {"enter", "leave"}))
-
     def check_model(self, model: Any) -> None:
         """Raise when the map is not the one the basin was learned from."""
-        known = np.asarray(model.eigenvalues_, dtype=np.float64)
-        if len(known) != len(self.eigenvalues) or not np.allclose(known, self.eigenvalues, rtol=1e-6, atol=0):
+        now, then = np.asarray(model.eigenvalues_, dtype=np.float64), self.eigenvalues
+        if len(now) != len(then) or not np.allclose(now, then, rtol=1e-6, atol=0):
             raise InvalidInputError(
-                f"the basin was learned from another map, with eigenvalues {_shown(self.eigenvalues)} where this one "
-                f"has {_shown(known)}; learn basins from this map"
+                f"the basin was learned from another map, with eigenvalues {_excerpt(then)} where this one "
+                f"has {_excerpt(now)}; learn basins from this map"
             )
 
 
@@ -151,25 +138,6 @@ class Basins:
         """Return the basin of highest membership of each point."""
         labels: NDArray[np.intp] = np.argmax(self.memberships(coordinates), axis=1)
         return labels
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the basins as JSON values."""
-        return {
-            "regions": {name: basin.as_dict() for name, basin in self.regions.items()},
-            "crispness": self.crispness,
-            "min_chi": self.min_chi,
-            "populations": self.populations.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Make basins from what :meth:`as_dict` returned."""
-        return cls(
-            {name: Basin.from_dict(basin) for name, basin in facts["regions"].items()},
-            float(facts["crispness"]),
-            float(facts["min_chi"]),
-            np.array(facts["populations"], dtype=np.float64),
-        )
 
 
 def learn_basins(
@@ -318,14 +286,14 @@ def _crispest(
     def fuzziness(inner: NDArray[np.float64]) -> float:
         return -goal(X @ _feasible(inner.reshape(b - 1, b - 1), X))
 
-    found = minimize(
+    optimum = minimize(
         fuzziness,
         A[1:, 1:].ravel(),
         method="Nelder-Mead",
         options={"maxfev": 400 * (b - 1) ** 2, "xatol": 1e-6, "fatol": 1e-9},
     )
-    better = _feasible(found.x.reshape(b - 1, b - 1), X)
-    return better if np.isfinite(better).all() and -found.fun >= goal(X @ A) else A
+    better = _feasible(optimum.x.reshape(b - 1, b - 1), X)
+    return better if np.isfinite(better).all() and -optimum.fun >= goal(X @ A) else A
 
 
 def _crispness(chi: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
@@ -352,5 +320,5 @@ def _names(names: Sequence[str] | None, b: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def _shown(values: Any) -> str:
+def _excerpt(values: Any) -> str:
     return ", ".join(f"{value:.4g}" for value in list(values)[:4]) + (", ..." if len(values) > 4 else "")

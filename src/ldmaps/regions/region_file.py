@@ -19,10 +19,13 @@ from typing import Any
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.files import written_whole
-from ldmaps.regions.regions import Region, region_from_dict
+from ldmaps.regions.base import Region
+from ldmaps.regions.basins import Basin, learn_basins
+from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
 
-__all__ = ["load_regions", "save_regions"]
+__all__ = ["load_regions", "region_from_dict", "save_regions"]
 
+_KINDS: tuple[type[Region], ...] = (Box, Ball, Polygon, OutOfDomain, Basin)
 _BASIN_SETTINGS = ("n_basins", "enter", "leave", "names")
 
 
@@ -81,6 +84,21 @@ def save_regions(path: str | os.PathLike[str], regions: Mapping[str, Region]) ->
         file.write(json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
 
 
+def region_from_dict(facts: Mapping[str, Any]) -> Region:
+    """Make a region from what its ``as_dict`` returned, or from a table of a regions file.
+
+    >>> region_from_dict({"kind": "ball", "centre": {"psi2": 0.5}, "radius": 0.1})
+    Ball(centre={'psi2': 0.5}, radius=0.1, margin=0.0)
+    """
+    if not isinstance(facts, Mapping):
+        raise InvalidInputError(f"a region is a table with a kind, got {facts!r}")
+    for kind in _KINDS:
+        if facts.get("kind") == kind.kind:
+            return kind.from_dict(facts)
+    names = ", ".join(f'"{kind.kind}"' for kind in _KINDS)
+    raise InvalidInputError(f"a region's kind is one of {names}, got {facts.get('kind')!r}")
+
+
 def _read(path: Path) -> dict[str, Any]:
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json"):
@@ -101,8 +119,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _learned(where: str, settings: Any, model: Any) -> Mapping[str, Region]:
-    from ldmaps.regions.basins import learn_basins
-
     if not isinstance(settings, Mapping):
         raise InvalidInputError(f"{where}: basins must be a table, got {settings!r}")
     unknown = sorted(set(settings) - set(_BASIN_SETTINGS))

@@ -18,6 +18,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.regions import Region
+from ldmaps.regions.base import Region
 from ldmaps.settings import is_whole_number
 
 __all__ = ["Event", "RegionTracker"]
@@ -58,6 +59,10 @@ class Event:
     time: float | None
     duration: int
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the event as JSON values; a time that is no number is None."""
+        return {**vars(self), "time": None if self.time is None or not isfinite(self.time) else self.time}
+
 
 class RegionTracker:
     """Labels records with regions and reports events; remembers where the stream is.
@@ -84,7 +89,7 @@ class RegionTracker:
     --------
     >>> import numpy as np
     >>> from ldmaps.extension.embedder import Coverage
-    >>> from ldmaps.regions.regions import Box
+    >>> from ldmaps.regions import Box
     >>> tracker = RegionTracker({"right": Box({"psi2": (0.5, None)}, margin=0.2)})
     >>> x = np.array([[0.0], [0.6], [0.4], [0.1]])
     >>> anywhere = Coverage(np.zeros(4), np.ones(4, bool), np.zeros(4, int))
@@ -158,7 +163,7 @@ class RegionTracker:
             return labels, ()
         numbers = np.asarray(numbers)
         times = None if times is None else np.asarray(times)
-        found: list[tuple[int, int, int, int]] = []
+        changes: list[tuple[int, int, int, int]] = []
         for place, (region, followed) in enumerate(zip(self.regions.values(), self._followed, strict=True)):
             entering, staying = region.masks(coordinates, coverage)
             if n == 1:  # as it comes from a simulation: plain numbers are several times faster here
@@ -168,8 +173,8 @@ class RegionTracker:
             else:
                 inside, happened = followed.advance(entering, staying, self.dwell_every)
                 labels[inside & (labels < 0)] = place
-            found += [(row, kind, place, duration) for row, kind, duration in happened]
-        found.sort()
+            changes += [(row, kind, place, duration) for row, kind, duration in happened]
+        changes.sort()
         return labels, tuple(
             Event(
                 kind=_KINDS[kind],
@@ -178,7 +183,7 @@ class RegionTracker:
                 time=None if times is None else float(times[row]),
                 duration=duration,
             )
-            for row, kind, place, duration in found
+            for row, kind, place, duration in changes
         )
 
     def state(self) -> dict[str, Any]:

@@ -14,12 +14,16 @@ from ldmaps._lazy import load_on_first_use
 if TYPE_CHECKING:
     from ldmaps.streaming.records import Embedded, Records, Rejected
     from ldmaps.streaming.reservoir import Reservoir
-    from ldmaps.streaming.river_adapter import RiverDiffusionMap
     from ldmaps.streaming.sinks.base import Sink
     from ldmaps.streaming.sinks.callback import CallbackSink
     from ldmaps.streaming.sinks.files import EventsFile, OutputFile, QuarantineFile
+    from ldmaps.streaming.sinks.redis import RedisSink
     from ldmaps.streaming.sources import open_source
     from ldmaps.streaming.sources.base import Source
+    from ldmaps.streaming.sources.growing_table import GrowingTable
+    from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
+    from ldmaps.streaming.sources.imd import IMDSource
+    from ldmaps.streaming.sources.redis import RedisSource
     from ldmaps.streaming.stream_embedder import StreamEmbedder
     from ldmaps.streaming.summary import StreamSummary
 
@@ -27,12 +31,16 @@ __all__ = [
     "CallbackSink",
     "Embedded",
     "EventsFile",
+    "GrowingTable",
+    "GrowingTrajectory",
+    "IMDSource",
     "OutputFile",
     "QuarantineFile",
     "Records",
+    "RedisSink",
+    "RedisSource",
     "Rejected",
     "Reservoir",
-    "RiverDiffusionMap",
     "Sink",
     "Source",
     "StreamEmbedder",
@@ -46,12 +54,16 @@ __getattr__, __dir__ = load_on_first_use(
         "CallbackSink": "sinks.callback",
         "Embedded": "records",
         "EventsFile": "sinks.files",
+        "GrowingTable": "sources.growing_table",
+        "GrowingTrajectory": "sources.growing_trajectory",
+        "IMDSource": "sources.imd",
         "OutputFile": "sinks.files",
         "QuarantineFile": "sinks.files",
         "Records": "records",
+        "RedisSink": "sinks.redis",
+        "RedisSource": "sources.redis",
         "Rejected": "records",
         "Reservoir": "reservoir",
-        "RiverDiffusionMap": "river_adapter",
         "Sink": "sinks.base",
         "Source": "sources.base",
         "StreamEmbedder": "stream_embedder",

@@ -91,13 +91,13 @@ def read_outside(path: str | os.PathLike[str], model: Any) -> Outside:
     """Read what a stream left outside a map, or raise if it was another map."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in ("points", "weights", "counts", "model")}
+            content = {name: arrays[name] for name in ("points", "weights", "counts", "model")}
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidInputError(
             f"{path} is not a file that ldmaps stream --outside wrote ({error}); pass one that is"
         ) from error
-    if str(found["model"]) != model_digest(model):
+    if str(content["model"]) != model_digest(model):
         raise InvalidInputError(
             f"{path} holds records outside of another map; absorb them into the map that the stream was run with"
         )
-    return Outside(found["points"], found["weights"], found["counts"])
+    return Outside(content["points"], content["weights"], content["counts"])

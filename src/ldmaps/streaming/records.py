@@ -1,12 +1,16 @@
 """What flows through a stream: records as they came, and records with their place on the map.
 
-Source ──► Records ──► StreamEmbedder ──► Embedded ──► Sinks
-│
-RegionTracker ──► Events
+    Source ──► Records ──► StreamEmbedder ──► Embedded ──► Sinks
+                                │  ▲
+                    coordinates ▼  │ regions, events
+                            RegionTracker
+
+The tracker is optional: without one, no record has a region.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +73,52 @@ class Records:
     rejected: tuple[Rejected, ...] = ()
     position: Position = None
 
+    @staticmethod
+    def none(rejected: tuple[Rejected, ...] = (), position: Position = None) -> Records:
+        """Return no records, or only rejected ones."""
+        return Records(np.empty((0, 0)), np.empty(0, dtype=np.int64), None, np.empty(0), rejected, position)
+
+    @staticmethod
+    def joined(parts: Sequence[Records]) -> Records:
+        """Return consecutive records as one; all their points have the same shape."""
+        if len(parts) == 1:
+            return parts[0]
+        filled = [part for part in parts if len(part)] or [parts[0]]
+        times = None
+        if any(part.times is not None for part in filled):
+            times = np.concatenate(
+                [np.full(len(part), np.nan) if part.times is None else part.times for part in filled]
+            )
+        return Records(
+            np.concatenate([part.points for part in filled]),
+            np.concatenate([part.numbers for part in filled]),
+            times,
+            np.concatenate([part.arrived for part in filled]),
+            tuple(one for part in parts for one in part.rejected),
+            parts[-1].position,
+        )
+
     def __len__(self) -> int:
         return len(self.numbers)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was received, not even something to be rejected."""
+        return not (len(self.numbers) or self.rejected)
+
+    def take(
+        self, mask: NDArray[np.bool_], rejected: tuple[Rejected, ...] = (), position: Position = None
+    ) -> Records:
+        """Return some of the records.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n,)
+        rejected, position
+            What to set beside them: those of all records need not be theirs.
+        """
+        times = None if self.times is None else self.times[mask]
+        return Records(self.points[mask], self.numbers[mask], times, self.arrived[mask], rejected, position)
 
 
 @dataclass(slots=True)
@@ -79,8 +127,9 @@ class Embedded:
 
     Attributes
     ----------
-    numbers, times, arrived, rejected, position
-        As in :class:`Records`.
+    records : Records
+        As they came; their ``numbers``, ``times``, ``arrived``, ``rejected``, ``position`` and
+        ``points`` are attributes here as well.
     coordinates : ndarray of shape (n, k)
     coverage : Coverage
         Distance to the nearest landmark, inside the map or not, which landmark.
@@ -88,20 +137,61 @@ class Embedded:
         Index of the region (in the tracker's ``names``) each record is counted to, -1 for none.
     events : tuple of Event
         What happened at these records, in order.
-    points : ndarray
-        The records themselves, for sinks that keep what the map does not cover.
     """
 
-    numbers: NDArray[np.int64]
-    times: NDArray[np.float64] | None
-    arrived: NDArray[np.float64]
-    rejected: tuple[Rejected, ...]
-    position: Position
+    records: Records
     coordinates: NDArray[Any]
     coverage: Coverage
     regions: NDArray[np.intp]
-    events: tuple[Event, ...]
-    points: NDArray[Any]
+    events: tuple[Event, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.records.numbers)
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Place of each record in the stream."""
+        return self.records.numbers
+
+    @property
+    def times(self) -> NDArray[np.float64] | None:
+        """The source's own time of each record, where it has one."""
+        return self.records.times
+
+    @property
+    def arrived(self) -> NDArray[np.float64]:
+        """``time.monotonic()`` at which each record was received."""
+        return self.records.arrived
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        """What came between these records and could not be embedded."""
+        return self.records.rejected
+
+    @property
+    def position(self) -> Position:
+        """Where the source goes on after these records."""
+        return self.records.position
+
+    @property
+    def points(self) -> NDArray[Any]:
+        """The records themselves, for sinks that keep what the map does not cover."""
+        return self.records.points
+
+    def take(self, mask: NDArray[np.bool_]) -> Embedded:
+        """Return some of the records with their events, without rejected ones and position.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n,)
+        """
+        records = self.records.take(mask)
+        distance, inside, nearest = self.coverage
+        numbers = set(records.numbers.tolist())
+        return Embedded(
+            records,
+            self.coordinates[mask],
+            Coverage(distance[mask], inside[mask], nearest[mask]),
+            self.regions[mask],
+            tuple(event for event in self.events if event.number in numbers),
+        )

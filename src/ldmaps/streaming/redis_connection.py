@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ldmaps.errors import InvalidInputError, LdmapsError
+from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 
 __all__ = ["RedisConnection"]
 
@@ -67,7 +67,7 @@ class RedisConnection:
             self._client.ping()
         except (redis.exceptions.RedisError, OSError, ValueError) as error:
             raise self._error(
-                f"{self.name} cannot be reached ({_one_line(error)}); check the address, and that the server runs"
+                f"{self.name} cannot be reached ({one_line(error, 160)}); check the address, and that the server runs"
             ) from error
 
     def attempt(self, work: Callable[[Any], Any]) -> tuple[bool, Any]:
@@ -82,12 +82,12 @@ class RedisConnection:
         try:
             result = work(self._client)
         except exceptions.AuthenticationError as error:
-            raise self._error(f"{self.name} refuses this user ({_one_line(error)})") from error
+            raise self._error(f"{self.name} refuses this user ({one_line(error, 160)})") from error
         except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
             self._note_failure(error)
             return False, None
         except exceptions.ResponseError as error:
-            raise self._error(f"{self.name} refuses the command ({_one_line(error)})") from error
+            raise self._error(f"{self.name} refuses the command ({one_line(error, 160)})") from error
         self._down_since = None
         self._pause = _FIRST_PAUSE
         return True, result
@@ -109,7 +109,7 @@ class RedisConnection:
         if now - self._down_since >= self._give_up_after:
             raise self._error(
                 f"the connection to {self.name} is lost and could not be made again for "
-                f"{self._give_up_after:g} s ({_one_line(error)}); go on from the checkpoint when the server is back"
+                f"{self._give_up_after:g} s ({one_line(error, 160)}); go on from the checkpoint when the server is back"
             ) from error
         self._next_try = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
@@ -125,7 +125,3 @@ def _redis() -> Any:
             f'Redis streams need the package redis, which cannot be imported ({error}); pip install "ldmaps[redis]"'
         ) from error
     return redis
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:160] or type(error).__name__

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import BadRecordError, InvalidInputError
-from ldmaps.extension.embedder import Coverage, Embedder
+from ldmaps.errors import BadRecordError, InvalidInputError, one_line
+from ldmaps.extension.embedder import Embedder
 from ldmaps.metrics.base import Points
 from ldmaps.streaming.records import Embedded, Records, Rejected
 
-__all__ = ["before_first_rejected", "repaired"]
+__all__ = ["judged", "repaired"]
 
 
 def repaired(records: Records, embedder: Embedder, width: int | None) -> tuple[Records, Points | None]:
@@ -38,30 +38,25 @@ def repaired(records: Records, embedder: Embedder, width: int | None) -> tuple[R
             try:
                 embedder.prepare(points[row : row + 1])
             except InvalidInputError as error:
-                reasons[row] = " ".join(str(error).split())
+                reasons[row] = one_line(error)
     kept = _without(records, reasons)
     return kept, embedder.prepare(kept.points) if len(kept) else None
 
 
-def before_first_rejected(embedded: Embedded) -> tuple[Embedded, BadRecordError]:
-    """Return the records before the first rejected one, and the error that it is."""
+def judged(embedded: Embedded, bad_records: str) -> tuple[Embedded, BadRecordError | None]:
+    """Return what may be passed on, and the error that the first bad record is, if it is one.
+
+    Parameters
+    ----------
+    bad_records : {"count", "quarantine", "raise"}
+        As of StreamEmbedder.
+    """
+    if bad_records != "raise" or not embedded.rejected:
+        return embedded, None
     first = min(embedded.rejected, key=lambda one: one.number)
-    shown = f" (received {first.raw[:80]!r})" if first.raw else ""
-    error = BadRecordError(f"record {first.number} cannot be embedded: {first.reason}{shown}")
-    keep = embedded.numbers < first.number
-    distance, inside, nearest = embedded.coverage
-    return Embedded(
-        embedded.numbers[keep],
-        None if embedded.times is None else embedded.times[keep],
-        embedded.arrived[keep],
-        (),
-        None,
-        embedded.coordinates[keep],
-        Coverage(distance[keep], inside[keep], nearest[keep]),
-        embedded.regions[keep],
-        tuple(event for event in embedded.events if event.number < first.number),
-        embedded.points[keep],
-    ), error
+    received = f" (received {first.raw[:80]!r})" if first.raw else ""
+    error = BadRecordError(f"record {first.number} cannot be embedded: {first.reason}{received}")
+    return embedded.take(embedded.numbers < first.number), error
 
 
 def _wrong_shape(points: NDArray[Any], width: int | None) -> dict[int, str]:
@@ -92,20 +87,13 @@ def _without(records: Records, reasons: dict[int, str]) -> Records:
     keep = np.ones(len(records), dtype=bool)
     keep[list(reasons)] = False
     bad = [
-        Rejected(int(records.numbers[row]), reason, _shown(records.points[row]))
+        Rejected(int(records.numbers[row]), reason, _excerpt(records.points[row]))
         for row, reason in reasons.items()
     ]
     rejected = sorted((*records.rejected, *bad), key=lambda one: one.number)
-    return Records(
-        records.points[keep],
-        records.numbers[keep],
-        None if records.times is None else records.times[keep],
-        records.arrived[keep],
-        tuple(rejected),
-        records.position,
-    )
+    return records.take(keep, tuple(rejected), records.position)
 
 
-def _shown(point: NDArray[Any]) -> str:
+def _excerpt(point: NDArray[Any]) -> str:
     values = np.asarray(point).ravel()
     return ", ".join(f"{value:.6g}" for value in values[:12].tolist()) + (", ..." if len(values) > 12 else "")

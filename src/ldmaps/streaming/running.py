@@ -7,56 +7,70 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldmaps.errors import CheckpointError, InvalidInputError, SinkError
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
 from ldmaps.streaming.interruption import DeferredSignals
 from ldmaps.streaming.reading import Reader
-from ldmaps.streaming.records import Embedded, Position
+from ldmaps.streaming.record_embedder import RecordEmbedder
+from ldmaps.streaming.records import Position, Records
+from ldmaps.streaming.rejecting import judged
 from ldmaps.streaming.sinks.base import Sink
-from ldmaps.streaming.sources.base import Source
-
-if TYPE_CHECKING:
-    from ldmaps.streaming.stream_embedder import StreamEmbedder
+from ldmaps.streaming.summary import StreamSummary
 
 __all__ = ["Run"]
 
 
 class Run:
-    """See :meth:`StreamEmbedder.run`."""
+    """One run, to be carried out once.
+
+    Parameters
+    ----------
+    engine : RecordEmbedder
+        Embeds the records.
+    reader : Reader
+        Gives them; it is opened and closed here.
+    sinks : sequence of Sink
+    summary : StreamSummary
+        Is kept up to date.
+    bad_records, checkpoint, checkpoint_every, stop
+        See :meth:`StreamEmbedder.run`.
+    """
 
     def __init__(
         self,
-        engine: StreamEmbedder,
-        source: Source,
+        engine: RecordEmbedder,
+        reader: Reader,
         sinks: Sequence[Sink],
+        summary: StreamSummary,
+        *,
+        bad_records: str,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: float,
-        limit: int | None,
         stop: threading.Event | None,
     ) -> None:
-        if checkpoint is not None and not source.replayable:
+        if checkpoint is not None and not reader.source.replayable:
             raise InvalidInputError(
-                f"{source.name} cannot be read again from where a checkpoint says, so that a checkpoint would promise "
-                "too much; use a file, a growing file or a Redis stream, or leave the checkpoint out"
+                f"{reader.source.name} cannot be read again from where a checkpoint says, so that a checkpoint would "
+                "promise too much; use a file, a growing file or a Redis stream, or leave the checkpoint out"
             )
         if not checkpoint_every >= 0:
             raise InvalidInputError(f"checkpoint_every must be at least 0 seconds, got {checkpoint_every!r}")
         self._engine = engine
-        self._summary = engine.summary
-        self._source = source
+        self._reader = reader
         self._sinks = sinks
+        self._summary = summary
+        self._bad_records = bad_records
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self._every = checkpoint_every
-        self._limit = limit
         self._stop = stop
         self._digest = "" if checkpoint is None else model_digest(engine.model)
         self._position: Position = None
         self._uncommitted = False
         self._committed = 0.0
-        self._reader: Reader | None = None
-        self._signals = DeferredSignals(lambda: self._reader is not None and self._reader.blocked)
+        self._signals = DeferredSignals(lambda: reader.blocked)
+        reader.should_stop = self._should_stop
 
     def carry_out(self) -> None:
         """Do everything."""
@@ -66,12 +80,12 @@ class Run:
                 for sink in self._sinks:
                     stack.callback(self._close, sink)
                 self._begin()
-                self._engine._open(self._source, self._position)
+                self._engine.warm_up()
+                self._reader.open(self._position)
                 # Not before the source is open: some clients set handlers of their own.
                 stack.enter_context(self._signals)
-                self._reader = self._engine._reader(self._source, self._limit, self._should_stop)
                 stack.callback(self._reader.close)
-                self._go(self._reader)
+                self._go()
         finally:
             self._summary.seconds = time.monotonic() - began
         self._signals.deliver()
@@ -81,15 +95,14 @@ class Run:
 
     # -- the loop -----------------------------------------------------------
 
-    def _go(self, reader: Reader) -> None:
-        summary, batches = self._summary, reader.batches()
+    def _go(self) -> None:
+        summary, reader, batches = self._summary, self._reader, self._reader.batches()
         stalls = summary.stalls
         while True:
             try:
                 records = next(batches, _END)
-            except (
-                BaseException
-            ) as error:  # the source is over, one way or the other; what it gave is dealt with
+            except BaseException as error:
+                # The source is over, one way or the other; what it gave is dealt with.
                 summary.stalls, summary.peak_queue = stalls + reader.stalls, reader.peak_queue
                 self._commit()
                 if not isinstance(error, Exception):
@@ -110,13 +123,14 @@ class Run:
             return False
         return time.monotonic() - self._committed >= self._every
 
-    def _pass_on(self, records: Any) -> None:
+    def _pass_on(self, records: Records) -> None:
         try:
-            embedded, bad = self._engine._judged(self._engine.embed(records))
+            embedded, bad = judged(self._engine.embed(records), self._bad_records)
         except BaseException:
             self._flush_all()  # the tracker may be ahead of the outputs, so the checkpoint stays where it is
             raise
-        self._write(embedded)
+        for sink in self._sinks:
+            self._guarded(sink, sink.write, embedded)
         self._summary.count(embedded)
         if bad is not None:
             # The source's position and the tracker are behind the bad record already: the records before it are
@@ -125,10 +139,6 @@ class Run:
             raise bad
         self._position = embedded.position
         self._uncommitted = True
-
-    def _write(self, embedded: Embedded) -> None:
-        for sink in self._sinks:
-            self._guarded(sink, sink.write, embedded)
 
     def _guarded(self, sink: Sink, action: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -177,15 +187,15 @@ class Run:
                 f"the checkpoint {path} belongs to another model; go on with the model it was begun with, "
                 "or start over with another checkpoint and another output"
             )
-        if saved["source"] != self._source.name:
+        if saved["source"] != self._reader.source.name:
             raise CheckpointError(
-                f"the checkpoint {path} belongs to the source {saved['source']}, not to {self._source.name}; "
+                f"the checkpoint {path} belongs to the source {saved['source']}, not to {self._reader.source.name}; "
                 "go on with that one, or use another checkpoint and another output"
             )
-        names, known = [sink.name for sink in self._durable()], [entry["name"] for entry in saved["sinks"]]
-        if names != known:
+        names, before = [sink.name for sink in self._durable()], [entry["name"] for entry in saved["sinks"]]
+        if names != before:
             raise CheckpointError(
-                f"the checkpoint {path} belongs to the outputs {', '.join(known) or '(none)'}, but "
+                f"the checkpoint {path} belongs to the outputs {', '.join(before) or '(none)'}, but "
                 f"{', '.join(names) or 'none'} are given; go on with the same ones, or use another checkpoint"
             )
         if (saved["tracker"] is None) != (self._engine.tracker is None):
@@ -206,7 +216,7 @@ class Run:
             tracker = self._engine.tracker
             self._checkpoint.write(
                 model=self._digest,
-                source=self._source.name,
+                source=self._reader.source.name,
                 position=self._position,
                 sinks=[{"name": sink.name, "mark": mark} for sink, mark in marks if sink.durable],
                 tracker=None if tracker is None else tracker.state(),

@@ -11,31 +11,22 @@ import asyncio
 import math
 import os
 import threading
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
 
-import numpy as np
-
-from ldmaps.errors import BadRecordError, InvalidInputError, SourceError
-from ldmaps.extension.embedder import Coverage, Embedder
-from ldmaps.metrics.base import Points
-from ldmaps.regions.tracker import Event
+from ldmaps.errors import InvalidInputError
+from ldmaps.regions.tracker import RegionTracker
 from ldmaps.settings import is_whole_number
-from ldmaps.streaming.batches import fits, joined
-from ldmaps.streaming.reading import Reader, Silence, failure
+from ldmaps.streaming.gathering import Gathering
+from ldmaps.streaming.reading import AsyncReader, Reader
+from ldmaps.streaming.record_embedder import RecordEmbedder
 from ldmaps.streaming.records import Embedded, Records
-from ldmaps.streaming.rejecting import before_first_rejected, repaired
+from ldmaps.streaming.rejecting import judged
+from ldmaps.streaming.running import Run
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.sinks.callback import as_sink
-from ldmaps.streaming.sources import as_source, model_facts
-from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.iterable import AsyncIterableSource
+from ldmaps.streaming.sources import as_source
 from ldmaps.streaming.summary import StreamSummary
-
-if TYPE_CHECKING:
-    from ldmaps.regions.tracker import RegionTracker
 
 __all__ = ["StreamEmbedder"]
 
@@ -43,12 +34,10 @@ __all__ = ["StreamEmbedder"]
 BATCH_BYTES = 32 << 20
 #: From so many records on, embedding leaves the event loop to others meanwhile.
 _LARGE_BATCH = 64
-_NO_REGION = np.array([-1], dtype=np.intp)
-_NO_REGION.flags.writeable = False
 _BAD_RECORDS = ("quarantine", "count", "raise")
 
 
-class StreamEmbedder:
+class StreamEmbedder(RecordEmbedder):
     """Embeds records as they come.
 
     Parameters
@@ -99,12 +88,7 @@ class StreamEmbedder:
         on_stall: str = "warn",
         n_threads: int | None = None,
     ) -> None:
-        if isinstance(model, (str, os.PathLike)):
-            from ldmaps.maps.loading import load
-
-            model = load(model)
-        if not hasattr(model, "embedder_"):
-            raise InvalidInputError(f"a fitted map is needed, got {model!r}; call fit first")
+        super().__init__(model, tracker=tracker, n_threads=n_threads)
         if not (isinstance(max_delay, (int, float)) and 0 <= max_delay < math.inf):
             raise InvalidInputError(f"max_delay must be a number of seconds of at least 0, got {max_delay!r}")
         if not is_whole_number(max_batch) or max_batch < 1:
@@ -117,55 +101,13 @@ class StreamEmbedder:
             raise InvalidInputError(f"stall_after must be a number of seconds above 0, got {stall_after!r}")
         if on_stall not in ("warn", "raise"):
             raise InvalidInputError(f"on_stall must be warn or raise, got {on_stall!r}")
-        self.model = model
         self.max_delay = float(max_delay)
         self.max_batch = int(max_batch)
-        self.tracker = tracker
         self.bad_records = bad_records
         self.stall_after = stall_after
         self.on_stall = on_stall
-        self.n_threads = n_threads
         #: Counts of the run under way, or of the last one.
         self.summary = StreamSummary()
-        self._embedder: Embedder = model.embedder_
-        self._facts = model_facts(model)
-
-    # -- one step -----------------------------------------------------------
-
-    def embed(self, records: Records) -> Embedded:
-        """Embed records; those that cannot be are added to the rejected ones. Only the tracker is changed."""
-        prepared: Points | None = None
-        if len(records):
-            try:
-                prepared = self._embedder.prepare(records.points)
-            except InvalidInputError:
-                records, prepared = repaired(records, self._embedder, self._facts.get("n_features"))
-        if prepared is None:
-            return self._nothing(records)
-        extended = self._embedder.extend(prepared, self.n_threads)
-        coverage = self._embedder.coverage_of(extended)
-        events: tuple[Event, ...] = ()
-        if self.tracker is None:
-            n = len(records)
-            regions = _NO_REGION if n == 1 else np.full(n, -1, dtype=np.intp)
-        else:
-            regions, events = self.tracker.update(
-                extended.coordinates, coverage, records.numbers, records.times
-            )
-        return Embedded(
-            records.numbers,
-            records.times,
-            records.arrived,
-            records.rejected,
-            records.position,
-            extended.coordinates,
-            coverage,
-            regions,
-            events,
-            records.points,
-        )
-
-    # -- whole streams ------------------------------------------------------
 
     def stream(self, source: Any) -> Iterator[Embedded]:
         """Yield embedded records as they come.
@@ -176,14 +118,14 @@ class StreamEmbedder:
             See :func:`ldmaps.streaming.sources.as_source`.
         """
         opened = as_source(source, self._facts)
-        self._open(opened)
-        reader = self._reader(opened, None, lambda: False)
+        reader = Reader(opened, self._gathering(opened.name))
+        self.warm_up()
+        reader.open()
         try:
             for records in reader.batches():
                 if records is not None:
-                    embedded = self.embed(records)
-                    good, bad = self._judged(embedded)
-                    if len(good) or good.rejected:
+                    good, bad = judged(self.embed(records), self.bad_records)
+                    if not good.records.empty:
                         yield good
                     if bad is not None:
                         raise bad
@@ -197,45 +139,18 @@ class StreamEmbedder:
         polled in a thread, unless they insist on this one.
         """
         opened = as_source(source, self._facts)
-        poll = _polling(opened)
-        most = self._most()
-        self._warm_up()
-        silence = Silence(opened.name, self.stall_after, self.on_stall)
-        if not isinstance(opened, AsyncIterableSource):
-            opened.open()
+        reader = AsyncReader(opened, self._gathering(opened.name))
+        await asyncio.to_thread(self.warm_up)
+        await reader.aopen()
         try:
-            held: Records | None = None
-            ended = False
-            while not ended:
-                records, held = held or await poll(most, 0.05), None
-                if records is None:
-                    return
-                if not len(records) and not records.rejected:
-                    silence.goes_on()
-                    continue
-                silence.broken()
-                parts, count = [records], len(records)
-                deadline = time.monotonic() + self.max_delay
-                while count < most and (left := deadline - time.monotonic()) > 0:
-                    more = await poll(most - count, left)
-                    if more is None:
-                        ended = True
-                        break
-                    if not fits(parts[-1], more):
-                        held = more
-                        break
-                    parts.append(more)
-                    count += len(more)
-                good, bad = self._judged(await self._embed_aside(joined(parts)))
-                if len(good) or good.rejected:
+            async for records in reader.abatches():
+                good, bad = judged(await self._embed_aside(records), self.bad_records)
+                if not good.records.empty:
                     yield good
                 if bad is not None:
                     raise bad
         finally:
-            if isinstance(opened, AsyncIterableSource):
-                await opened.aclose()
-            else:
-                opened.close()
+            await reader.aclose()
 
     def run(
         self,
@@ -282,8 +197,6 @@ class StreamEmbedder:
         KeyboardInterrupt
             After everything that was read has been written.
         """
-        from ldmaps.streaming.running import Run
-
         if max_records is not None and (not is_whole_number(max_records) or max_records < 0):
             raise InvalidInputError(f"max_records must be a whole number of at least 0, got {max_records!r}")
         taken = [as_sink(sink) for sink in sinks]
@@ -291,90 +204,32 @@ class StreamEmbedder:
             raise InvalidInputError(
                 'bad_records="quarantine" needs a sink that keeps rejected records, such as QuarantineFile'
             )
+        opened = as_source(source, self._facts)
         self.summary = StreamSummary()
         run = Run(
-            self, as_source(source, self._facts), taken, checkpoint, checkpoint_every, max_records, stop
+            self,
+            Reader(opened, self._gathering(opened.name), max_records),
+            taken,
+            self.summary,
+            bad_records=self.bad_records,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            stop=stop,
         )
         run.carry_out()
         return self.summary
 
     # -- pieces -------------------------------------------------------------
 
-    def _most(self) -> int:
-        """Return how many records a batch may have: memory stays bounded with large frames too."""
+    def _gathering(self, name: str) -> Gathering:
+        # Memory stays bounded with large frames too.
         width = self._facts.get("n_features") or 1
-        return max(1, min(self.max_batch, BATCH_BYTES // (8 * width)))
-
-    def _warm_up(self) -> None:
-        """Load the compiled loops before the clock of the first record runs."""
-        with suppress(Exception):  # distances that are only looked up cannot be asked for here
-            self._embedder.extend(self._embedder.landmarks.take(np.zeros(1, dtype=np.intp)), 1)
-
-    def _open(self, source: Source, position: Any = None) -> None:
-        """Open a source, and close it if that fails."""
-        self._warm_up()
-        try:
-            source.open(position)
-        except BaseException:
-            source.close()
-            raise
-
-    def _reader(self, source: Source, limit: int | None, should_stop: Callable[[], bool]) -> Reader:
-        """Begin to read a source that is open."""
-        return Reader(
-            source, self.max_delay, self._most(), limit, self.stall_after, self.on_stall, should_stop
+        most = max(1, min(self.max_batch, BATCH_BYTES // (8 * width)))
+        return Gathering(
+            name, most, max_delay=self.max_delay, stall_after=self.stall_after, on_stall=self.on_stall
         )
 
     async def _embed_aside(self, records: Records) -> Embedded:
         if len(records) < _LARGE_BATCH:
             return self.embed(records)
         return await asyncio.to_thread(self.embed, records)
-
-    def _judged(self, embedded: Embedded) -> tuple[Embedded, BadRecordError | None]:
-        """Return what may be passed on, and the error that the first bad record is, if it is one."""
-        if self.bad_records != "raise" or not embedded.rejected:
-            return embedded, None
-        return before_first_rejected(embedded)
-
-    def _nothing(self, records: Records) -> Embedded:
-        k = self._embedder.n_components
-        dtype = self._embedder.coefficients.dtype
-        nearest = np.empty(0, dtype=np.intp)
-        coverage = Coverage(np.empty(0, dtype=dtype), np.empty(0, dtype=bool), nearest)
-        return Embedded(
-            records.numbers,
-            records.times,
-            records.arrived,
-            records.rejected,
-            records.position,
-            np.empty((0, k), dtype=dtype),
-            coverage,
-            nearest,
-            (),
-            records.points,
-        )
-
-
-def _polling(source: Source) -> Callable[[int, float], Awaitable[Records | None]]:
-    """Return how to poll a source in async code."""
-    seen = 0
-
-    async def poll(most: int, wait: float) -> Records | None:
-        nonlocal seen
-        try:
-            if isinstance(source, AsyncIterableSource):
-                records = await source.apoll(most, wait)
-            elif source.needs_main_thread:
-                records = source.poll(most, 0.0)
-                if records is not None and not len(records):
-                    await asyncio.sleep(min(wait, 0.001))
-            else:
-                records = await asyncio.to_thread(source.poll, most, wait)
-        except SourceError:
-            raise
-        except Exception as error:
-            raise failure(source, seen, error) from error
-        seen += 0 if records is None else len(records)
-        return records
-
-    return poll

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,9 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.views.free_energy import free_energy_surface
-
-if TYPE_CHECKING:
-    from ldmaps.maps.estimator import DiffusionEstimator
 
 __all__ = ["MapPlots"]
 
@@ -29,7 +26,7 @@ class MapPlots:
         Fitted.
     """
 
-    def __init__(self, model: DiffusionEstimator) -> None:
+    def __init__(self, model: Any) -> None:
         self._model = model
 
     def embedding(
@@ -69,26 +66,26 @@ class MapPlots:
         own = np.asarray(model.landmark_embedding_)
         if model.n_components_ == 1:
             across = np.arange(len(coordinates), dtype=np.float64)
-            shown, marks = np.column_stack([across, coordinates[:, 0]]), None
+            plotted, marks = np.column_stack([across, coordinates[:, 0]]), None
             names = ("order of the points", _name(0))
             if points is None and hasattr(model, "embedding_"):
                 marks = np.column_stack([np.asarray(model.landmark_indices_), own[:, 0]])
         else:
             self._check_coordinates(x, y)
-            shown, marks = coordinates[:, [x, y]], own[:, [x, y]]
+            plotted, marks = coordinates[:, [x, y]], own[:, [x, y]]
             names = (_name(x), _name(y))
-        values = np.arange(len(shown)) if colour is None else np.asarray(colour)
-        if values.shape != (len(shown),):
+        values = np.arange(len(plotted)) if colour is None else np.asarray(colour)
+        if values.shape != (len(plotted),):
             raise InvalidInputError(
-                f"colour needs one number a point, ({len(shown)},), got shape {values.shape}"
+                f"colour needs one number a point, ({len(plotted)},), got shape {values.shape}"
             )
         ax = self._axes(ax)
-        size = float(np.clip(9000 / max(1, len(shown)), 0.8, 12))
-        drawn = ax.scatter(*shown.T, c=values, s=size, cmap="viridis", linewidths=0, rasterized=True)
+        size = float(np.clip(9000 / max(1, len(plotted)), 0.8, 12))
+        drawn = ax.scatter(*plotted.T, c=values, s=size, cmap="viridis", linewidths=0, rasterized=True)
         bar = ax.figure.colorbar(drawn, ax=ax)
         bar.set_label(label if label is not None else "" if colour is not None else "order of the points")
         counts = np.asarray(model.multiplicities_)
-        if landmarks and marks is not None and len(counts) < len(shown):
+        if landmarks and marks is not None and len(counts) < len(plotted):
             areas = np.maximum(4.0, 90.0 * counts / counts.max())
             ax.scatter(*marks.T, s=areas, facecolors="none", edgecolors="black", linewidths=0.5, alpha=0.6)
         ax.set_xlabel(names[0])
@@ -180,7 +177,7 @@ class MapPlots:
 
     # -- pieces ---------------------------------------------------------------
 
-    def _fitted(self) -> DiffusionEstimator:
+    def _fitted(self) -> Any:
         check_is_fitted(self._model, "embedder_")
         return self._model
 

@@ -10,8 +10,7 @@ import pytest
 from live_streams import Feeder, embedded
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.regions.regions import Ball, Box, OutOfDomain, Polygon
-from ldmaps.regions.tracker import RegionTracker
+from ldmaps.regions import Ball, Box, OutOfDomain, Polygon, RegionTracker
 from ldmaps.views.live import LivePage
 
 for _part in ("starlette", "uvicorn", "websockets"):

@@ -19,9 +19,8 @@ from live_streams import Feeder, embedded
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.regions import Box, OutOfDomain
-from ldmaps.regions.tracker import Event, RegionTracker
-from ldmaps.streaming.records import Embedded
+from ldmaps.regions import Box, Event, OutOfDomain, RegionTracker
+from ldmaps.streaming import Embedded, Records
 from ldmaps.views.live import LivePage
 from ldmaps.views.live.access import Access
 from ldmaps.views.live.state import BURST, EVENTS, HISTORY, MOST, MOST_AT_FIRST, LiveState
@@ -249,13 +248,10 @@ def test_one_coordinate_and_no_regions(points):
 def fast_batch(n, first=0, k=2, events=0):
     rng = np.random.default_rng(first)
     happened = tuple(Event("enter", "right", first + i, None, 0) for i in range(events))
-    numbers = np.arange(first, first + n)
     coverage = Coverage(np.ones(n, np.float32), np.ones(n, bool), np.zeros(n, np.intp))
     coordinates = rng.normal(size=(n, k)).astype(np.float32)
-    arrived = np.full(n, time.monotonic())
-    return Embedded(
-        numbers, None, arrived, (), None, coordinates, coverage, np.zeros(n, np.intp), happened, coordinates
-    )
+    records = Records(coordinates, np.arange(first, first + n), None, np.full(n, time.monotonic()))
+    return Embedded(records, coordinates, coverage, np.zeros(n, np.intp), happened)
 
 
 def test_a_fast_stream_is_thinned_and_its_last_record_kept():

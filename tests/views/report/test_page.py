@@ -17,10 +17,11 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
+from ldmaps.views.assets import asset
 from ldmaps.views.report import report_html, write_report
 from ldmaps.views.report.charts import nice_ticks
 from ldmaps.views.report.colours import PALETTES, palette
-from ldmaps.views.report.page import _SCRIPTS, _asset
+from ldmaps.views.report.page import SCRIPTS
 from ldmaps.views.report.structures import elements_from_masses, landmark_structures
 
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"
@@ -400,5 +401,5 @@ def test_the_scripts_are_well_formed(tmp_path):
     if node is None:
         pytest.skip("no node to check the scripts' grammar with; the browser tests run them")
     path = tmp_path / "script.js"
-    path.write_text("\n".join(_asset(name) for name in _SCRIPTS), encoding="utf-8")
+    path.write_text("\n".join(asset("report", name) for name in SCRIPTS), encoding="utf-8")
     subprocess.run([node, "--check", path], check=True, timeout=30)

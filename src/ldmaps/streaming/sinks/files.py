@@ -237,16 +237,7 @@ class EventsFile(TextSink):
     """What happened to regions, one JSON object a line: kind, region, number, time, duration."""
 
     def _text(self, embedded: Embedded) -> bytes:
-        return _lines(
-            {
-                "kind": event.kind,
-                "region": event.region,
-                "number": event.number,
-                "time": event.time if event.time is not None and np.isfinite(event.time) else None,
-                "duration": event.duration,
-            }
-            for event in embedded.events
-        )
+        return _lines(event.as_dict() for event in embedded.events)
 
 
 class QuarantineFile(TextSink):
@@ -255,9 +246,7 @@ class QuarantineFile(TextSink):
     takes_rejected = True
 
     def _text(self, embedded: Embedded) -> bytes:
-        return _lines(
-            {"number": one.number, "reason": one.reason, "raw": one.raw} for one in embedded.rejected
-        )
+        return _lines(vars(one) for one in embedded.rejected)
 
 
 def _numbers(column: NDArray[Any], form: str, unknown: str) -> tuple[str, list[Any]]:

@@ -91,12 +91,12 @@ class RedisSink(Sink):
     def _check_same_run(self, client: Any, embedded: Embedded) -> None:
         """Raise when the stream holds other results: the new ones would all be taken for repetitions."""
         stream, identifier = self._connection.stream, _identifier(int(embedded.numbers[0]))
-        found = client.xrange(stream, identifier, identifier)
-        if not found:
+        entries = client.xrange(stream, identifier, identifier)
+        if not entries:
             return
         mine = np.asarray(embedded.coordinates[0], dtype=np.float64)
         try:
-            other = np.asarray(json.loads(found[0][1][b"psi"]), dtype=np.float64)
+            other = np.asarray(json.loads(entries[0][1][b"psi"]), dtype=np.float64)
             same = other.shape == mine.shape and np.allclose(mine, other, rtol=_SAME, atol=_SAME)
         except (KeyError, ValueError):
             same = False

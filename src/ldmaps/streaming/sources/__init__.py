@@ -67,7 +67,7 @@ def open_source(
     model_facts : mapping, optional
         See :func:`model_facts`.
     form, columns
-        For tables and stdin, see :func:`~ldmaps.streaming.sources.decoding.open_decoder`.
+        For tables and stdin, see :func:`~ldmaps.streaming.sources.decoders.open_decoder`.
     top, select
         For frames, as in :func:`ldmaps.inputs.open`.
     follow : bool

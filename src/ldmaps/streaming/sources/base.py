@@ -27,6 +27,8 @@ class Source(ABC):
     reads_ahead : bool
         Whether there is always more to read, as in a file, so that reading in another
         thread while records are embedded pays.
+    may_block : bool
+        Whether a poll may wait longer than it is asked to, as for a Python iterator.
     facts : dict or None
         What is known of the records beyond numbers, as ``model.source_`` has it.
     """
@@ -35,6 +37,7 @@ class Source(ABC):
     replayable: ClassVar[bool] = False
     needs_main_thread: ClassVar[bool] = False
     reads_ahead: ClassVar[bool] = False
+    may_block: ClassVar[bool] = False
     facts: dict[str, Any] | None = None
 
     @abstractmethod

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.records import Position, Records, Rejected
 
-__all__ = ["FORMATS", "Decoder", "LineDecoder", "UnreadableError", "excerpt", "format_of", "open_decoder"]
+__all__ = ["BOM", "FORMATS", "Decoder", "LineDecoder", "UnreadableError", "excerpt", "format_of"]
 
 FORMATS = ("csv", "ndjson", "npy")
 #: A longer line is no record but a fault, and is not kept.
@@ -34,7 +33,8 @@ _SUFFIXES = {
     ".jsonl": "ndjson",
     ".npy": "npy",
 }
-_BOM = b"\xef\xbb\xbf"
+#: Byte order mark, with which some programs begin a text in UTF-8.
+BOM = b"\xef\xbb\xbf"
 
 
 class UnreadableError(ValueError):
@@ -76,90 +76,9 @@ def format_of(path: str) -> str | None:
     return next((found for suffix, found in _SUFFIXES.items() if lower.endswith(suffix)), None)
 
 
-def open_decoder(
-    form: str | None = None,
-    facts: Mapping[str, Any] | None = None,
-    columns: Sequence[str] | None = None,
-) -> Decoder:
-    """Return a decoder.
-
-    Parameters
-    ----------
-    form : {"csv", "ndjson", "npy"}, optional
-        By default the first bytes tell.
-    facts : mapping, optional
-        What the model knows of its points: ``"columns"``, their names; ``"n_features"``,
-        the numbers a point has; ``"takes_frames"``. Without it the first record decides.
-    columns : sequence of str, optional
-        Columns of a CSV (by name, or by number from 1) or fields of NDJSON objects to
-        take, in place of those that the model remembers.
-    """
-    known = dict(facts or {})
-    if form is None:
-        return _Sniffing(known, columns)
-    if form == "csv":
-        from ldmaps.streaming.sources.decoding_csv import CsvDecoder
-
-        return CsvDecoder(known, columns)
-    if form == "ndjson":
-        from ldmaps.streaming.sources.decoding_json import JsonDecoder
-
-        return JsonDecoder(known, columns)
-    if form == "npy":
-        from ldmaps.streaming.sources.decoding_npy import NpyDecoder
-
-        if columns is not None:
-            raise InvalidInputError("npy messages have no columns to choose; leave columns out")
-        return NpyDecoder(known)
-    raise InvalidInputError(f"the format must be one of {', '.join(FORMATS)}, got {form!r}")
-
-
 def excerpt(data: bytes) -> str:
     """Return the beginning of what was received, for people."""
     return data[:200].decode("utf-8", errors="replace")
-
-
-class _Sniffing(Decoder):
-    """Finds out the format from the first bytes."""
-
-    def __init__(self, facts: Mapping[str, Any], columns: Sequence[str] | None) -> None:
-        self._settings = facts, columns
-        self._head = b""
-        self._inner: Decoder | None = None
-
-    def feed(self, data: bytes, arrived: float) -> None:
-        if self._inner is None:
-            self._head += data
-            start = self._head.removeprefix(_BOM).lstrip()
-            if (
-                not start
-                or _BOM.startswith(self._head)
-                or (len(start) < 6 and b"\x93NUMPY".startswith(start))
-            ):
-                return
-            form = "npy" if start.startswith(b"\x93") else "ndjson" if start[:1] in b"[{" else "csv"
-            self._inner = open_decoder(form, *self._settings)
-            data, self._head = self._head, b""
-        self._inner.feed(data, arrived)
-
-    def finish(self) -> None:
-        if self._inner is not None:
-            self._inner.finish()
-        elif self._head.strip():
-            raise InvalidInputError(f"{excerpt(self._head)!r} is neither CSV, NDJSON nor npy")
-
-    @property
-    def ready(self) -> int:
-        return 0 if self._inner is None else self._inner.ready
-
-    def take(self, most: int) -> Records:
-        if self._inner is None:
-            return Records(np.empty((0, 0)), np.empty(0, dtype=np.int64), None, np.empty(0))
-        return self._inner.take(most)
-
-    def restore(self, position: Position) -> None:
-        self._inner = open_decoder(position["format"], *self._settings)
-        self._inner.restore(position)
 
 
 #: One record that was read: its numbers, and its own time if it has one.
@@ -254,8 +173,8 @@ class LineDecoder(Decoder):
         if self._unfinished and end == len(self._lines) and lines:
             length -= 1
             self._unfinished = False
-        if self._offset == 0 and lines and lines[0].startswith(_BOM):
-            lines[0] = lines[0][len(_BOM) :]
+        if self._offset == 0 and lines and lines[0].startswith(BOM):
+            lines[0] = lines[0][len(BOM) :]
         self._offset += length
         arrived = self._arrived(end - begin)
         lines = [line.strip() for line in lines]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.decoding import Decoder
 
@@ -44,6 +44,7 @@ class NpyDecoder(Decoder):
     @property
     def ready(self) -> int:
         """How many whole rows there are; at the end also what is left of half a row."""
+        self._read_headers()
         whole = min(self._left, len(self._data) // self._row_bytes) if self._left else 0
         return whole or int(self._finished and len(self._data) > 0)
 
@@ -63,6 +64,7 @@ class NpyDecoder(Decoder):
 
     def take(self, most: int) -> Records:
         """Return up to ``most`` rows."""
+        self._read_headers()
         width = self._facts.get("n_features")
         count = min(most, self._left, len(self._data) // self._row_bytes) if self._left else 0
         if self._data and not count and self._finished:
@@ -81,9 +83,8 @@ class NpyDecoder(Decoder):
             reason = f"a row of shape {self._shape}, but the map takes {width} numbers"
             rejected = tuple(Rejected(int(number), reason) for number in numbers)
             rows, numbers = rows[:0], numbers[:0]
-        position = self._position()  # before the header that may follow
-        self._read_headers()
-        return Records(rows, numbers, None, np.full(len(numbers), self._arrived), rejected, position)
+        # The header that may follow is read when it is its turn: if it is damaged, these rows are not.
+        return Records(rows, numbers, None, np.full(len(numbers), self._arrived), rejected, self._position())
 
     def _cut_off(self) -> Records:
         length = len(self._data)
@@ -141,7 +142,7 @@ class NpyDecoder(Decoder):
             shape, fortran, dtype = read(stream)
         except (ValueError, TypeError, SyntaxError) as error:
             raise InvalidInputError(
-                f"the npy header at byte {self._offset} cannot be read ({' '.join(str(error).split())[:120]})"
+                f"the npy header at byte {self._offset} cannot be read ({one_line(error, 120)})"
             ) from error
         if dtype.kind not in "biuf":
             raise InvalidInputError(f"the npy stream holds values of type {dtype}, but numbers are needed")

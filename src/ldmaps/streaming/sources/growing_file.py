@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-import zlib
-from typing import Any
 
 from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.streaming.sources.file_tail import read_at, tail_checksum
 
 __all__ = ["LOOK_EVERY", "READ_BYTES", "GrowingFile"]
 
@@ -15,8 +14,6 @@ __all__ = ["LOOK_EVERY", "READ_BYTES", "GrowingFile"]
 LOOK_EVERY = 0.05
 #: Bytes to read at once.
 READ_BYTES = 1 << 20
-#: Bytes before a position by which the file is known again.
-_TAIL = 64
 
 
 class GrowingFile:
@@ -41,7 +38,7 @@ class GrowingFile:
         self.path = path
         self.idle_end = idle_end
         self.read_to = 0
-        self._descriptor: int | None = None
+        self._descriptor = -1
         self._grown = 0.0
 
     def open(self, byte: int = 0, tail: int | None = None) -> None:
@@ -65,12 +62,11 @@ class GrowingFile:
 
     def tail(self, byte: int) -> int:
         """Return a checksum of the bytes just before one."""
-        begin = max(0, byte - _TAIL)
-        return zlib.crc32(self._read(begin, byte - begin))
+        return tail_checksum(self._descriptor, byte)
 
     def read(self, most: int = READ_BYTES) -> bytes:
         """Return what was appended since the last time, up to so many bytes; nothing if nothing was."""
-        data = self._read(self.read_to, most)
+        data = self.at(self.read_to, most)
         if data:
             self.read_to += len(data)
             self._grown = time.monotonic()
@@ -80,7 +76,7 @@ class GrowingFile:
 
     def at(self, byte: int, count: int) -> bytes:
         """Return bytes from elsewhere in the file."""
-        return self._read(byte, count)
+        return read_at(self._descriptor, byte, count)
 
     @property
     def finished(self) -> bool:
@@ -97,18 +93,12 @@ class GrowingFile:
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._descriptor is not None:
+        if self._descriptor >= 0:
             os.close(self._descriptor)
-            self._descriptor = None
-
-    def _read(self, byte: int, count: int) -> bytes:
-        descriptor: Any = self._descriptor
-        os.lseek(descriptor, byte, os.SEEK_SET)
-        return os.read(descriptor, count)
+            self._descriptor = -1
 
     def _check_same(self) -> None:
-        descriptor: Any = self._descriptor
-        mine = os.fstat(descriptor)
+        mine = os.fstat(self._descriptor)
         if mine.st_size < self.read_to:
             raise SourceError(
                 f"{self.path} shrank from {self.read_to} to {mine.st_size} bytes while it was read; what was "

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import Decoder, excerpt, format_of, open_decoder
+from ldmaps.streaming.sources.decoders import open_decoder
+from ldmaps.streaming.sources.decoding import Decoder, excerpt, format_of
 from ldmaps.streaming.sources.growing_file import GrowingFile
 
 __all__ = ["GrowingTable"]
@@ -80,7 +81,7 @@ class GrowingTable(Source):
         while True:
             if self._decoder.ready:
                 records = self._taken(most)
-                if len(records) or records.rejected:
+                if not records.empty:
                     return records
                 continue  # a header or comments
             grown = self._file.read()
@@ -97,18 +98,12 @@ class GrowingTable(Source):
 
     def _taken(self, most: int, rejected: tuple[Rejected, ...] = ()) -> Records:
         records = self._decoder.take(most)
-        position = records.position
-        if position is not None:
-            self._at = int(position["offset"])
-            position = {**position, "tail": self._file.tail(self._at)} if self._at else None
-        return Records(
-            records.points,
-            records.numbers,
-            records.times,
-            records.arrived,
-            records.rejected + rejected,
-            position,
-        )
+        records.rejected += rejected
+        if records.position is not None:
+            self._at = int(records.position["offset"])
+            tail = {"tail": self._file.tail(self._at)}
+            records.position = records.position | tail if self._at else None
+        return records
 
     def _end(self) -> Records | None:
         """Report a line that was never finished, once, and end."""

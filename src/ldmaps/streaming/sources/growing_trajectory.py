@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.errors import InvalidInputError, SourceError, one_line
 from ldmaps.inputs.mdtraj_files import _Block, _joined
 from ldmaps.inputs.source import default_chunk
 from ldmaps.streaming.records import Position, Records, Rejected
@@ -98,9 +98,9 @@ class GrowingTrajectory(Source):
         """Return frames that are there in whole."""
         deadline = time.monotonic() + wait
         while True:
-            found = self._whole_frames(min(most, self._most))
-            if found:
-                return self._decoded(found)
+            frames = self._whole_frames(min(most, self._most))
+            if frames:
+                return self._decoded(frames)
             grown = self._file.read(max(READ_BYTES, self._missing))
             if grown:
                 self._data += grown
@@ -118,17 +118,21 @@ class GrowingTrajectory(Source):
 
     def _whole_frames(self, most: int) -> list[FrameBytes]:
         """Return the frames that the data begin with, as far as they are whole."""
-        found: list[FrameBytes] = []
+        frames: list[FrameBytes] = []
         self._missing = 0
         if self._format.header is None and not self._past_header():
-            return found
+            return frames
         view, at = memoryview(self._data), 0
-        while len(found) < most:
+        while len(frames) < most:
             try:
                 frame = self._format.frame(view[at:])
-            except SourceError as error:
-                if found:
-                    break  # told when it is their turn
+                if frame is not None and frame.n_atoms:
+                    self._atoms.check_count(frame.n_atoms)
+            except (SourceError, InvalidInputError) as error:
+                if frames:
+                    break  # told when it is its turn
+                if isinstance(error, InvalidInputError):
+                    raise
                 raise SourceError(
                     f"{self.name} is damaged, or was written anew: {error}, at byte {self._byte}, where frame "
                     f"{self._frame} should be; the frames before it were delivered"
@@ -139,8 +143,8 @@ class GrowingTrajectory(Source):
                 self._missing = at + frame.length - len(view)
                 break
             at += frame.length
-            found.append(frame)
-        return found
+            frames.append(frame)
+        return frames
 
     def _past_header(self) -> bool:
         start = self._data if self._byte == 0 else self._file.at(0, READ_BYTES)
@@ -157,10 +161,10 @@ class GrowingTrajectory(Source):
     def _skip(self, frames: int) -> None:
         """Go past frames without decoding them."""
         while self._frame < frames:
-            found = self._whole_frames(frames - self._frame)
-            self._advance(sum(frame.length for frame in found))
-            self._frame += len(found)
-            if not found:
+            skipped = self._whole_frames(frames - self._frame)
+            self._advance(sum(frame.length for frame in skipped))
+            self._frame += len(skipped)
+            if not skipped:
                 grown = self._file.read(max(READ_BYTES, self._missing))
                 if not grown:
                     raise SourceError(
@@ -171,20 +175,19 @@ class GrowingTrajectory(Source):
 
     # -- decoding them --------------------------------------------------------
 
-    def _decoded(self, found: list[FrameBytes]) -> Records:
+    def _decoded(self, whole: list[FrameBytes]) -> Records:
         first, numbers, rejected = self._frame, [], []
         pieces: list[bytes] = []
         at = 0
-        for number, frame in enumerate(found, first):
+        for number, frame in enumerate(whole, first):
             if frame.n_atoms:
-                self._atoms.check_count(frame.n_atoms)
                 numbers.append(number)
                 pieces.append(self._data[at : at + frame.length])
             else:
                 rejected.append(Rejected(number, "the frame has no coordinates"))
             at += frame.length
         self._advance(at)
-        self._frame += len(found)
+        self._frame += len(whole)
         if not numbers:
             return self._records(self._no_frames, None, _NO_NUMBERS, tuple(rejected))
         good, (xyz, times, box), unread = self._read(pieces, numbers)
@@ -204,7 +207,7 @@ class GrowingTrajectory(Source):
             return np.asarray(numbers, dtype=np.int64), self._format.decode(pieces, self._atoms.to_read), []
         except ValueError as error:
             if len(pieces) == 1:
-                reason = f"the frame cannot be decoded ({' '.join(str(error).split())[:120]})"
+                reason = f"the frame cannot be decoded ({one_line(error, 120)})"
                 empty = np.empty((0, self._atoms.n_to_read, 3), dtype=np.float32)
                 return _NO_NUMBERS, (empty, None, None), [Rejected(numbers[0], reason)]
         parts = [self._read([piece], [number]) for piece, number in zip(pieces, numbers, strict=True)]

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.errors import InvalidInputError, SourceError, one_line
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
@@ -130,7 +130,7 @@ class IMDSource(Source):
             except (OSError, ValueError) as error:
                 if time.monotonic() + _RETRY_EVERY > deadline or isinstance(error, ValueError):
                     raise SourceError(
-                        f"no IMD server answers at {self.name} ({_one_line(error)}); tried for "
+                        f"no IMD server answers at {self.name} ({one_line(error, 160)}); tried for "
                         f"{self._connect_timeout:g} s. Start the simulation with IMD switched on at this port first"
                     ) from error
                 time.sleep(_RETRY_EVERY)
@@ -225,7 +225,7 @@ class IMDSource(Source):
         except EOFError as error:
             self._failure = self._cause(error)
         except Exception as error:
-            self._failure = SourceError(f"{self.name} broke off: {_one_line(error)}")
+            self._failure = SourceError(f"{self.name} broke off: {one_line(error, 160)}")
         self._put(None)
 
     def _put(self, frame: _Frame | None) -> None:
@@ -246,7 +246,7 @@ class IMDSource(Source):
             return None
         if inner is None:
             return None
-        text = _one_line(inner)
+        text = one_line(inner, 160)
         if "n_atoms" in text:
             return InvalidInputError(
                 f"{self.name} does not send {self._atoms.n_stream_atoms} atoms ({text}); give the topology of what "
@@ -265,8 +265,8 @@ class IMDSource(Source):
         boxes = [frame.box for frame in frames if frame.box is not None]
         box = np.stack(boxes) if len(boxes) == len(frames) else None
         points, kept, rejected = self._atoms.take(np.stack([frame.xyz for frame in frames]), box, numbers)
-        known = [frame.time for frame in frames if frame.time is not None]
-        times = np.asarray(known)[kept] if len(known) == len(frames) else None
+        moments = [frame.time for frame in frames if frame.time is not None]
+        times = np.asarray(moments)[kept] if len(moments) == len(frames) else None
         arrived = np.asarray([frame.arrived for frame in frames])[kept]
         return Records(points, numbers[kept], times, arrived, rejected)
 
@@ -300,7 +300,3 @@ def _signal_handlers_kept() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None:  # None: installed by other than Python, which cannot be put back
                 signal.signal(number, handler)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:160] or type(error).__name__

@@ -13,27 +13,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.source import FrameChunk, FrameSource
-from ldmaps.streaming.batches import fits, joined
+from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 
 __all__ = ["AsyncIterableSource", "FramesSource", "IterableSource", "SequenceSource"]
-
-_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class _Items:
     """Turns items into records and numbers them."""
 
     def __init__(self, facts: Mapping[str, Any] | None) -> None:
-        known = facts or {}
-        self.width: int | None = known.get("n_features")
-        self.takes_frames = bool(known.get("takes_frames")) and self.width != 3
+        facts = facts or {}
+        self.width: int | None = facts.get("n_features")
+        self.takes_frames = bool(facts.get("takes_frames")) and self.width != 3
         self.number = 0
 
-    def records(self, item: Any, arrived: float, position: Position = None) -> Records:
+    def records(self, item: Any, arrived: float) -> Records:
         """Return the records in an item."""
         if isinstance(item, Records):
             self.number += len(item) + len(item.rejected)
@@ -43,23 +41,20 @@ class _Items:
             rows, times = item.frames, item.times
         else:
             try:
-                rows = self._rows(item)
-            except (ValueError, TypeError) as error:
-                rejected = Rejected(self.number, " ".join(str(error).split()), repr(item)[:200])
+                rows = self.rows(item)
+            except (ValueError, TypeError, OverflowError) as error:
+                rejected = Rejected(self.number, one_line(error), repr(item)[:200])
                 self.number += 1
-                return Records(np.empty((0, 0)), _NOTHING, None, np.empty(0), (rejected,), position)
+                return Records.none((rejected,))
         first = self.number
         self.number += len(rows)
         if len(rows) == 1:  # the quickest way to an array of one
-            return Records(rows, np.array([first]), times, np.array([arrived]), (), position)
+            return Records(rows, np.array([first]), times, np.array([arrived]))
         numbers = np.arange(first, self.number, dtype=np.int64)
-        return Records(rows, numbers, times, np.full(len(rows), arrived), (), position)
+        return Records(rows, numbers, times, np.full(len(rows), arrived))
 
-    def nothing(self, position: Position = None) -> Records:
-        """Return no records."""
-        return Records(np.empty((0, 0)), _NOTHING, None, np.empty(0), (), position)
-
-    def _rows(self, item: Any) -> NDArray[Any]:
+    def rows(self, item: Any) -> NDArray[Any]:
+        """Return an item as an array of points."""
         rows = np.asarray(item)
         if rows.dtype.kind not in "biuf":
             rows = rows.astype(np.float64)
@@ -81,7 +76,7 @@ class SequenceSource(Source):
         self.name = "the data in memory"
         self._facts = facts
         shaper = _Items(facts)
-        self._items = shaper._rows(items) if isinstance(items, np.ndarray) else items
+        self._items = shaper.rows(items) if isinstance(items, np.ndarray) else items
         self._shaper = shaper
         self._at = 0
 
@@ -102,10 +97,8 @@ class SequenceSource(Source):
             taken, part = self._stacked(most)
         self._at += taken
         records = self._shaper.records(part, time.monotonic())
-        position = {"item": self._at, "number": self._shaper.number}
-        return Records(
-            records.points, records.numbers, records.times, records.arrived, records.rejected, position
-        )
+        records.position = {"item": self._at, "number": self._shaper.number}
+        return records
 
     def _stacked(self, most: int) -> tuple[int, Any]:
         """Return as many items as can be looked at together, as an array; otherwise one."""
@@ -124,6 +117,8 @@ class SequenceSource(Source):
 
 class IterableSource(Source):
     """Points that an iterator yields; each is passed on when it comes."""
+
+    may_block: ClassVar[bool] = True
 
     def __init__(self, items: Iterable[Any], facts: Mapping[str, Any] | None = None) -> None:
         self.name = f"the {type(items).__name__}"
@@ -235,20 +230,20 @@ class AsyncIterableSource(Source):
         """Poll in the running event loop: wait for the first item and take what else is there."""
         if self._iterator is None:
             self._iterator = aiter(self._items)
-        found: list[Records] = []
+        batch = Batch(most)
         if self._held is not None:
-            found, self._held = [self._held], None
-        count = sum(map(len, found))
-        while count < most:
+            batch.add(self._held)
+            self._held = None
+        while batch.room > 0:
             if self._coming is None:
                 self._coming = asyncio.ensure_future(anext(self._iterator))
-            if found:
+            if batch:
                 await asyncio.sleep(0)  # lets an item that is there already arrive
             else:
                 await asyncio.wait([self._coming], timeout=wait)
             if not self._coming.done():
                 break
-            if self._coming.exception() is not None and found:
+            if self._coming.exception() is not None and batch:
                 break  # the same future says so again next time
             try:
                 item = self._coming.result()
@@ -256,12 +251,10 @@ class AsyncIterableSource(Source):
                 return None
             self._coming = None
             records = self._shaper.records(item, time.monotonic())
-            if found and not fits(found[-1], records):
+            if not batch.add(records):
                 self._held = records
                 break
-            found.append(records)
-            count += len(records)
-        return joined(found) if found else self._shaper.nothing()
+        return batch.joined() if batch else Records.none()
 
     async def aclose(self) -> None:
         """Give up waiting for the next item."""

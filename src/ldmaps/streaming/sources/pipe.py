@@ -6,7 +6,6 @@ import os
 import select
 import stat
 import time
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +14,9 @@ import numpy as np
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import Decoder, format_of, open_decoder
+from ldmaps.streaming.sources.decoders import open_decoder
+from ldmaps.streaming.sources.decoding import Decoder, format_of
+from ldmaps.streaming.sources.file_tail import tail_checksum
 
 __all__ = ["FileSource", "PipeSource", "open_stdin"]
 
@@ -23,8 +24,6 @@ __all__ = ["FileSource", "PipeSource", "open_stdin"]
 READ_BYTES = 1 << 18
 #: Bytes that one poll reads at most beyond the first record.
 POLL_BYTES = 4 << 20
-#: Bytes before a position by which a file is known again.
-_TAIL = 64
 
 
 def open_stdin(
@@ -38,7 +37,47 @@ def open_stdin(
     return PipeSource(0, form, facts, columns, name="stdin")
 
 
-class PipeSource(Source):
+class _ByteSource(Source):
+    """What pipes and files share: bytes that are read, decoded and, whatever then fails, delivered."""
+
+    def __init__(
+        self,
+        form: str | None,
+        facts: Mapping[str, Any] | None,
+        columns: Sequence[str] | None,
+    ) -> None:
+        self._settings = form, facts, columns
+        self._descriptor = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._decoder: Decoder = open_decoder(*self._settings)
+        self._ended = False
+        self._failure: Exception | None = None
+
+    def _feed(self) -> int:
+        """Read the next piece into the decoder; return its length, 0 at the end."""
+        try:
+            data = os.read(self._descriptor, READ_BYTES)
+            if data:
+                self._decoder.feed(data, time.monotonic())
+            else:
+                self._decoder.finish()
+        except Exception as error:  # raised once what came before it has been taken
+            self._failure, data = error, b""
+        self._ended = not data
+        return len(data)
+
+    def _taken(self, most: int) -> Records | None:
+        """Return records that are ready, None at the end."""
+        if self._decoder.ready or not self._ended:
+            return self._decoder.take(most)
+        if self._failure is not None:
+            raise self._failure
+        return None
+
+
+class PipeSource(_ByteSource):
     """NDJSON, CSV or npy messages from a pipe, socket or terminal.
 
     Parameters
@@ -46,7 +85,7 @@ class PipeSource(Source):
     descriptor : int
         Of the pipe; it is not closed.
     form, facts, columns
-        As in :func:`~ldmaps.streaming.sources.decoding.open_decoder`.
+        As in :func:`~ldmaps.streaming.sources.decoders.open_decoder`.
     """
 
     def __init__(
@@ -58,16 +97,14 @@ class PipeSource(Source):
         *,
         name: str = "the pipe",
     ) -> None:
+        super().__init__(form, facts, columns)
         self.name = name
         self._descriptor = descriptor
-        self._settings = form, facts, columns
-        self._decoder = open_decoder(*self._settings)
-        self._ended = False
         self._waiting: Any = None
 
     def open(self, position: Position = None) -> None:
         """Begin to listen."""
-        self._decoder, self._ended = open_decoder(*self._settings), False
+        self._begin()
         if hasattr(select, "poll"):
             self._waiting = select.poll()
             self._waiting.register(self._descriptor, select.POLLIN)
@@ -82,22 +119,18 @@ class PipeSource(Source):
                 break
             if not self._decoder.ready and not self._readable(deadline - time.monotonic()):
                 break
-            piece = _feed(self._decoder, self._descriptor)
-            read += piece
-            self._ended = piece == 0
-        if self._ended and not self._decoder.ready:
-            return None
-        records = self._decoder.take(most)
-        return Records(
-            records.points, records.numbers, records.times, records.arrived, records.rejected
-        )  # without the position: a pipe cannot go back
+            read += self._feed()
+        records = self._taken(most)
+        if records is not None:
+            records.position = None  # a pipe cannot go back
+        return records
 
     def _readable(self, wait: float) -> bool:
         # Where pipes cannot be asked (Windows), a read waits for as long as it takes.
         return self._waiting is None or bool(self._waiting.poll(max(0.0, wait) * 1000))
 
 
-class FileSource(Source):
+class FileSource(_ByteSource):
     """Records of a file that is complete; for one that grows see :mod:`ldmaps.streaming.sources.growing`.
 
     Parameters
@@ -105,7 +138,7 @@ class FileSource(Source):
     file : path or int
         A path, or the descriptor of a file that is open, read from where it stands.
     form, facts, columns
-        As in :func:`~ldmaps.streaming.sources.decoding.open_decoder`; the format is by
+        As in :func:`~ldmaps.streaming.sources.decoders.open_decoder`; the format is by
         default what the file's name tells.
     """
 
@@ -123,11 +156,8 @@ class FileSource(Source):
     ) -> None:
         self._file = file
         self.name = name or os.fspath(file if not isinstance(file, int) else f"descriptor {file}")
-        self._settings = form or format_of(self.name), facts, columns
-        self._decoder: Decoder = open_decoder(*self._settings)
-        self._descriptor = -1
+        super().__init__(form or format_of(self.name), facts, columns)
         self._start = 0
-        self._ended = False
 
     def open(self, position: Position = None) -> None:
         """Open the file and go to a byte."""
@@ -138,12 +168,15 @@ class FileSource(Source):
             if os.path.isdir(self._file):
                 raise InvalidInputError(f"{self.name} is a directory; name a file")
             self._descriptor = os.open(self._file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        self._decoder, self._ended = open_decoder(*self._settings), False
+        self._begin()
         if position is None:
             return
         self._start, offset = int(position["start"]), int(position["offset"])
         size = os.fstat(self._descriptor).st_size
-        if size < self._start + offset or self._tail(offset) != position["tail"]:
+        if (
+            size < self._start + offset
+            or tail_checksum(self._descriptor, self._start + offset) != position["tail"]
+        ):
             raise SourceError(
                 f"{self.name} is not the file that was read before: it differs before byte {self._start + offset}; "
                 "start over without the checkpoint if it was written anew"
@@ -157,44 +190,17 @@ class FileSource(Source):
         while (
             self._decoder.ready < most and not self._ended and (read < POLL_BYTES or not self._decoder.ready)
         ):
-            piece = _feed(self._decoder, self._descriptor)
-            read += piece
-            self._ended = piece == 0
-        if not self._decoder.ready:
-            return None
-        records = self._decoder.take(most)
-        position = {**records.position, "start": self._start, "tail": self._tail(records.position["offset"])}
-        # How long a line waited in a file says nothing; the clock runs from here.
-        arrived = np.full(len(records), time.monotonic())
-        return Records(records.points, records.numbers, records.times, arrived, records.rejected, position)
+            read += self._feed()
+        records = self._taken(most)
+        if records is not None:
+            tail = tail_checksum(self._descriptor, self._start + records.position["offset"])
+            records.position = {**records.position, "start": self._start, "tail": tail}
+            # How long a line waited in a file says nothing; the clock runs from here.
+            records.arrived = np.full(len(records), time.monotonic())
+        return records
 
     def close(self) -> None:
         """Close the file, if it was opened here."""
         if self._descriptor >= 0 and not isinstance(self._file, int):
             os.close(self._descriptor)
         self._descriptor = -1
-
-    def _tail(self, offset: int) -> int:
-        end = self._start + offset
-        begin = max(0, end - _TAIL)
-        return zlib.crc32(_read_at(self._descriptor, end - begin, begin))
-
-
-def _read_at(descriptor: int, length: int, byte: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, length, byte)
-    here = os.lseek(descriptor, 0, os.SEEK_CUR)
-    os.lseek(descriptor, byte, os.SEEK_SET)
-    data = os.read(descriptor, length)
-    os.lseek(descriptor, here, os.SEEK_SET)
-    return data
-
-
-def _feed(decoder: Decoder, descriptor: int) -> int:
-    """Read the next piece into a decoder; return its length, 0 at the end."""
-    data = os.read(descriptor, READ_BYTES)
-    if data:
-        decoder.feed(data, time.monotonic())
-    else:
-        decoder.finish()
-    return len(data)

@@ -124,14 +124,14 @@ class RedisSource(Source):
             transaction = client.pipeline(transaction=True)
             transaction.xread({stream: self._id}, count=most)
             transaction.xinfo_stream(stream)
-            found, info = transaction.execute(raise_on_error=False)
-            if isinstance(found, Exception):
-                raise found
+            answer, info = transaction.execute(raise_on_error=False)
+            if isinstance(answer, Exception):
+                raise answer
             if isinstance(info, Exception):
                 if "no such key" not in str(info):
                     raise info
                 info = None
-            return (found[0][1] if found else []), info
+            return (answer[0][1] if answer else []), info
 
         done, result = self._connection.attempt(read)
         if not done:

@@ -117,8 +117,8 @@ def _number(fields: Mapping[bytes, bytes], name: bytes) -> float:
     try:
         return float(fields[name])
     except ValueError as error:
-        shown = fields[name][:40].decode(errors="replace")
-        raise _UnreadableError(f"{label}: {shown!r} is not a number") from error
+        text = fields[name][:40].decode(errors="replace")
+        raise _UnreadableError(f"{label}: {text!r} is not a number") from error
 
 
 def _excerpt(fields: Mapping[bytes, bytes]) -> str:

@@ -48,11 +48,6 @@ class Access:
         self._token = None if token is None else token.encode()
         self._names = _LOOPBACK_NAMES | {name.lower() for name in (host, *allowed_hosts)}
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether viewers are asked for a token."""
-        return self._token is not None
-
     def accepts_token(self, given: object) -> bool:
         """Compare in a time that tells nothing about how much of the token is right."""
         if self._token is None:
@@ -116,10 +111,10 @@ def _is_loopback(host: str) -> bool:
     if not host:
         return False
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
         return False
-    return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
+    return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in addresses)
 
 
 def _is_address(name: str) -> bool:

@@ -6,18 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.resources import files as package_files
 from typing import Any
 
 import numpy as np
 
 from ldmaps._version import __version__
 from ldmaps.extension.embedder import Coverage
-from ldmaps.maps.training_record import MAX_RECORDED
-from ldmaps.regions.regions import Region
+from ldmaps.regions.base import Region
+from ldmaps.views.assets import asset
 from ldmaps.views.report.contents import MAX_SURFACE_COORDINATES, gather
-from ldmaps.views.report.page import _asset as report_asset
-from ldmaps.views.report.page import _packed, _payload
+from ldmaps.views.report.payload import packed, payload
 
 __all__ = ["MAX_COORDINATES", "map_data", "page_files"]
 
@@ -25,9 +23,6 @@ __all__ = ["MAX_COORDINATES", "map_data", "page_files"]
 MAX_COORDINATES = MAX_SURFACE_COORDINATES
 
 _OUTLINED = ("box", "ball", "polygon")
-_OPTIONS = (
-    "points", "columns", "frames", "times", "files", "distance", "nearest", "errors", "molecule",
-)  # fmt: skip
 
 
 def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None) -> dict[str, Any]:
@@ -35,7 +30,7 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
 
     Regions that are no outline in the plane are told by the landmarks that lie in them.
     """
-    contents = gather(model, title=title, max_points=MAX_RECORDED, **dict.fromkeys(_OPTIONS))
+    contents = gather(model, title=title)
     rows = contents.landmark_rows
     bare = replace(
         contents,
@@ -46,7 +41,7 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
         file_of=None,
         structures=None,
     )
-    the_map = _payload(bare)
+    the_map = payload(bare)
     the_map["names"] = the_map["names"][:MAX_COORDINATES]
     the_map["landmarks"]["coordinates"] = the_map["landmarks"]["coordinates"][:MAX_COORDINATES]
     landmarks = np.asarray(model.landmark_embedding_)[rows]
@@ -56,14 +51,14 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
             "name": name,
             "kind": region.kind,
             "facts": region.as_dict() if region.kind in _OUTLINED else None,
-            "members": _packed(region.masks(landmarks, covered)[0].astype(np.uint8), "u1"),
+            "members": packed(region.masks(landmarks, covered)[0].astype(np.uint8), "u1"),
         }
         for name, region in regions.items()
     ]
     the_map["title"] = contents.title
-    known = f"{contents.n_points:,} {contents.what}, " if contents.n_points else ""
+    points = f"{contents.n_points:,} {contents.what}, " if contents.n_points else ""
     the_map["subtitle"] = (
-        f"{known}{len(model.multiplicities_):,} landmarks, {model.n_components_} coordinates"
+        f"{points}{len(model.multiplicities_):,} landmarks, {model.n_components_} coordinates"
     )
     the_map["version"] = __version__
     text = json.dumps(the_map, sort_keys=True, ensure_ascii=False)
@@ -74,18 +69,16 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
 def page_files() -> dict[str, tuple[str, bytes]]:
     """Return the page's files by path; none of them holds anything about a map or a stream."""
     # What draws the map reads it when it starts, so it is a function that the connection calls.
-    drawing = [report_asset(name) for name in ("read.js", "axes.js", "energy.js")]
-    drawing += [_asset(name) for name in ("regions.js", "trail.js", "picture.js", "words.js", "live.js")]
-    lines = ["(() => {", "'use strict';", _asset("connection.js")]
+    drawing = [asset("report", name) for name in ("read.js", "axes.js", "energy.js")]
+    drawing += [
+        asset("live", name) for name in ("regions.js", "trail.js", "picture.js", "words.js", "live.js")
+    ]
+    lines = ["(() => {", "'use strict';", asset("live", "connection.js")]
     lines += ["function startMap() {", *drawing, "}", "connect();", "})();", ""]
     script = "\n".join(lines)
-    style = report_asset("style.css") + _asset("live.css")
+    style = asset("report", "style.css") + asset("live", "live.css")
     return {
-        "/": ("text/html; charset=utf-8", _asset("live.html").encode()),
+        "/": ("text/html; charset=utf-8", asset("live", "live.html").encode()),
         "/live.js": ("text/javascript; charset=utf-8", script.encode()),
         "/live.css": ("text/css; charset=utf-8", style.encode()),
     }
-
-
-def _asset(name: str) -> str:
-    return package_files("ldmaps.views.live").joinpath("assets", name).read_text(encoding="utf-8")

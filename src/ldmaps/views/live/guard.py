@@ -66,5 +66,5 @@ class Guard:
 
 def _header(scope: Any, name: bytes) -> str | None:
     """Return a header, None if it is missing or given twice."""
-    found = [value for key, value in scope["headers"] if key == name]
-    return found[0].decode("latin-1") if len(found) == 1 else None
+    values = [value for key, value in scope["headers"] if key == name]
+    return values[0].decode("latin-1") if len(values) == 1 else None

@@ -91,13 +91,9 @@ class LiveServer:
 
     def start(self, timeout: float = 15.0) -> None:
         """Bind and serve; returns when connections are accepted."""
-        try:
-            import uvicorn
-        except ImportError as error:
-            raise InvalidInputError(
-                f"the live page needs starlette, uvicorn and websockets ({error}): pip install 'ldmaps[watch]'"
-            ) from error
         application = self._application()
+        import uvicorn
+
         bound = bind(self._host, self._port)
         self._port = bound.getsockname()[1]
         config = uvicorn.Config(
@@ -158,6 +154,7 @@ class LiveServer:
 
     def _application(self) -> Any:
         try:
+            import uvicorn  # noqa: F401
             import websockets  # noqa: F401  (uvicorn needs it, and says so only when somebody connects)
             from starlette.applications import Starlette
             from starlette.requests import Request

@@ -14,7 +14,7 @@ from ldmaps.views.live.access import Access
 from ldmaps.views.live.state import LiveState
 
 if TYPE_CHECKING:
-    from ldmaps.regions.regions import Region
+    from ldmaps.regions.base import Region
     from ldmaps.views.live.server import LiveServer
 
 __all__ = ["LivePage"]

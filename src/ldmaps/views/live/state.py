@@ -121,17 +121,7 @@ class LiveState:
         clock = time.time()
         first = self._event_count - min(len(embedded.events), EVENTS)
         for place, event in enumerate(embedded.events[-EVENTS:], first):
-            self._events.append(
-                {
-                    "id": place,
-                    "kind": event.kind,
-                    "region": event.region,
-                    "number": int(event.number),
-                    "time": None if event.time is None else _finite(event.time),
-                    "duration": int(event.duration),
-                    "at": round(clock, 3),
-                }
-            )
+            self._events.append({"id": place, **event.as_dict(), "at": round(clock, 3)})
 
     def _keep(self, embedded: Embedded, regions: NDArray[np.intp], now: float) -> None:
         """Copy as many evenly spread records as the allowance permits, the last one among them."""
@@ -142,16 +132,16 @@ class LiveState:
         if most < 1:
             return
         step = -(-n // most)
-        chosen = slice((n - 1) % step, None, step)
-        coordinates = embedded.coordinates[chosen, : self._k]
+        rows = slice((n - 1) % step, None, step)
+        coordinates = embedded.coordinates[rows, : self._k]
         kept = len(coordinates)
         self._allowance -= kept
         places = (self._points + np.arange(kept)) % HISTORY
-        self._rows[places, 1] = embedded.coverage.distance[chosen]
-        self._rows[places, 2] = 2 * (regions[chosen] + 1) + ~embedded.coverage.inside[chosen]
+        self._rows[places, 1] = embedded.coverage.distance[rows]
+        self._rows[places, 2] = 2 * (regions[rows] + 1) + ~embedded.coverage.inside[rows]
         self._rows[places, 3:] = coordinates
         self._when[places] = now
-        self._delay[places] = now - embedded.arrived[chosen]
+        self._delay[places] = now - embedded.arrived[rows]
         self._points += kept
 
     def _known(self, regions: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -157,25 +157,27 @@ class Chart:
 
 def spectrum_chart(spectrum: NDArray[np.float64], n_kept: int) -> str:
     """Draw the non-trivial eigenvalues with the gap behind those kept."""
-    shown = spectrum[: max(12, n_kept + 4)]
-    numbers = np.arange(len(shown)) + 2
-    last = float(shown[min(n_kept, len(shown)) - 1])
-    after = float(shown[n_kept]) if n_kept < len(shown) else None
-    words = f"Eigenvalues from λ2 to λ{numbers[-1]}: " + ", ".join(f"{value:.3f}" for value in shown[:8])
+    values = spectrum[: max(12, n_kept + 4)]
+    numbers = np.arange(len(values)) + 2
+    last = float(values[min(n_kept, len(values)) - 1])
+    after = float(values[n_kept]) if n_kept < len(values) else None
+    words = f"Eigenvalues from λ2 to λ{numbers[-1]}: " + ", ".join(f"{value:.3f}" for value in values[:8])
     words += f". {n_kept} kept."
     # From 0 where that leaves room to see the differences.
-    least = float(shown.min())
+    least = float(values.min())
     floor = min(0.0, least * 1.05) if least < 0.6 else 1.0 - 1.35 * (1.0 - least)
     chart = Chart(words, (1.4, float(numbers[-1]) + 0.6), (floor, 1.0))
-    every = max(1, math.ceil(len(shown) / 10))
+    every = max(1, math.ceil(len(values) / 10))
     x_ticks = [(float(number), str(number)) for number in numbers[::every]]
     chart.axes(x_ticks, [(tick, f"{tick:g}") for tick in nice_ticks(floor, 1.0)], "index l", "eigenvalue λ")
-    chart.line(numbers.astype(float), shown, "thin")
+    chart.line(numbers.astype(float), values, "thin")
     if after is not None:
         chart.mark(n_kept + 1.5, f"gap {last - after:.3f}", low=after > floor + 0.75 * (1.0 - floor))
     for kind, rows in (("kept", slice(0, n_kept)), ("left-out", slice(n_kept, None))):
-        hints = [f"λ{number} = {value:.5f}" for number, value in zip(numbers[rows], shown[rows], strict=True)]
-        chart.dots(numbers[rows].tolist(), shown[rows].tolist(), kind, hints)
+        hints = [
+            f"λ{number} = {value:.5f}" for number, value in zip(numbers[rows], values[rows], strict=True)
+        ]
+        chart.dots(numbers[rows].tolist(), values[rows].tolist(), kind, hints)
     return chart.svg()
 
 
@@ -201,8 +203,8 @@ def bandwidth_chart(
 
 def profile_chart(along: NDArray[np.float64], energy: NDArray[np.float64], name: str) -> str:
     """Draw a free-energy profile over the only coordinate of a map."""
-    known = np.isfinite(energy)
-    along, energy = along[known], energy[known]
+    sampled = np.isfinite(energy)
+    along, energy = along[sampled], energy[sampled]
     top = max(float(energy.max()) * 1.08, 1e-9)
     chart = Chart(
         f"Free energy along {name}, from 0 to {float(energy.max()):.2g} kT",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.training_record import TrainingRecord, thinned_rows
+from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
 from ldmaps.views.free_energy import FreeEnergy, free_energy_surface
 from ldmaps.views.report.structures import Structures, landmark_structures
 
@@ -96,32 +96,32 @@ class Contents:
 def gather(
     model: Any,
     *,
-    title: str | None,
-    points: ArrayLike | None,
-    columns: Mapping[str, ArrayLike] | None,
-    frames: ArrayLike | None,
-    times: ArrayLike | None,
-    files: ArrayLike | None,
-    distance: ArrayLike | None,
-    nearest: ArrayLike | None,
-    errors: Any,
-    molecule: Any,
-    max_points: int,
+    title: str | None = None,
+    points: ArrayLike | None = None,
+    columns: Mapping[str, ArrayLike] | None = None,
+    frames: ArrayLike | None = None,
+    times: ArrayLike | None = None,
+    files: ArrayLike | None = None,
+    distance: ArrayLike | None = None,
+    nearest: ArrayLike | None = None,
+    errors: Any = None,
+    molecule: Any = None,
+    max_points: int = MAX_RECORDED,
 ) -> Contents:
     """Collect what :func:`~ldmaps.views.report.write_report` shows; see there for the arguments."""
     check_is_fitted(model, "embedder_")
-    shown = _Shown(model, points)
-    n = shown.n_points
-    shown.take("frame", frames)
-    shown.take("time", times)
-    shown.take("distance", distance)
-    shown.take("nearest", nearest)
-    shown.take("error", _zeta(errors))
+    drawn = _DrawnPoints(model, points)
+    n = drawn.n_points
+    drawn.take("frame", frames)
+    drawn.take("time", times)
+    drawn.take("distance", distance)
+    drawn.take("nearest", nearest)
+    drawn.take("error", _zeta(errors))
     names, file_of = _files(
-        None if files is None else shown.thinned(files), n, shown.source_files, shown.values.get("file")
+        None if files is None else drawn.thinned(files), n, drawn.source_files, drawn.values.get("file")
     )
     own = [
-        Field("column", str(name), "", _numbers(str(name), shown.thinned(value), n))
+        Field("column", str(name), "", _numbers(str(name), drawn.thinned(value), n))
         for name, value in (columns or {}).items()
     ]
 
@@ -129,11 +129,11 @@ def gather(
     if isinstance(max_points, bool) or int(max_points) != max_points or max_points < 1:
         raise InvalidInputError(f"max_points must be a whole number of at least 1, got {max_points!r}")
     rows = slice(None) if n <= max_points else thinned_rows(n, np.empty(0, dtype=np.intp), int(max_points))
-    values = {name: array[rows] for name, array in shown.values.items()}
-    coordinates = shown.coordinates[rows]
-    notes = list(shown.notes)
-    if len(coordinates) < shown.n_total:
-        notes.append(f"{len(coordinates):,} of {shown.n_total:,} points are drawn, evenly spread.")
+    values = {name: array[rows] for name, array in drawn.values.items()}
+    coordinates = drawn.coordinates[rows]
+    notes = list(drawn.notes)
+    if len(coordinates) < drawn.n_total:
+        notes.append(f"{len(coordinates):,} of {drawn.n_total:,} points are drawn, evenly spread.")
 
     time_unit, time_scale = "ps", 1.0
     if "time" in values and len(values["time"]) and np.nanmax(np.abs(values["time"])) >= 2e4:
@@ -159,8 +159,8 @@ def gather(
         model=model,
         title=title if title is not None else _title(model),
         coordinates=coordinates,
-        n_points=shown.n_total,
-        what=shown.what,
+        n_points=drawn.n_total,
+        what=drawn.what,
         weights=weights,
         nearest=values["nearest"].astype(np.int32) if "nearest" in values else None,
         fields=fields,
@@ -168,7 +168,7 @@ def gather(
         file_of=None if file_of is None else file_of[rows],
         landmark_rows=landmark_rows,
         landmark_points=_places(
-            None if shown.rows is None else shown.rows[rows],
+            None if drawn.rows is None else drawn.rows[rows],
             np.asarray(model.landmark_indices_)[landmark_rows],
         ),
         landmark_frames=landmark_frames,
@@ -181,7 +181,7 @@ def gather(
     )
 
 
-class _Shown:
+class _DrawnPoints:
     """The points to show, and what is known of each."""
 
     def __init__(self, model: Any, points: ArrayLike | None) -> None:
@@ -268,18 +268,18 @@ def _zeta(errors: Any) -> ArrayLike | None:
 
 
 def _files(
-    files: ArrayLike | None, n: int, known: list[str], recorded: NDArray[Any] | None
+    files: ArrayLike | None, n: int, source_files: list[str], recorded: NDArray[Any] | None
 ) -> tuple[list[str], NDArray[np.int32] | None]:
     if files is None:
         place = None if recorded is None else recorded.astype(np.int32)
-        if place is not None and len(known) <= int(place.max(initial=0)):
-            known = [f"file {number + 1}" for number in range(int(place.max(initial=0)) + 1)]
-        return known, place
+        if place is not None and len(source_files) <= int(place.max(initial=0)):
+            source_files = [f"file {number + 1}" for number in range(int(place.max(initial=0)) + 1)]
+        return source_files, place
     texts = np.asarray(files, dtype=str)
     if texts.shape != (n,):
         raise InvalidInputError(f"files needs one name a point, ({n},), got shape {texts.shape}")
-    names, found = np.unique(texts, return_inverse=True)
-    return names.tolist(), found.astype(np.int32)
+    names, file_of = np.unique(texts, return_inverse=True)
+    return names.tolist(), file_of.astype(np.int32)
 
 
 def _landmarks_shown(model: Any) -> NDArray[np.intp]:
@@ -306,19 +306,19 @@ def _landmark_origin(
     """Return frame and time of landmarks: they are training points, whatever points are shown."""
     wanted = np.asarray(model.landmark_indices_)[rows]
     record: TrainingRecord | None = getattr(model, "training_", None)
-    found: list[NDArray[np.float64] | None] = []
+    origins: list[NDArray[np.float64] | None] = []
     for given, kept in ((frames, "frames"), (times, "times")):
         values = None if given is None or foreign else np.asarray(given, dtype=np.float64)
         if values is not None and len(values) > wanted.max(initial=0):
-            found.append(values[wanted])
+            origins.append(values[wanted])
             continue
         recorded = None if record is None else getattr(record, kept)
         if record is None or recorded is None:
-            found.append(wanted.astype(np.float64) if kept == "frames" else None)
+            origins.append(wanted.astype(np.float64) if kept == "frames" else None)
             continue
         place = _places(record.rows, wanted)
-        found.append(np.where(place >= 0, np.asarray(recorded, dtype=np.float64)[place], np.nan))
-    return found[0], found[1]
+        origins.append(np.where(place >= 0, np.asarray(recorded, dtype=np.float64)[place], np.nan))
+    return origins[0], origins[1]
 
 
 def _surfaces(

@@ -67,18 +67,18 @@ def facts(contents: Contents) -> str:
     distance = contents.values("distance")
     if distance is not None and len(distance):
         entries.append((f"{100 * np.mean(distance <= 1):.1f} %", "within √ε of a landmark"))
-    found = _z_values(contents)
-    if found:
-        entries.append(found[0])
+    statements = _z_values(contents)
+    if statements:
+        entries.append(statements[0])
     return "".join(f"<div><dd>{escape(value)}</dd><dt>{escape(name)}</dt></div>" for value, name in entries)
 
 
 def _z_values(contents: Contents) -> list[tuple[str, str]]:
     """Return every statement there is about Z, the strongest first."""
-    model, found = contents.model, []
+    model, statements = contents.model, []
     certificate = getattr(model, "certificate_", None)
     if certificate is not None:
-        found.append(
+        statements.append(
             (
                 f"Z ≤ {certificate.upper_bound:.3g} %",
                 f"certified, {100 * certificate.confidence:g} % confidence",
@@ -86,11 +86,11 @@ def _z_values(contents: Contents) -> list[tuple[str, str]]:
         )
     if contents.errors is not None and len(contents.errors):
         z = float(np.sqrt(np.nanmean(contents.errors**2)))
-        found.append((f"{z:.3g} %", "estimated error Z"))
+        statements.append((f"{z:.3g} %", "estimated error Z"))
     distillation = getattr(model, "distillation_", None)
     if distillation is not None and np.isfinite(distillation.held_out_z):
-        found.append((f"{distillation.held_out_z:.3g} %", "held-out error Z while distilling"))
-    return found
+        statements.append((f"{distillation.held_out_z:.3g} %", "held-out error Z while distilling"))
+    return statements
 
 
 def _rule(model: Any) -> str:
@@ -200,8 +200,8 @@ def summary(contents: Contents) -> str:
     if model.bandwidth_.dimension is not None:
         rows.append(("Dimension by the log-log rule", f"{model.bandwidth_.dimension:.3g}"))
     sizes = np.asarray(model.multiplicities_)
-    chosen = ", every point" if _is_exact(model) else _selector(model)
-    rows.append(("Landmarks, M", format_number(len(sizes)) + chosen))
+    how = ", every point" if _is_exact(model) else _selector(model)
+    rows.append(("Landmarks, M", format_number(len(sizes)) + how))
     if len(sizes) and sizes.max() > sizes.min():
         rows.append(
             (
@@ -235,8 +235,8 @@ def summary(contents: Contents) -> str:
     rows += [(f"Z, {name}".replace("error Z", "error"), value) for value, name in _z_values(contents)]
     source = getattr(model, "source_", None) or {}
     if source.get("n_atoms"):
-        chosen = f", selected by “{source['select']}”" if source.get("select") else ""
-        rows.append(("Atoms", f"{source['n_atoms']:,}{chosen}"))
+        selected = f", selected by “{source['select']}”" if source.get("select") else ""
+        rows.append(("Atoms", f"{source['n_atoms']:,}{selected}"))
     if source.get("files"):
         names_of = [str(name) for name in source["files"]]
         rows.append(
@@ -253,8 +253,8 @@ def summary(contents: Contents) -> str:
 
 
 def _selector(model: Any) -> str:
-    chosen = getattr(model, "landmarks", None)
-    if isinstance(chosen, str):
-        return f" ({chosen})"
-    name = getattr(chosen, "name", None)
+    selector = getattr(model, "landmarks", None)
+    if isinstance(selector, str):
+        return f" ({selector})"
+    name = getattr(selector, "name", None)
     return f" ({name})" if isinstance(name, str) else ""

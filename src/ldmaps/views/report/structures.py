@@ -99,9 +99,9 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
     arrays = metric.export_points(points)
     n_atoms = model.n_features_in_ // 3
     atoms = metric._atoms(n_atoms)
-    known = _told(molecule, getattr(model, "source_", None), n_atoms)
+    facts = _told(molecule, getattr(model, "source_", None), n_atoms)
     kept = atoms.kept
-    choice, thinned = _affordable(known.names, kept, len(wanted))
+    choice, thinned = _affordable(facts.names, kept, len(wanted))
     most = max(1, MAX_VALUES // (3 * len(choice)))
     wanted = wanted[:most]
     frames = arrays["coordinates"][wanted].astype(np.float64)
@@ -111,23 +111,23 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
     unit, unit_known = _unit(model.units_, frames[0])
     frames = superposed(frames * unit)
 
-    elements, origin = _elements(known, metric, n_atoms)
+    elements, origin = _elements(facts, metric, n_atoms)
     is_trace = thinned or _is_trace(frames[0])
     if is_trace:
         bonds, bond_origin = _trace_bonds(frames[0]), "a line through the backbone"
     else:
         witnesses = frames[:: max(1, len(frames) // _WITNESSES)]
-        bonds, bond_origin = _bonds(known, witnesses, elements[kept][choice], kept, n_atoms)
-    shown = kept[choice]
-    names = known.names if known.names is not None else [str(index) for index in range(n_atoms)]
+        bonds, bond_origin = _bonds(facts, witnesses, elements[kept][choice], kept, n_atoms)
+    drawn = kept[choice]
+    names = facts.names if facts.names is not None else [str(index) for index in range(n_atoms)]
     note = "; ".join(part for part in (origin, bond_origin) if part)
     if not unit_known:
         note += "; unit of length guessed"
     return Structures(
         frames.astype(np.float32),
         wanted,
-        tuple(elements[shown].tolist()),
-        tuple(str(names[index]) for index in shown),
+        tuple(elements[drawn].tolist()),
+        tuple(str(names[index]) for index in drawn),
         bonds,
         is_trace,
         note,
@@ -177,9 +177,9 @@ def elements_from_masses(masses: NDArray[np.float64]) -> NDArray[Any] | None:
     """
     symbols = np.array([*MASSES, *(["C"] * len(_UNITED))])
     values = np.array([*MASSES.values(), *_UNITED])
-    found = np.argmin(np.abs(masses[:, None] - values), axis=1)
-    elements: NDArray[Any] = symbols[found]
-    return None if (np.abs(masses - values[found]) > 0.06).any() else elements
+    nearest = np.argmin(np.abs(masses[:, None] - values), axis=1)
+    elements: NDArray[Any] = symbols[nearest]
+    return None if (np.abs(masses - values[nearest]) > 0.06).any() else elements
 
 
 # -- pieces -------------------------------------------------------------------
@@ -214,17 +214,21 @@ def _told(molecule: Any, source: Mapping[str, Any] | None, n_atoms: int) -> Mole
 
 
 def _bonds(
-    known: Molecule, frames: NDArray[np.float64], elements: NDArray[Any], kept: NDArray[np.intp], n_atoms: int
+    molecule: Molecule,
+    frames: NDArray[np.float64],
+    elements: NDArray[Any],
+    kept: NDArray[np.intp],
+    n_atoms: int,
 ) -> tuple[NDArray[np.intp], str]:
     """Return the bonds between the kept atoms, as told where anybody did, and where they come from."""
-    if known.bonds is None:
+    if molecule.bonds is None:
         return guess_bonds(frames, elements), "bonds guessed from distances"
-    told = bonds_among(known.bonds, kept, n_atoms)
-    if not known.from_files:
+    told = bonds_among(molecule.bonds, kept, n_atoms)
+    if not molecule.from_files:
         return told, "bonds as given"
     # A topology often knows the bonds of proteins and water, and none of a ligand's.
     bonded = np.zeros(n_atoms, dtype=bool)
-    bonded[known.bonds] = True
+    bonded[molecule.bonds] = True
     loose = ~bonded[kept]
     guessed = guess_bonds(frames, elements) if loose.any() else np.empty((0, 2), dtype=np.intp)
     guessed = guessed[loose[guessed].any(axis=1)]
@@ -235,21 +239,21 @@ def _bonds(
     return np.concatenate([told, guessed]), "bonds of the topology, others guessed from distances"
 
 
-def _elements(known: Molecule, metric: RMSD, n_atoms: int) -> tuple[NDArray[Any], str]:
-    if known.elements is not None:
-        symbols = [str(symbol or "") for symbol in known.elements]
-        if known.from_files and known.names is not None:
+def _elements(molecule: Molecule, metric: RMSD, n_atoms: int) -> tuple[NDArray[Any], str]:
+    if molecule.elements is not None:
+        symbols = [str(symbol or "") for symbol in molecule.elements]
+        if molecule.from_files and molecule.names is not None:
             symbols = [
-                symbol or _element_of(str(name)) for symbol, name in zip(symbols, known.names, strict=True)
+                symbol or _element_of(str(name)) for symbol, name in zip(symbols, molecule.names, strict=True)
             ]
         return np.array([symbol or "X" for symbol in symbols]), ""
     if metric.weights is not None:
         masses = np.asarray(metric.weights, dtype=np.float64)
-        found = elements_from_masses(masses) if masses.shape == (n_atoms,) else None
-        if found is not None:
-            return found, "elements read from the masses"
-    if known.names is not None:
-        return np.array([_element_of(str(name)) for name in known.names]), "elements read from atom names"
+        weighed = elements_from_masses(masses) if masses.shape == (n_atoms,) else None
+        if weighed is not None:
+            return weighed, "elements read from the masses"
+    if molecule.names is not None:
+        return np.array([_element_of(str(name)) for name in molecule.names]), "elements read from atom names"
     return np.full(n_atoms, "X"), "elements unknown"
 
 

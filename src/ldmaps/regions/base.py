@@ -1,0 +1,109 @@
+"""What a region of a map is: something that a stream can enter and leave.
+
+A region answers for a batch of points with two masks, ``entering`` and ``staying``.
+What enters lies in the region itself; what stays may have strayed by the region's
+margin, so that a point which jitters on the border does not come and go.
+
+Coordinates are named as in the package's tables: psi2 is the first one. Every mask
+is computed element by element, so it does not depend on how a stream is cut into
+batches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage
+
+__all__ = ["Masks", "Region"]
+
+#: Entering and staying, one boolean a point each.
+Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+
+class Region(ABC):
+    """A part of the map.
+
+    Attributes
+    ----------
+    kind : str
+        What it is called in files.
+    required, optional : tuple of str
+        Its settings there: arguments of the class, and attributes of the region.
+    columns : sequence of int
+        Columns of the coordinates that it looks at.
+    """
+
+    kind: ClassVar[str]
+    required: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
+    columns: Sequence[int] = ()
+
+    @abstractmethod
+    def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
+        """Say which points lie in the region, and which would still count if the stream were in it.
+
+        Parameters
+        ----------
+        coordinates : ndarray of shape (n, k)
+        coverage : Coverage
+            Of the same points.
+
+        Returns
+        -------
+        entering, staying : ndarray of bool, shape (n,)
+            Whatever enters also stays.
+        """
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the region as JSON values, with its ``kind``."""
+        return {
+            "kind": self.kind,
+            **{name: _as_json(getattr(self, name)) for name in (*self.required, *self.optional)},
+        }
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """Make a region from what :meth:`as_dict` returned, or from a table of a regions file."""
+        given = {key: value for key, value in facts.items() if key != "kind"}
+        required, allowed = set(cls.required), {*cls.required, *cls.optional}
+        missing, unknown = sorted(required - set(given)), sorted(set(given) - allowed)
+        if missing:
+            raise InvalidInputError(f"a {cls.kind} needs {' and '.join(missing)}")
+        if unknown:
+            names = ", ".join(sorted(allowed)) or "no settings"
+            raise InvalidInputError(f"a {cls.kind} has no {unknown[0]!r}; it has {names}")
+        return cls(**given)
+
+    def check_model(self, model: Any) -> None:
+        """Raise when the region does not fit a map, such as when the map lacks one of its coordinates."""
+        k = int(model.n_components_)
+        for place in self.columns:
+            if place >= k:
+                raise InvalidInputError(
+                    f"psi{place + 2} is not a coordinate of this map, which has {k} (psi2 to psi{k + 1}); "
+                    "name another one, or fit the map with more components"
+                )
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.as_dict() == self.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        facts = {key: value for key, value in self.as_dict().items() if key != "kind"}
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in facts.items())})"
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return dict(value)
+    return list(value) if isinstance(value, (list, tuple)) else value

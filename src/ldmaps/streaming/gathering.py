@@ -1,0 +1,195 @@
+"""What makes a batch, and when: decided here, without reading or waiting for anything.
+
+    step() ──► Request: poll the source for so many records, for so long ──► receive(records) or fail(error) ─┐
+      ▲    ──► Records: a batch to deliver                                                                    │
+      │    ──► None: the stream is over (or its error is raised)                                              │
+      └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
+
+Whoever waits, a thread or an event loop, does what a step says. So one rule holds for
+both: what was received is delivered, then the error.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ldmaps.errors import SourceError, StreamStalledError
+from ldmaps.streaming.records import Records
+
+__all__ = ["LOOK_UP", "Batch", "Gathering", "Request"]
+
+_log = logging.getLogger("ldmaps")
+#: Seconds after which a wait looks whether it should go on.
+LOOK_UP = 0.05
+
+
+class Request(NamedTuple):
+    """How many records to poll a source for at most, and how many seconds that may wait."""
+
+    most: int
+    wait: float
+
+
+class Batch:
+    """Consecutive records on their way to become one.
+
+    Parameters
+    ----------
+    most : int
+        Records to a batch. Only the first part may have more: none is cut.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[Records] = []
+        self._shape: tuple[int, ...] | None = None
+        self.count = 0
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @property
+    def room(self) -> int:
+        """How many more records may come."""
+        return self._most - self.count
+
+    def add(self, records: Records) -> bool:
+        """Take records, unless there is no room or their points have another shape; say whether they were taken."""
+        count = len(records)
+        if count:
+            shape = records.points.shape[1:]
+            if self.count and (count > self.room or shape != self._shape):
+                return False
+            self._shape = shape
+        self._parts.append(records)
+        self.count += count
+        return True
+
+    def joined(self) -> Records:
+        """Return all records as one."""
+        return Records.joined(self._parts)
+
+
+class Gathering:
+    """Gathers what a source gives to batches, and notices that it gives nothing.
+
+    Parameters
+    ----------
+    name : str
+        Of the source.
+    most : int
+        Records to a batch.
+    max_delay : float
+        Seconds that a record may wait for company.
+    stall_after, on_stall
+        As of StreamEmbedder.
+    clock : callable
+        Tells the time in seconds.
+
+    Attributes
+    ----------
+    stalls : int
+        How often nothing came for too long.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        most: int,
+        *,
+        max_delay: float = 0.0,
+        stall_after: float | None = None,
+        on_stall: str = "warn",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.most = most
+        self.max_delay = max_delay
+        self.stall_after = stall_after
+        self.stalls = 0
+        self._name = name
+        self._raises = on_stall == "raise"
+        self._clock = clock
+        # Often enough to notice a stall in time.
+        self._pause = LOOK_UP if stall_after is None else min(LOOK_UP, stall_after / 4)
+        self._anything = Request(most, self._pause)
+        self._ready: Records | None = None  # complete
+        self._batch: Batch | None = None  # waiting for company
+        self._due = 0.0  # when it has waited long enough
+        self._received = 0
+        self._ended = False
+        self._outcome: BaseException | None = None
+        self._heard = clock()
+        self._told = False
+
+    def step(self) -> Request | Records | None:
+        """Return what to do next: poll, deliver a batch, or end; raise the source's error once all is delivered."""
+        ready = self._ready
+        if ready is not None:
+            self._ready = None
+            return ready
+        if self._batch is not None:
+            wait = 0.0 if self._ended or self._batch.room <= 0 else self._due - self._clock()
+            if wait > 0:
+                return Request(self._batch.room, min(wait, self._pause))
+            batch, self._batch = self._batch, None
+            return batch.joined()
+        if not self._ended:
+            return self._anything
+        if self._outcome is not None:
+            raise self._outcome
+        return None
+
+    def receive(self, records: Records | None) -> bool:
+        """Take what a poll gave, None at the end; say whether it was anything."""
+        if records is None:
+            self._ended = True
+            return True
+        if records.empty:
+            self._listen()
+            return False
+        if self.stall_after is not None:
+            self._heard, self._told = self._clock(), False
+        self._received += len(records)
+        if not self.max_delay:
+            self._ready = records
+        elif self._batch is None:
+            self._begin(records)
+        elif not self._batch.add(records):
+            self._ready = self._batch.joined()
+            self._begin(records)
+        return True
+
+    def fail(self, error: BaseException) -> None:
+        """Note that a poll raised; what was received is delivered first."""
+        self._ended = True
+        if isinstance(error, Exception) and not isinstance(error, SourceError):
+            self._outcome = SourceError(
+                f"{self._name} failed after {self._received} records ({type(error).__name__}: {error}); "
+                "what came before was dealt with"
+            )
+            self._outcome.__cause__ = error
+        else:
+            self._outcome = error
+
+    def _begin(self, records: Records) -> None:
+        self._batch = Batch(self.most)
+        self._batch.add(records)
+        self._due = self.max_delay + (float(records.arrived[0]) if len(records) else self._clock())
+
+    def _listen(self) -> None:
+        """Warn or fail when nothing came for too long, once a stall."""
+        if self.stall_after is None or self._told:
+            return
+        silence = self._clock() - self._heard
+        if silence < self.stall_after:
+            return
+        self._told = True
+        self.stalls += 1
+        text = f"nothing came from {self._name} for {silence:.3g} s (stall_after={self.stall_after:g})"
+        if self._raises:
+            self.fail(StreamStalledError(f"{text}; what came before was dealt with"))
+        else:
+            _log.warning("%s; still waiting", text)

@@ -1,0 +1,83 @@
+"""One step of a stream: records in, the same records with their place on the map out."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage, Embedder
+from ldmaps.metrics.base import Points
+from ldmaps.regions.tracker import Event, RegionTracker
+from ldmaps.streaming.records import Embedded, Records
+from ldmaps.streaming.rejecting import repaired
+from ldmaps.streaming.sources import model_facts
+
+__all__ = ["RecordEmbedder"]
+
+_NO_REGION = np.array([-1], dtype=np.intp)
+_NO_REGION.flags.writeable = False
+
+
+class RecordEmbedder:
+    """Embeds records, wherever they come from and wherever they go.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap, DiffusionMap or path
+        The map, fitted, or a file that holds it.
+    tracker : RegionTracker, optional
+        Labels records with regions and reports events.
+    n_threads : int, optional
+        Threads for embedding; None uses every core.
+    """
+
+    def __init__(
+        self, model: Any, *, tracker: RegionTracker | None = None, n_threads: int | None = None
+    ) -> None:
+        if isinstance(model, (str, os.PathLike)):
+            from ldmaps.maps.loading import load
+
+            model = load(model)
+        if not hasattr(model, "embedder_"):
+            raise InvalidInputError(f"a fitted map is needed, got {model!r}; call fit first")
+        self.model = model
+        self.tracker = tracker
+        self.n_threads = n_threads
+        self._embedder: Embedder = model.embedder_
+        self._facts = model_facts(model)
+
+    def embed(self, records: Records) -> Embedded:
+        """Embed records; those that cannot be are added to the rejected ones. Only the tracker is changed."""
+        prepared: Points | None = None
+        if len(records):
+            try:
+                prepared = self._embedder.prepare(records.points)
+            except InvalidInputError:
+                records, prepared = repaired(records, self._embedder, self._facts.get("n_features"))
+        if prepared is None:
+            return self._nothing(records)
+        extended = self._embedder.extend(prepared, self.n_threads)
+        coverage = self._embedder.coverage_of(extended)
+        events: tuple[Event, ...] = ()
+        if self.tracker is None:
+            n = len(records)
+            regions = _NO_REGION if n == 1 else np.full(n, -1, dtype=np.intp)
+        else:
+            regions, events = self.tracker.update(
+                extended.coordinates, coverage, records.numbers, records.times
+            )
+        return Embedded(records, extended.coordinates, coverage, regions, events)
+
+    def warm_up(self) -> None:
+        """Load the compiled loops before the clock of the first record runs."""
+        with suppress(Exception):  # distances that are only looked up cannot be asked for here
+            self._embedder.extend(self._embedder.landmarks.take(np.zeros(1, dtype=np.intp)), 1)
+
+    def _nothing(self, records: Records) -> Embedded:
+        dtype, nearest = self._embedder.coefficients.dtype, np.empty(0, dtype=np.intp)
+        coverage = Coverage(np.empty(0, dtype=dtype), np.empty(0, dtype=bool), nearest)
+        return Embedded(records, np.empty((0, self._embedder.n_components), dtype=dtype), coverage, nearest)

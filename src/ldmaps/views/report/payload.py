@@ -1,0 +1,107 @@
+"""What the report's script reads: contents as JSON, arrays as base64."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.views.report.colours import CATEGORIES, PALETTES, palette
+from ldmaps.views.report.contents import Contents
+from ldmaps.views.report.sections import coordinate_name
+
+__all__ = ["packed", "payload"]
+
+
+def packed(values: NDArray[Any] | None, kind: str = "f4") -> dict[str, Any] | None:
+    """Encode an array as base64, or as a rule where it is one."""
+    if values is None:
+        return None
+    array = np.ascontiguousarray(values)
+    if kind == "f4" and len(array) > 2:
+        step = (float(array[-1]) - float(array[0])) / (len(array) - 1)
+        if np.isfinite(step) and step:
+            ruled = float(array[0]) + step * np.arange(len(array))
+            if np.abs(ruled - array).max() <= 1e-6 * abs(step):
+                return {"type": "linear", "start": float(array[0]), "step": step, "n": len(array)}
+        # Frames and times beyond 16 million need more digits than single precision has.
+        if np.nanmax(np.abs(array), initial=0.0) >= 2**24 and array.dtype.kind in "iuf":
+            kind = "f8"
+    data = array.astype(f"<{kind}" if kind != "u1" else "u1")
+    return {"type": kind, "data": base64.b64encode(data.tobytes()).decode("ascii")}
+
+
+def payload(contents: Contents) -> dict[str, Any]:
+    """Return everything the script draws, as JSON values."""
+    model, rows = contents.model, contents.landmark_rows
+    landmarks = np.asarray(model.landmark_embedding_, dtype=np.float32)[rows]
+    k = model.n_components_
+    place = np.full(len(model.multiplicities_), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    nearest = None
+    if contents.nearest is not None:
+        belongs = place[contents.nearest]
+        nearest = np.where(belongs < 0, 2**32 - 1, belongs)
+    return {
+        "n": len(contents.coordinates),
+        "names": [coordinate_name(index) for index in range(k)],
+        "coordinates": [packed(column) for column in contents.coordinates.T],
+        "fields": [
+            {"key": entry.key, "label": entry.label, "unit": entry.unit, "values": packed(entry.values)}
+            for entry in contents.fields
+        ],
+        "files": contents.files,
+        "fileOf": packed(contents.file_of, "u2" if len(contents.files) < 2**16 else "u4"),
+        "nearest": packed(nearest, "u4"),
+        "kind": "frame" if model.metric_.takes_frames else "point",
+        "timeUnit": contents.time_unit,
+        "landmarks": {
+            "n": len(rows),
+            "all": len(model.multiplicities_),
+            "number": packed(rows, "u4"),
+            "coordinates": [packed(column) for column in landmarks.T],
+            "multiplicity": packed(np.asarray(model.multiplicities_)[rows], "f8"),
+            "point": packed(
+                np.where(contents.landmark_points < 0, 2**32 - 1, contents.landmark_points), "u4"
+            ),
+            "frame": packed(contents.landmark_frames, "f8"),
+            "time": packed(contents.landmark_times, "f8"),
+        },
+        "energies": [_packed_surface(pair, surface) for pair, surface in contents.surfaces.items()],
+        "structures": _packed_structures(contents),
+        "palettes": {name: packed(palette(name), "u1") for name in PALETTES},
+        "categories": list(CATEGORIES),
+    }
+
+
+def _packed_surface(pair: tuple[int, int], surface: Any) -> dict[str, Any]:
+    highest = surface.highest or 1.0
+    # 65535 is "no data"; the rest is 0 to the highest in steps too small to see.
+    scaled = np.where(np.isnan(surface.energy), 65535, np.round(surface.energy / highest * 65534))
+    return {
+        "pair": list(pair),
+        "cells": len(surface.energy),
+        "low": surface.low.tolist(),
+        "high": surface.high.tolist(),
+        "highest": highest,
+        "values": packed(scaled.ravel(), "u2"),
+    }
+
+
+def _packed_structures(contents: Contents) -> dict[str, Any] | None:
+    structures = contents.structures
+    if structures is None:
+        return None
+    scale = float(np.abs(structures.coordinates).max()) / 32767 or 1.0
+    return {
+        "n": len(structures.coordinates),
+        "atoms": structures.coordinates.shape[1],
+        "scale": scale,
+        "coordinates": packed(np.round(structures.coordinates / scale).ravel(), "i2"),
+        "elements": list(structures.elements),
+        "names": list(structures.names),
+        "bonds": packed(structures.bonds.ravel(), "u4"),
+        "trace": structures.is_trace,
+    }
