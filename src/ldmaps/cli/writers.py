@@ -11,15 +11,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.files import written_whole
+from ldmaps.inputs.formats import output_format
 from ldmaps.inputs.source import FrameChunk
+from ldmaps.inputs.tables import import_parquet
 from ldmaps.text_rows import formatted_rows, number_format, quoted
 
-__all__ = ["OUTPUT_FORMATS", "Writer", "check_format", "open_writer"]
-
-OUTPUT_FORMATS = (".csv", ".tsv", ".npy", ".parquet")
+__all__ = ["Writer", "check_format", "open_writer"]
 
 
 class Writer(ABC):
@@ -36,12 +35,8 @@ class Writer(ABC):
 
 def check_format(path: str) -> None:
     """Raise unless ``path`` ends in a format that can be written."""
-    if path != "-" and not path.lower().endswith(OUTPUT_FORMATS):
-        raise InvalidInputError(
-            f"the output {path} must end in one of {', '.join(OUTPUT_FORMATS)}, or be - for CSV on stdout"
-        )
-    if path.lower().endswith(".parquet"):
-        _pyarrow()
+    if output_format(path, "embed").name == "Parquet":
+        import_parquet("Parquet is written")
 
 
 @contextmanager
@@ -56,7 +51,7 @@ def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[
         All file names that may come, which a fixed-width format must know.
     """
     names = [f"psi{number}" for number in range(2, n_components + 2)]
-    lower = path.lower()
+    form = output_format(path, "embed").name
     with ExitStack() as stack:
         writer: Writer
         if path == "-":
@@ -65,12 +60,12 @@ def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[
             writer = _CsvWriter(_TextOut() if buffer is None else buffer, names, ",")
         else:
             stream = stack.enter_context(written_whole(path))
-            if lower.endswith(".npy"):
+            if form == "NPY":
                 writer = _NpyWriter(stream, names, files)
-            elif lower.endswith(".parquet"):
+            elif form == "Parquet":
                 writer = _ParquetWriter(stream, names)
             else:
-                writer = _CsvWriter(stream, names, "\t" if lower.endswith(".tsv") else ",")
+                writer = _CsvWriter(stream, names, "\t" if form == "TSV" else ",")
         yield writer
         writer.finish()
 
@@ -155,13 +150,15 @@ class _NpyWriter(Writer):
 
 class _ParquetWriter(Writer):
     def __init__(self, stream: BinaryIO, names: list[str]) -> None:
-        self._arrow, self._parquet = _pyarrow()
-        arrow = self._arrow
+        parquet = import_parquet("Parquet is written")
+        import pyarrow as arrow
+
+        self._arrow = arrow
         fields = [("file", arrow.string()), ("frame", arrow.int64()), ("time", arrow.float64())]
         fields += [(name, arrow.float64()) for name in names]
         fields += [("distance", arrow.float64()), ("inside", arrow.bool_()), ("nearest", arrow.int64())]
         self._schema = arrow.schema(fields)
-        self._writer = self._parquet.ParquetWriter(stream, self._schema)
+        self._writer = parquet.ParquetWriter(stream, self._schema)
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append a row group."""
@@ -175,14 +172,3 @@ class _ParquetWriter(Writer):
     def finish(self) -> None:
         """Write the footer."""
         self._writer.close()
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InvalidInputError(
-            f'Parquet is written with pyarrow, which cannot be imported ({error}); pip install "ldmaps[parquet]"'
-        ) from error
-    return pyarrow, parquet

@@ -17,28 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import format_of
+from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
 
-__all__ = ["FORMATS", "Decoder", "LineDecoder", "UnreadableError", "excerpt", "format_of", "open_decoder"]
+__all__ = ["FORMATS", "Decoder", "LineDecoder", "excerpt", "form_of", "open_decoder"]
 
 FORMATS = ("csv", "ndjson", "npy")
 #: A longer line is no record but a fault, and is not kept.
 MAX_LINE = 64 << 20
 #: Below so many lines the set-up of decoding them together costs more than it gains.
 _TOGETHER = 8
-_SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".ndjson": "ndjson",
-    ".jsonl": "ndjson",
-    ".npy": "npy",
-}
 _BOM = b"\xef\xbb\xbf"
-
-
-class UnreadableError(ValueError):
-    """A line is no record; the text is the reason."""
 
 
 class Decoder(ABC):
@@ -70,10 +60,15 @@ class Decoder(ABC):
         """Go on after a position; the first byte to be fed is the one at its ``"offset"``."""
 
 
-def format_of(path: str) -> str | None:
-    """Return the format that a file's name tells, or None."""
-    lower = path.lower()
-    return next((found for suffix, found in _SUFFIXES.items() if lower.endswith(suffix)), None)
+def form_of(path: str) -> str | None:
+    """Return the form that a file's name tells, None if it tells none; raise if such a file cannot be streamed."""
+    form = format_of(path)
+    if form is not None and form.decoder not in FORMATS:
+        raise InvalidInputError(
+            f"{path} is {form.name}, which is no stream of records; embed it with ldmaps embed, or write one of "
+            f"{', '.join(FORMATS)}"
+        )
+    return None if form is None else form.decoder
 
 
 def open_decoder(

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.streaming.sources.decoding import LineDecoder, Row, UnreadableError
+from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.streaming.sources.decoding import LineDecoder, Row
 
 __all__ = ["JsonDecoder"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import Decoder, format_of, open_decoder
+from ldmaps.streaming.sources.decoding import Decoder, form_of, open_decoder
 
 __all__ = ["FileSource", "PipeSource", "open_stdin"]
 
@@ -123,7 +123,7 @@ class FileSource(Source):
     ) -> None:
         self._file = file
         self.name = name or os.fspath(file if not isinstance(file, int) else f"descriptor {file}")
-        self._settings = form or format_of(self.name), facts, columns
+        self._settings = form or form_of(self.name), facts, columns
         self._decoder: Decoder = open_decoder(*self._settings)
         self._descriptor = -1
         self._start = 0

@@ -1,0 +1,192 @@
+"""The columns of a text table: what its first line tells, and numbers out of the other lines.
+
+Whoever reads text tables does so through :class:`TextColumns`: ``fit`` and ``embed``
+(which stop at a bad line and say where it is), streams (which reject it and go on)
+and reports (which also want columns of words).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import format_of
+
+__all__ = ["TextColumns", "UnreadableError", "find_columns"]
+
+
+class UnreadableError(ValueError):
+    """A line is no row of the table; the text is the reason."""
+
+
+@dataclass
+class TextColumns:
+    """The columns of a text table.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        What separates cells; None is white space.
+    names : list of str or None
+        As the first line gives them, if it has no number.
+    count : int
+    """
+
+    delimiter: str | None
+    names: list[str] | None
+    count: int
+
+    @classmethod
+    def of(cls, first_line: str, path: str = "", *, named: bool = False) -> Self:
+        """Find out from the first line.
+
+        Parameters
+        ----------
+        first_line, path : str
+            The file's name may tell the delimiter.
+        named : bool
+            Whether the first line is known to be names, which may be numbers and hold spaces.
+
+        Examples
+        --------
+        >>> TextColumns.of("time; x; y")
+        TextColumns(delimiter=';', names=['time', 'x', 'y'], count=3)
+        >>> TextColumns.of("0.5 1.5")
+        TextColumns(delimiter=None, names=None, count=2)
+        """
+        columns = cls(_delimiter_of(first_line, path), None, 0)
+        if named and columns.delimiter is None:
+            columns.delimiter = ","
+        try:
+            cells = columns.cells(first_line)
+        except UnreadableError:
+            cells = first_line.split(columns.delimiter)
+        columns.count = len(cells)
+        if named or not any(_is_number(cell) for cell in cells):
+            columns.names = cells
+        return columns
+
+    def cells(self, line: str) -> list[str]:
+        """Cut a line into cells."""
+        if self.delimiter is None:
+            return line.split()
+        if '"' not in line:
+            return [cell.strip() for cell in line.split(self.delimiter)]
+        try:
+            return [cell.strip() for cell in next(csv.reader([line], delimiter=self.delimiter))]
+        except csv.Error as error:
+            raise UnreadableError(f"not CSV ({error})") from error
+
+    def number(self, cells: Sequence[str], place: int) -> float:
+        """Return a cell's number, or raise :class:`UnreadableError`."""
+        cell = cells[place]
+        try:
+            # Python would also take 1_000 and digits of other scripts, which numpy does not.
+            if cell.isascii() and "_" not in cell:
+                return float(cell)
+        except ValueError:
+            pass
+        reason = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
+        raise UnreadableError(f"{self.title(place)}: {reason}")
+
+    def title(self, place: int) -> str:
+        """Return what to call a column in messages.
+
+        >>> TextColumns(",", ["time", "x"], 2).title(1)
+        'column 2 (x)'
+        """
+        return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
+
+    def block(self, lines: list[str], places: Sequence[int] | None) -> NDArray[np.float64]:
+        """Return the numbers of many lines; raise ValueError if a line is bad in whatever way.
+
+        Parameters
+        ----------
+        lines : list of str
+        places : sequence of int or None
+            Columns to take; None for all.
+
+        Returns
+        -------
+        ndarray of shape (lines, columns)
+        """
+        self._check_lengths(lines, places)
+        block = np.loadtxt(
+            lines,
+            dtype=np.float64,
+            delimiter=self.delimiter,
+            comments=None,
+            quotechar='"',
+            ndmin=2,
+            usecols=places,
+        )
+        if len(block) != len(lines) or (places is None and block.shape[1] != self.count):
+            raise ValueError("the lines differ in length")
+        return block
+
+    def _check_lengths(self, lines: list[str], places: Sequence[int] | None) -> None:
+        """Raise ValueError where lines have more or fewer cells; numpy does not look beyond the columns it takes."""
+        lengths: Iterable[int] = ()
+        if any('"' in line for line in lines):
+            lengths = self._quoted_lengths(lines)
+        elif self.delimiter is not None:
+            lengths = (line.count(self.delimiter) + 1 for line in lines)
+        elif places is not None:
+            lengths = (len(line.split()) for line in lines)
+        if any(length != self.count for length in lengths):
+            raise ValueError("the lines differ in length")
+
+    def _quoted_lengths(self, lines: list[str]) -> list[int]:
+        if self.delimiter is None:
+            raise ValueError("white space within quotes is looked at line by line")
+        try:
+            lengths = [len(row) for row in csv.reader(lines, delimiter=self.delimiter)]
+        except csv.Error as error:
+            raise ValueError(str(error)) from error
+        if len(lengths) != len(lines):
+            raise ValueError("a quote spans lines")
+        return lengths
+
+
+def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int, described: str) -> list[int]:
+    """Return the places of columns given by name or by number from 1.
+
+    >>> find_columns(["x", "1"], ["t", "x"], 2, "the table")
+    [1, 0]
+    """
+    places = []
+    for name in wanted:
+        if names is not None and name in names:
+            places.append(list(names).index(name))
+        elif name.isdigit() and 1 <= int(name) <= count:
+            places.append(int(name) - 1)
+        else:
+            there = ", ".join(names) if names else f"1 to {count}, without names"
+            raise InvalidInputError(f"{described} has no column {name!r}; its columns are: {there}")
+    return places
+
+
+def _delimiter_of(line: str, path: str) -> str | None:
+    form = format_of(path)
+    if "\t" in line or (form and form.name == "TSV"):
+        return "\t"
+    if "," in line:
+        return ","
+    if ";" in line:
+        return ";"
+    return None if len(line.split()) > 1 else ","
+
+
+def _is_number(cell: str) -> bool:
+    """Say whether a cell holds a number, NaN and infinity included."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
