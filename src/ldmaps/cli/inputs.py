@@ -11,21 +11,13 @@ from ldmaps.inputs import open as open_points
 
 __all__ = ["open_inputs"]
 
+_SETTINGS = ("top", "select", "columns", "array", "stride", "start", "stop", "chunk", "periodic")
+
 
 def open_inputs(
     arguments: argparse.Namespace, inputs: Sequence[str], model_facts: Mapping[str, Any] | None = None
 ) -> PointSource:
     """Open all inputs as one source; ``model_facts`` as in :func:`ldmaps.inputs.open`."""
     return open_points(
-        inputs,
-        arguments.top,
-        select=arguments.select,
-        columns=arguments.columns,
-        array=arguments.array,
-        stride=arguments.stride,
-        start=arguments.start,
-        stop=arguments.stop,
-        chunk=arguments.chunk,
-        periodic=arguments.periodic,
-        model_facts=model_facts,
+        inputs, **{name: getattr(arguments, name) for name in _SETTINGS}, model_facts=model_facts
     )

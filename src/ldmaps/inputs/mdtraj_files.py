@@ -22,8 +22,8 @@ from ldmaps.inputs.dcd_layout import dcd_layout
 from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.frame_blocks import Block, import_mdtraj, joined, one_line, sliced, unpacked
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
-from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, Reading, default_chunk
-from ldmaps.inputs.topology import Selection, load_topology, select_atoms
+from ldmaps.inputs.source import FrameChunk, Reading
+from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
 
 __all__ = ["MDTrajFiles"]
 
@@ -31,7 +31,7 @@ __all__ = ["MDTrajFiles"]
 SEEK_STRIDE = 8
 
 
-class MDTrajFiles(FrameSource):
+class MDTrajFiles(SelectedFrames):
     """Frames from trajectory files; see :func:`ldmaps.inputs.open` for the arguments."""
 
     reads_ahead: ClassVar[bool] = True
@@ -40,15 +40,10 @@ class MDTrajFiles(FrameSource):
         self._md = import_mdtraj()
         self.files = tuple(files)
         self._formats = {path: known_format(path) for path in files}
-        self._reading = reading
-        self.select = reading.select
         self._topology = load_topology(top, self.files[0])
         self._n_file_atoms: int = self._topology.n_atoms
         self._topology_name = str(top) if isinstance(top, (str, os.PathLike)) else "the topology"
-        self._selection: Selection = select_atoms(self._topology, reading, self._topology_name)
-        self.atoms: Atoms | None = self._selection.atoms
-        self.n_atoms = len(self._selection.chosen)
-        self._chunk = reading.chunk or default_chunk(len(self._selection.read))
+        super().__init__(select_atoms(self._topology, reading, self._topology_name), reading)
         for path in self.files:
             self._check_atom_count(path)
 

@@ -9,17 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.source import (
-    Atoms,
-    FrameChunk,
-    FrameSource,
-    PointSource,
-    Reading,
-    as_picoseconds,
-    bonds_among,
-    default_chunk,
-)
-from ldmaps.inputs.topology import Selection, select_atoms
+from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_picoseconds, bonds_among
+from ldmaps.inputs.topology import SelectedFrames, Selection, select_atoms
 from ldmaps.inputs.whole import Molecules
 
 __all__ = ["AtomGroupFrames", "MDTrajObject", "as_source", "is_atom_group", "select_group"]
@@ -62,17 +53,13 @@ def _is_of(X: Any, package: str, *names: str) -> bool:
     )
 
 
-class MDTrajObject(FrameSource):
+class MDTrajObject(SelectedFrames):
     """The frames of an mdtraj Trajectory."""
 
     def __init__(self, trajectory: Any, reading: Reading) -> None:
+        super().__init__(select_atoms(trajectory.topology, reading, "the trajectory"), reading)
         self._rows = reading.of(trajectory.n_frames)
         self._trajectory = trajectory
-        self._selection: Selection = select_atoms(trajectory.topology, reading, "the trajectory")
-        self.select = reading.select
-        self.atoms: Atoms | None = self._selection.atoms
-        self.n_atoms = len(self._selection.chosen)
-        self._chunk = reading.chunk or default_chunk(len(self._selection.read))
 
     @property
     def n_frames(self) -> int | None:
@@ -93,20 +80,16 @@ class MDTrajObject(FrameSource):
             yield FrameChunk(frames, numbers, as_picoseconds(source.time[rows]), "")
 
 
-class AtomGroupFrames(FrameSource):
+class AtomGroupFrames(SelectedFrames):
     """The frames of an MDAnalysis AtomGroup, in nm."""
 
     def __init__(self, group: Any, reading: Reading) -> None:
-        self._group, self._selection = select_group(group, reading)
-        self._read = self._group.universe.atoms[self._selection.read]
-        self._reading = reading
-        self.select = reading.select
-        self.n_atoms = len(self._selection.chosen)
-        self.atoms: Atoms | None = self._selection.atoms if self._selection.atoms.names else None
+        self._group, selection = select_group(group, reading)
+        super().__init__(selection, reading)
+        self._read = self._group.universe.atoms[selection.read]
         self._trajectory = self._group.universe.trajectory
         name = getattr(self._trajectory, "filename", None)
         self.files = (str(name),) if name else ()
-        self._chunk = reading.chunk or default_chunk(len(self._read))
 
     @property
     def n_frames(self) -> int | None:

@@ -7,6 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import prod
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -34,6 +35,8 @@ class Table(ABC):
         Of a row: (features,) or (atoms, 3).
     columns : list of str or None
         Names of the features, if the file has any.
+    places : list of int or None
+        Where they stand in the file; None for all in order.
     n_rows : int or None
         None if only reading will tell.
     """
@@ -41,27 +44,29 @@ class Table(ABC):
     path: str
     shape: tuple[int, ...]
     columns: list[str] | None = None
+    places: list[int] | None = None
     n_rows: int | None = None
 
+    def choose(self, columns: Sequence[str]) -> None:
+        """Take these columns only, by name or by number from 1."""
+        if len(self.shape) != 1:
+            raise InvalidInputError(
+                f"{self.path} holds frames of shape {self.shape}, which have no columns to choose"
+            )
+        self.places = find_columns(columns, self.columns, self.shape[0], self.path)
+        self.shape = (len(self.places),)
+        if self.columns is not None:
+            self.columns = [self.columns[place] for place in self.places]
+
     @abstractmethod
-    def blocks(self, chunk: int, places: list[int] | None) -> Iterator[NDArray[Any]]:
-        """Yield consecutive rows, ``chunk`` at a time, of some columns."""
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
+        """Yield consecutive rows, ``chunk`` at a time."""
 
 
 class TableSource(PointSource):
-    """Rows of one or several tables.
+    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments.
 
-    Parameters
-    ----------
-    files : sequence of str
-        "-" is CSV from stdin.
-    reading : Reading
-    columns : sequence of str, optional
-        Columns to take, by name or by number from 1.
-    array : str, optional
-        Which array of an .npz archive to take.
-    model_columns : sequence of str, optional
-        Columns to take where none are given and the tables name theirs.
+    ``model_columns`` are taken where none are given and the tables name theirs.
     """
 
     reads_ahead: ClassVar[bool] = True
@@ -78,32 +83,30 @@ class TableSource(PointSource):
         self.files = tuple(table.path for table in self._tables)
         self._reading = reading
         first = self._tables[0]
-        if columns is None and model_columns and first.columns is not None:
+        if columns is None and first.columns is not None:
             columns = model_columns
         self._chosen = columns is not None
-        self._places = [_places_of(table, columns) for table in self._tables]
-        shapes = [
-            table.shape if places is None else (len(places),)
-            for table, places in zip(self._tables, self._places, strict=True)
-        ]
-        self._shape = shapes[0]
-        for table, shape in zip(self._tables, shapes, strict=True):
-            if shape != self._shape:
+        for table in self._tables:
+            if columns is not None:
+                table.choose(columns)
+            if table.shape != first.shape:
                 raise InvalidInputError(
-                    f"{table.path} has rows of shape {shape}, but {first.path} of {self._shape}; "
+                    f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
                     "choose the same columns with --columns"
                 )
-        places = self._places[0]
+            if not self._chosen and first.columns and table.columns and table.columns != first.columns:
+                raise InvalidInputError(
+                    f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
+                    f"{', '.join(first.columns)}; choose them by name with --columns"
+                )
         self.columns = first.columns
-        if first.columns is not None and places is not None:
-            self.columns = [first.columns[place] for place in places]
-        width = int(np.prod(self._shape))
-        self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * max(1, width))))
+        width = max(1, prod(first.shape))
+        self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * width)))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(features,) or, of arrays of frames, (atoms, 3)."""
-        return self._shape
+        return self._tables[0].shape
 
     @property
     def n_frames(self) -> int | None:
@@ -130,9 +133,9 @@ class TableSource(PointSource):
 
     def __iter__(self) -> Iterator[FrameChunk]:
         stop = self._reading.stop
-        for table, places in zip(self._tables, self._places, strict=True):
+        for table in self._tables:
             position, empty = 0, True
-            for block in table.blocks(self._chunk, places):
+            for block in table.blocks(self._chunk):
                 kept = self._reading.among(position, len(block))
                 numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
                 position += len(block)
@@ -176,16 +179,6 @@ def _format(path: str) -> Format:
     return known_format(path)
 
 
-def _places_of(table: Table, columns: Sequence[str] | None) -> list[int] | None:
-    if columns is None:
-        return None
-    if len(table.shape) != 1:
-        raise InvalidInputError(
-            f"{table.path} holds frames of shape {table.shape}, which have no columns to choose"
-        )
-    return find_columns(columns, table.columns, table.shape[0], table.path)
-
-
 class _TextTable(Table):
     def __init__(self, path: str, *, named: bool = False) -> None:
         self.path = "stdin" if path == "-" else path
@@ -200,17 +193,17 @@ class _TextTable(Table):
         self.columns = self._layout.names
         self.shape = (self._layout.count,)
 
-    def blocks(self, chunk: int, places: list[int] | None) -> Iterator[NDArray[Any]]:
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Parse ``chunk`` lines at a time."""
         lines = self._rows()
         while batch := list(islice(lines, chunk)):
             try:
-                block = self._layout.block([text for _, text in batch], places)
+                block = self._layout.block([text for _, text in batch], self.places)
             except ValueError as error:
-                self._explain(batch, places)
+                self._explain(batch)
                 raise InvalidInputError(f"{self.path} cannot be read as a table ({error})") from error
             if not np.isfinite(block).all():
-                self._explain(batch, places)
+                self._explain(batch)
             yield block
 
     def words(self) -> dict[str, NDArray[Any]]:
@@ -247,7 +240,7 @@ class _TextTable(Table):
         lines: Iterable[tuple[int, str]] = self._stream or _text_lines(self._name)
         return ((number, line) for number, line in lines if line.strip() and line.lstrip()[0] != "#")
 
-    def _explain(self, batch: list[tuple[int, str]], places: list[int] | None) -> None:
+    def _explain(self, batch: list[tuple[int, str]]) -> None:
         """Raise with line and column of the first cell that is at fault."""
         layout = self._layout
         for number, line in batch:
@@ -259,7 +252,7 @@ class _TextTable(Table):
                         f"{where}: {len(cells)} columns, but {layout.count} in the lines before; "
                         "every line needs the same columns"
                     )
-                for place in range(layout.count) if places is None else places:
+                for place in range(layout.count) if self.places is None else self.places:
                     if not np.isfinite(layout.number(cells, place)):
                         raise InvalidInputError(
                             f"{where}, {layout.title(place)}: {cells[place]!r} is not finite; "
@@ -294,11 +287,11 @@ class _ArrayTable(Table):
         self.shape = rows.shape[1:]
         self.n_rows = len(rows)
 
-    def blocks(self, chunk: int, places: list[int] | None) -> Iterator[NDArray[Any]]:
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Copy ``chunk`` rows at a time out of the file."""
         for begin in range(0, len(self._rows), chunk):
             block = self._rows[begin : begin + chunk]
-            block = np.array(block if places is None else block[:, places])
+            block = np.array(block if self.places is None else block[:, self.places])
             yield block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
 
 
@@ -343,10 +336,9 @@ class _ParquetTable(Table):
         """Return all of it as a pyarrow table."""
         return self._file.read()
 
-    def blocks(self, chunk: int, places: list[int] | None) -> Iterator[NDArray[Any]]:
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Decode ``chunk`` rows at a time."""
-        columns = self.columns or []
-        names = columns if places is None else [columns[place] for place in places]
+        names = self.columns or []
         row = 0
         for batch in self._file.iter_batches(chunk, columns=names):
             block = np.empty((batch.num_rows, len(names)))

@@ -44,17 +44,8 @@ class TextColumns:
 
     @classmethod
     def of(cls, first_line: str, path: str = "", *, named: bool = False) -> Self:
-        """Find out from the first line.
+        """Find out from the first line; ``named`` says that it is names, which may be numbers and hold spaces.
 
-        Parameters
-        ----------
-        first_line, path : str
-            The file's name may tell the delimiter.
-        named : bool
-            Whether the first line is known to be names, which may be numbers and hold spaces.
-
-        Examples
-        --------
         >>> TextColumns.of("time; x; y")
         TextColumns(delimiter=';', names=['time', 'x', 'y'], count=3)
         >>> TextColumns.of("0.5 1.5")
@@ -104,54 +95,24 @@ class TextColumns:
         return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
 
     def block(self, lines: list[str], places: Sequence[int] | None) -> NDArray[np.float64]:
-        """Return the numbers of many lines; raise ValueError if a line is bad in whatever way.
+        """Return the numbers of many lines (lines, columns) in some places, None for all.
 
-        Parameters
-        ----------
-        lines : list of str
-        places : sequence of int or None
-            Columns to take; None for all.
-
-        Returns
-        -------
-        ndarray of shape (lines, columns)
+        Raises ValueError if a line is bad in whatever way.
         """
-        self._check_lengths(lines, places)
-        block = np.loadtxt(
-            lines,
-            dtype=np.float64,
-            delimiter=self.delimiter,
-            comments=None,
-            quotechar='"',
-            ndmin=2,
-            usecols=places,
-        )
-        if len(block) != len(lines) or (places is None and block.shape[1] != self.count):
-            raise ValueError("the lines differ in length")
-        return block
-
-    def _check_lengths(self, lines: list[str], places: Sequence[int] | None) -> None:
-        """Raise ValueError where lines have more or fewer cells; numpy does not look beyond the columns it takes."""
-        lengths: Iterable[int] = ()
-        if any('"' in line for line in lines):
-            lengths = self._quoted_lengths(lines)
-        elif self.delimiter is not None:
+        if self.delimiter is None or any('"' in line for line in lines):
+            lengths: Iterable[int] = (len(self.cells(line)) for line in lines)
+        else:
             lengths = (line.count(self.delimiter) + 1 for line in lines)
-        elif places is not None:
-            lengths = (len(line.split()) for line in lines)
+        # numpy does not look beyond the columns it takes.
         if any(length != self.count for length in lengths):
             raise ValueError("the lines differ in length")
-
-    def _quoted_lengths(self, lines: list[str]) -> list[int]:
-        if self.delimiter is None:
-            raise ValueError("white space within quotes is looked at line by line")
-        try:
-            lengths = [len(row) for row in csv.reader(lines, delimiter=self.delimiter)]
-        except csv.Error as error:
-            raise ValueError(str(error)) from error
-        if len(lengths) != len(lines):
+        quote = '"' if self.delimiter else None
+        block: NDArray[np.float64] = np.loadtxt(
+            lines, delimiter=self.delimiter, quotechar=quote, comments=None, usecols=places, ndmin=2
+        )
+        if len(block) != len(lines):
             raise ValueError("a quote spans lines")
-        return lengths
+        return block
 
 
 def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int, described: str) -> list[int]:

@@ -12,10 +12,10 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of
 from ldmaps.inputs.frame_blocks import import_mdtraj, one_line
 from ldmaps.inputs.pdb_models import pdb_topology
-from ldmaps.inputs.source import Atoms, Reading, bonds_among
+from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
 from ldmaps.inputs.whole import Molecules
 
-__all__ = ["Selection", "load_topology", "select_atoms"]
+__all__ = ["SelectedFrames", "Selection", "load_topology", "select_atoms"]
 
 
 class Selection(NamedTuple):
@@ -52,6 +52,17 @@ class Selection(NamedTuple):
         if self.molecules is not None and box is not None:
             xyz = self.molecules.make_whole(xyz, box, numbers, file or "the trajectory")
         return xyz if self.places is None else np.ascontiguousarray(xyz[:, self.places])
+
+
+class SelectedFrames(FrameSource):
+    """Frames of selected atoms, a chunk at a time."""
+
+    def __init__(self, selection: Selection, reading: Reading) -> None:
+        self._selection, self._reading = selection, reading
+        self.select = reading.select
+        self.atoms: Atoms | None = selection.atoms if selection.atoms.names else None
+        self.n_atoms = len(selection.chosen)
+        self._chunk = int(reading.chunk or default_chunk(len(selection.read)))
 
 
 def load_topology(top: Any, first_file: str) -> Any:
