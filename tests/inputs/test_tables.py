@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import FrameChunk, PointSource
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
+from ldmaps.progress import Progress, reporting
 from ldmaps.streaming import StreamEmbedder
 
 ROLL = swiss_roll(120, random_state=0).points
@@ -164,3 +167,23 @@ def test_many_lines_and_one_are_judged_alike(line, block, reason):
         with pytest.raises(UnreadableError) as caught:
             columns.number(columns.cells(line), 0)
         assert str(caught.value) == reason
+
+
+def test_points_are_counted_beforehand_only_if_somebody_sees_the_bar(folder, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("ldmaps.progress.REDRAW", 0.0)
+    source = ldmaps.inputs.open(folder / "roll.npy", chunk=30)
+    screen = Terminal()
+    with reporting(Progress(stream=screen)):
+        source.read()
+    assert "25 %  30 rows" in screen.getvalue()
+    monkeypatch.setattr(type(source), "n_frames", property(lambda self: 1 / 0))
+    assert len(source.read()) == len(ROLL)
+
+
+def test_a_quote_does_not_reach_over_lines():
+    with pytest.raises(ValueError, match="a quote spans lines"):
+        TextColumns.of("a,b").block(["5,6", '1,"2', '3",8'], [0])
