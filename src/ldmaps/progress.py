@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TextIO
 
-__all__ = ["Progress", "Stage", "reporting", "stage", "tick"]
+__all__ = ["Progress", "Stage", "is_shown", "reporting", "stage", "tick"]
 
 _log = logging.getLogger("ldmaps")
 #: Seconds between two drawings; more often would cost time and flicker.
@@ -189,6 +189,11 @@ def reporting(show: bool | Progress) -> Iterator[None]:
 def stage(name: str, total: int | None = None, unit: str = "points") -> AbstractContextManager[Stage]:
     """Open a stage of whatever is being reported; silent when nothing is."""
     return (_reporter[-1] if _reporter else Progress(show=False)).stage(name, total, unit, ticked=True)
+
+
+def is_shown() -> bool:
+    """Say whether anybody sees a bar of the stages that open now, so that finding out a total is worth it."""
+    return bool(_reporter) and _reporter[-1].visible
 
 
 @contextmanager

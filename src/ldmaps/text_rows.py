@@ -1,4 +1,4 @@
-"""Rows of text: what separates their cells, and writing many of them in one go."""
+"""Writing many rows of text in one go."""
 
 from __future__ import annotations
 
@@ -8,27 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["delimiter_of", "formatted_rows", "is_number", "number_format", "quoted"]
-
-
-def delimiter_of(line: str, path: str = "") -> str | None:
-    """Return what separates the cells of a table's first line; None is white space."""
-    if path.lower().endswith(".tsv") or "\t" in line:
-        return "\t"
-    if "," in line:
-        return ","
-    if ";" in line:
-        return ";"
-    return None if len(line.split()) > 1 else ","
-
-
-def is_number(cell: str) -> bool:
-    """Return whether a cell holds a number, NaN and infinity included."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+__all__ = ["formatted_rows", "number_format", "quoted"]
 
 
 def quoted(text: str, delimiter: str) -> str:

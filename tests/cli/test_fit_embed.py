@@ -80,6 +80,16 @@ def test_fit_stores_atoms_units_and_selection(molecule_map):
     assert model.embedder_.n_landmarks == 40
 
 
+def test_fit_stores_which_file_each_frame_is_from(files, tmp_path):
+    output = tmp_path / "map.ldm"
+    inputs = [files["xtc"], files["h5"], files["xtc"].parent / "traj.d*"]
+    assert run("fit", *inputs, "-t", files["top"], "--stop", 20, "-m", 30, "-o", output) == 0
+    model = ldmaps.load(output)
+    assert model.source_["files"] == [str(files[name]) for name in ("xtc", "h5", "dcd")]
+    np.testing.assert_array_equal(model.training_.files, np.repeat([0, 1, 2], 20))
+    np.testing.assert_array_equal(model.training_.frames, [*range(20)] * 3)
+
+
 @pytest.mark.parametrize("extension", ["csv", "tsv", "npy", "parquet"])
 @pytest.mark.parametrize("chunk", [9, 10_000])
 def test_embed_writes_what_transform_returns(molecule_map, files, tmp_path, extension, chunk):
@@ -281,6 +291,14 @@ def test_nan_in_an_array_is_named(roll_map, tmp_path, capsys):
     assert not (tmp_path / "psi.csv").exists()
 
 
+def test_a_parquet_that_cannot_be_finished_is_dropped_quietly(roll_map, tmp_path, capsys):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    np.save(tmp_path / "bad.npy", np.where(np.arange(300)[:, None] == 17, np.nan, ROLL))
+    arguments = [tmp_path / "bad.npy", "-c", 10, "-o", tmp_path / "psi.parquet"]
+    assert "row 17 (column 1) holds NaN" in complaint(capsys, "embed", roll_map, *arguments)
+    assert not (tmp_path / "psi.parquet").exists()
+
+
 def test_trajectory_troubles(molecule_map, files, tmp_path, capsys):
     output = ["-o", tmp_path / "psi.csv"]
     top = ["-t", files["top"]]
@@ -308,7 +326,7 @@ def test_wrong_kinds_of_input(roll_map, roll_files, files, tmp_path, capsys):
     output = ["-o", tmp_path / "out.csv"]
     mixed = complaint(capsys, "fit", roll_files / "roll.csv", files["xtc"], *output)
     assert "give inputs of one kind" in mixed
-    assert "--select chooses atoms" in complaint(
+    assert "select (--select) chooses atoms" in complaint(
         capsys, "fit", roll_files / "roll.csv", "--select", "all", *output
     )
     assert "choose one of points, other with --array" in complaint(

@@ -33,6 +33,7 @@ def test_a_source_is_as_good_as_its_array(model):
     assert same.units_ is None
     assert same.source_ is None
     assert model.source_["n_atoms"] == 10
+    assert model.source_["n_points"] == len(MOLECULE)
     assert model.source_["select"] == "not element H"
 
 
@@ -50,6 +51,15 @@ def test_transform_does_not_depend_on_chunks(files, model, chunk):
     coverage = model.coverage(source)
     assert coverage.inside.all()
     assert len(coverage.nearest) == len(MOLECULE)
+
+
+def test_frames_know_their_file(files):
+    both = ldmaps.inputs.open([files["trr"], files["h5"]], top=files["top"], start=90, chunk=7, **HEAVY)
+    record = LandmarkDiffusionMap(2, metric="rmsd").fit(both).training_
+    n = len(MOLECULE) - 90
+    np.testing.assert_array_equal(record.files, np.repeat([0, 1], n))
+    np.testing.assert_array_equal(record.frames, [*range(90, 90 + n)] * 2)
+    np.testing.assert_allclose(record.times, np.tile(MOLECULE.times[90:], 2), rtol=1e-6)
 
 
 def test_source_survives_saving(model, tmp_path):
@@ -86,6 +96,26 @@ def test_mdanalysis_groups_are_converted_to_nanometres(model, files):
         model.transform(universe)
 
 
+@pytest.mark.parametrize("periodic", ["whole", "keep"])
+def test_groups_keep_their_order(files, periodic):
+    """Also where molecules are read along to be made whole, and where a stream asks which atoms to read."""
+    mda = pytest.importorskip("MDAnalysis", reason="MDAnalysis is not installed")
+    from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = mda.Universe(str(files["top"]), str(files["trr"]))
+        for order in (np.arange(22)[::-1], np.array([7, 3, 12]), np.array([5, 5, 2])):
+            group = universe.atoms[order]
+            source = ldmaps.inputs.open(group, periodic=periodic, stop=3)
+            np.testing.assert_allclose(source.read().frames, MOLECULE.frames[:3, order], atol=1e-5)
+            chosen = ChosenAtoms("the stream", top=group, periodic=periodic)
+            frames = MOLECULE.frames[:3] if chosen.to_read is None else MOLECULE.frames[:3, chosen.to_read]
+            taken, good, _ = chosen.take(frames, None, np.arange(3))
+            assert good.all()
+            np.testing.assert_array_equal(taken, MOLECULE.frames[:3, order])
+
+
 def test_atoms_in_another_order_are_refused(model, files):
     import mdtraj
 
@@ -113,8 +143,9 @@ def test_a_source_of_ones_own(model):
 def test_frames_with_nan_are_named(model):
     trajectory = mdtraj_trajectory().atom_slice(MOLECULE.heavy_atoms)
     trajectory.xyz[7, 2, 1] = np.nan
-    with pytest.raises(InvalidInputError, match=r"frame 7 \(atom 2\) holds NaN"):
-        model.transform(trajectory)
+    for use in (model.transform, LandmarkDiffusionMap(2, metric="rmsd").fit):
+        with pytest.raises(InvalidInputError, match=r"frame 7 \(atom 2\) holds NaN"):
+            use(trajectory)
 
 
 def test_metrics_that_take_no_frames_say_so(files):

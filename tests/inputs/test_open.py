@@ -174,8 +174,9 @@ def test_a_dcds_layout_is_read_from_its_header(tmp_path, box):
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("mark", ["i", "q"])
+@pytest.mark.parametrize("xplor", [False, True])
 @pytest.mark.parametrize(("fixed", "box", "fourth"), [(0, 0, 0), (0, 1, 0), (2, 1, 0), (0, 1, 1)])
-def test_dcds_of_every_dialect(tmp_path, order, mark, fixed, box, fourth):
+def test_dcds_of_every_dialect(tmp_path, order, mark, xplor, fixed, box, fourth):
     """Both byte orders, both lengths of record marks, fixed atoms and a fourth dimension, written by hand."""
     atoms, frames = 7, 4
 
@@ -183,7 +184,7 @@ def test_dcds_of_every_dialect(tmp_path, order, mark, fixed, box, fourth):
         return struct.pack(order + mark, len(data)) + data + struct.pack(order + mark, len(data))
 
     numbers = [0] * 20
-    numbers[8], numbers[10], numbers[11] = fixed, box, fourth
+    numbers[8], numbers[10], numbers[11], numbers[19] = fixed, box, fourth, 0 if xplor else 24
     data = record(b"CORD" + struct.pack(f"{order}20i", *numbers)) + record(
         struct.pack(order + "i", 1) + b" " * 80
     )
@@ -192,8 +193,8 @@ def test_dcds_of_every_dialect(tmp_path, order, mark, fixed, box, fourth):
         data += record(struct.pack(f"{order}{atoms - fixed}i", *range(1, atoms - fixed + 1)))
     for frame in range(frames):
         moving = atoms if frame == 0 else atoms - fixed
-        data += record(bytes(48)) if box else b""
-        data += 3 * record(bytes(4 * moving)) + (record(bytes(4 * atoms)) if fourth else b"")
+        data += record(bytes(48)) if box and not xplor else b""
+        data += 3 * record(bytes(4 * moving)) + (record(bytes(4 * atoms)) if fourth and not xplor else b"")
     path = tmp_path / "by_hand.dcd"
     path.write_bytes(data)
     assert dcd_layout(path) == (4, 0, 0)

@@ -121,3 +121,22 @@ def test_the_setting_is_checked(tmp_path):
 
     with pytest.raises(InvalidInputError, match='periodic must be "whole"'):
         ldmaps.inputs.open(mdtraj_trajectory(5000), periodic="wrap")
+
+
+def test_every_frame_of_a_file_that_is_loaded_at_once_has_its_own_box(tmp_path):
+    pytest.importorskip("mdtraj")
+    from written_trajectories import mdtraj_trajectory
+
+    import ldmaps.inputs
+
+    trajectory = mdtraj_trajectory(stride=5000, box=2.5)
+    trajectory[0].save_pdb(str(tmp_path / "top.pdb"))
+    whole = trajectory.xyz.copy()
+    boxes = np.linspace(2.5, 4.0, len(trajectory))[:, None, None] * np.eye(3)
+    trajectory.xyz = np.concatenate(
+        [wrapped(frame[None] - frame[:1], box) for frame, box in zip(whole, boxes, strict=True)]
+    )
+    trajectory.unitcell_vectors = boxes
+    trajectory.save_gro(str(tmp_path / "cut.gro"))
+    joined = ldmaps.inputs.open(tmp_path / "cut.gro", top=tmp_path / "top.pdb", chunk=2).read().frames
+    np.testing.assert_allclose(np.diag(RMSD().pairwise(joined, whole)), 0, atol=2e-3)

@@ -41,10 +41,10 @@ def test_a_model_file_keeps_it(tmp_path):
     assert load(tmp_path / "small.ldm").training_ is None
 
 
-def test_several_files_are_told_apart_by_their_frame_numbers():
-    record = TrainingRecord.of(6, np.arange(2), np.ones(6)).with_frames([0, 5, 10, 0, 5, 0], None)
-    assert record.files.tolist() == [0, 0, 0, 1, 1, 2]
-    assert TrainingRecord.of(3, np.arange(2), np.ones(3)).with_frames([0, 1, 2], None).files is None
+def test_files_are_those_that_were_told():
+    record = TrainingRecord.of(4, np.arange(2), np.ones(4))
+    assert record.with_frames([0, 5, 10, 15], None, [0, 0, 2, 2]).files.tolist() == [0, 0, 2, 2]
+    assert record.with_frames([0, 5, 0, 5], None).files is None
 
 
 def test_too_few_frames_are_refused():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.sources.decoders import open_decoder
-from ldmaps.streaming.sources.decoding import format_of
+from ldmaps.streaming.sources.decoding import form_of
 from ldmaps.streaming.sources.decoding_csv import CsvDecoder
 from ldmaps.streaming.sources.decoding_json import JsonDecoder
 
@@ -244,7 +244,7 @@ def test_columns_can_be_chosen():
 @pytest.mark.parametrize(
     ("columns", "data", "message"),
     [
-        (["x", "q", "z"], b"x,y,z\n", "no column 'q'; the columns are: x, y, z"),
+        (["x", "q", "z"], b"x,y,z\n", "no column 'q'; its columns are: x, y, z"),
         (None, b"x,y\n1,2\n", r"2 columns to use \(x, y\), but the map takes 3"),
         (["1"], b"1,2,3\n", "1 columns to use, but the map takes 3"),
     ],
@@ -355,12 +355,10 @@ def test_no_line_is_lost_and_batching_changes_nothing(lines, form, cuts, most):
 
 
 def test_formats_by_name():
-    assert [format_of(name) for name in ("a.CSV", "b.jsonl", "c.npy", "d.xtc")] == [
-        "csv",
-        "ndjson",
-        "npy",
-        None,
-    ]
+    assert [form_of(name) for name in ("a.CSV", "b.jsonl", "c.npy", "d")] == ["csv", "ndjson", "npy", None]
+    for name in ("rows.parquet", "rows.npz", "run.xtc"):
+        with pytest.raises(InvalidInputError, match="is no stream of records; embed it with ldmaps embed"):
+            form_of(name)
     with pytest.raises(InvalidInputError, match="one of csv, ndjson, npy, got 'xml'"):
         open_decoder("xml")
     with pytest.raises(InvalidInputError, match="no columns to choose"):

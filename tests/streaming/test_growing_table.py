@@ -12,7 +12,8 @@ import pytest
 from polling import drain, in_background, joined
 
 from ldmaps.errors import InvalidInputError, SourceError
-from ldmaps.streaming.sources.growing import GrowingTable, open_growing
+from ldmaps.streaming.sources import open_source
+from ldmaps.streaming.sources.growing import GrowingTable
 
 ROWS = np.random.default_rng(3).normal(size=(400, 3))
 FACTS = {"kind": "table", "columns": ["a", "b", "c"], "n_features": 3}
@@ -48,7 +49,7 @@ def test_all_rows_of_a_file_written_in_arbitrary_pieces(tmp_path, form):
     ends = [0, *ends[ends < len(data)].tolist(), len(data)]
     pieces = [data[begin:end] for begin, end in itertools.pairwise(ends)]
     with in_background(lambda: append(path, pieces, 1e-3)):
-        parts = drain(open_growing(path, model_facts=FACTS), most=11, enough=len(ROWS))
+        parts = drain(open_source(path, model_facts=FACTS, follow=True), most=11, enough=len(ROWS))
     points, numbers, times = joined(parts)
     np.testing.assert_array_equal(points, ROWS)
     np.testing.assert_array_equal(numbers, np.arange(len(ROWS)))

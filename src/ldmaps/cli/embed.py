@@ -11,10 +11,9 @@ from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options
 
 if TYPE_CHECKING:
-    from ldmaps.cli.inputs import Source
     from ldmaps.cli.writers import Writer
     from ldmaps.extension.embedder import Embedder
-    from ldmaps.inputs import FrameChunk
+    from ldmaps.inputs import FrameChunk, PointSource
     from ldmaps.progress import Stage
 
 __all__ = ["add_command", "embed_chunks", "run"]
@@ -72,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.inputs import open_inputs
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.cli.writers import check_format, open_writer
-    from ldmaps.inputs import FrameSource, check_same_atoms, prefetch
+    from ldmaps.inputs import prefetch
     from ldmaps.maps.loading import load
     from ldmaps.progress import Progress
 
@@ -82,15 +81,12 @@ def run(arguments: argparse.Namespace) -> None:
     facts = model.source_
     if facts and facts.get("kind") == "frames" and arguments.ignore_names:
         facts = {**facts, "atom_names": None}
-    source = open_inputs(arguments, facts)
-    if isinstance(source, FrameSource):
-        check_same_atoms(facts, source)
+    source = open_inputs(arguments, arguments.inputs, facts)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
     total = source.n_frames if progress.visible else None
-    unit = "frames" if isinstance(source, FrameSource) else "rows"
     with (
-        progress.stage("embedding", total, unit) as stage,
+        progress.stage("embedding", total, source.item) as stage,
         open_writer(arguments.output, model.n_components_, source.files) as writer,
     ):
         inside = embed_chunks(model.embedder_, prefetch(source), writer, stage, arguments.threads)
@@ -124,19 +120,17 @@ def embed_chunks(
     return inside
 
 
-def check_width(model: Any, source: Source) -> None:
+def check_width(model: Any, source: PointSource) -> None:
     """Raise when rows do not have as many numbers as the map's points."""
+    from math import prod
+
     from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import FrameSource
     from ldmaps.metrics import Precomputed
 
-    shape = (source.n_atoms, 3) if isinstance(source, FrameSource) else source.shape
-    width = 1
-    for length in shape:
-        width *= length
+    width = prod(source.shape)
     if isinstance(model.metric_, Precomputed) or width == model.n_features_in_:
         return
-    got = f"{shape[0]} atoms" if len(shape) == 2 else f"{width} columns"
+    got = f"{source.shape[0]} atoms" if len(source.shape) == 2 else f"{width} columns"
     needed = f"{model.n_features_in_} numbers a point"
     if model.metric_.takes_frames:
         needed += f" ({model.n_features_in_ // 3} atoms)"

@@ -9,8 +9,7 @@ from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options, epsilon, n_components, positive
 
 if TYPE_CHECKING:
-    from ldmaps.cli.inputs import Source
-    from ldmaps.progress import Progress
+    from ldmaps.inputs import PointSource
 
 __all__ = ["add_command", "run"]
 
@@ -76,6 +75,7 @@ def add_command(commands: Any) -> None:
     group.add_argument(
         "--extension",
         choices=EXTENSION_NAMES,
+        default="auto",
         help="how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
     )
     group.add_argument(
@@ -100,67 +100,49 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.inputs import open_inputs
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import FrameSource
     from ldmaps.progress import Progress, reporting
 
     if arguments.output == "-":
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
     check_output(arguments.output, arguments.force)
-    source = open_inputs(arguments)
+    source = open_inputs(arguments, arguments.inputs)
     model = _estimator(arguments, source)
-    progress = Progress(False if arguments.quiet else None)
-    points, numbers, times = _read(source, progress)
-    with reporting(progress):
-        model.fit(points)
-    if isinstance(source, FrameSource):
-        model.units_ = source.units
-    model.source_ = {**source.facts(), "n_points": len(points)}
-    model.training_ = model.training_.with_frames(numbers, times)
+    with reporting(Progress(False if arguments.quiet else None)):
+        model.fit(source)
     model.save(arguments.output, include_embedding=not arguments.no_embedding)
     if arguments.json:
         facts = facts_of(arguments.output)
-        certificate = getattr(model, "certificate_", None)
-        if certificate is not None:
-            facts["certificate"] = asdict(certificate)
+        if model.certificate_ is not None:
+            facts["certificate"] = asdict(model.certificate_)
         write_json({"output": arguments.output, **facts})
     else:
-        say(arguments, _summary(arguments.output, model, len(points)))
+        say(arguments, _summary(arguments.output, model))
 
 
-def _estimator(arguments: argparse.Namespace, source: Source) -> Any:
-    import inspect
-
-    from ldmaps.errors import InvalidInputError
+def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
-    settings: dict[str, Any] = {
-        "n_components": arguments.components,
-        "epsilon": arguments.epsilon,
-        "metric": _metric(arguments, source),
-        "landmarks": arguments.landmarks,
-        "n_landmarks": arguments.n_landmarks,
-        "alpha": arguments.alpha,
-        "t": arguments.time,
-        "random_state": arguments.seed,
-        "n_threads": arguments.threads,
-    }
-    known = inspect.signature(LandmarkDiffusionMap).parameters
-    for name in ("extension", "tolerance"):
-        value = getattr(arguments, name)
-        if value is None:
-            continue
-        if name not in known:
-            raise InvalidInputError(f"this version of ldmaps has no --{name}; leave it out")
-        settings[name] = value
-    return LandmarkDiffusionMap(**settings)
+    return LandmarkDiffusionMap(
+        n_components=arguments.components,
+        epsilon=arguments.epsilon,
+        metric=_metric(arguments, source),
+        landmarks=arguments.landmarks,
+        n_landmarks=arguments.n_landmarks,
+        tolerance=arguments.tolerance,
+        extension=arguments.extension,
+        alpha=arguments.alpha,
+        t=arguments.time,
+        random_state=arguments.seed,
+        n_threads=arguments.threads,
+    )
 
 
-def _metric(arguments: argparse.Namespace, source: Source) -> Any:
+def _metric(arguments: argparse.Namespace, source: PointSource) -> Any:
     from ldmaps.errors import InvalidInputError
     from ldmaps.inputs import FrameSource
     from ldmaps.metrics import RMSD, Periodic
 
-    frames = isinstance(source, FrameSource) or len(source.shape) == 2
+    frames = len(source.shape) == 2
     name = arguments.metric or ("rmsd" if frames else "euclidean")
     if frames and name != "rmsd":
         raise InvalidInputError(
@@ -184,35 +166,11 @@ def _metric(arguments: argparse.Namespace, source: Source) -> Any:
     return RMSD(weights=source.atoms.masses)
 
 
-def _read(source: Source, progress: Progress) -> tuple[Any, Any, Any]:
-    """Read all points into one array, in the precision of the file; return it, frame numbers and times (or None)."""
-    import numpy as np
-
-    from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import check_frames_finite
-
-    total = source.n_frames if progress.visible else None
-    parts = []
-    with progress.stage("reading", total, "frames") as stage:
-        for chunk in source:
-            check_frames_finite(chunk)
-            parts.append(chunk)
-            stage.advance(len(chunk))
-    if not parts:
-        raise InvalidInputError(f"there is nothing to read in {source.describe()}")
-    times = [chunk.times for chunk in parts if chunk.times is not None]
-    return (
-        parts[0].frames if len(parts) == 1 else np.concatenate([chunk.frames for chunk in parts]),
-        np.concatenate([chunk.numbers for chunk in parts]),
-        np.concatenate(times) if len(times) == len(parts) else None,
-    )
-
-
-def _summary(path: str, model: Any, n_points: int) -> str:
+def _summary(path: str, model: Any) -> str:
     squared = f" {model.units_}²" if model.units_ else ""
     leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:6])
     following = " ".join(f"{value:.4f}" for value in model.spectrum_[model.n_components_ :][:3])
-    certificate = getattr(model, "certificate_", None)
+    certificate = model.certificate_
     promise = ""
     if certificate is not None:
         promise = (
@@ -220,7 +178,7 @@ def _summary(path: str, model: Any, n_points: int) -> str:
             f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
         )
     return (
-        f"{path}: {model.n_components_} coordinates of {n_points:,} points from "
+        f"{path}: {model.n_components_} coordinates of {len(model.embedding_):,} points from "
         f"{model.embedder_.n_landmarks:,} landmarks\n"
         f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}{promise}"
     )

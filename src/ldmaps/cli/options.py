@@ -11,6 +11,7 @@ __all__ = [
     "add_input_options",
     "epsilon",
     "n_components",
+    "names",
     "not_negative",
     "positive",
 ]
@@ -85,7 +86,10 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         help="join molecules that a periodic box cut apart, or keep coordinates as they stand (whole)",
     )
     group.add_argument(
-        "--columns", metavar="A,B,...", help="columns of a table to use, by name or number from 1 (all)"
+        "--columns",
+        type=names,
+        metavar="A,B,...",
+        help="columns of a table to use, by name or number from 1 (all)",
     )
     group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
 
@@ -123,6 +127,11 @@ def epsilon(text: str) -> float | str:
             f"'connected', 'coifman' or a number above 0 is needed, got {text!r}"
         )
     return value
+
+
+def names(text: str) -> list[str]:
+    """Read names that commas separate."""
+    return [name.strip() for name in text.split(",")]
 
 
 def n_components(text: str) -> int | str:

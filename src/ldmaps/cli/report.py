@@ -99,9 +99,8 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
 
     from ldmaps.cli.inputs import open_inputs
     from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import FrameSource, check_frames_finite, check_same_atoms
     from ldmaps.maps.training_record import thinned_rows
-    from ldmaps.progress import Progress
+    from ldmaps.progress import Progress, reporting
 
     if arguments.data is not None:
         raise InvalidInputError(
@@ -111,18 +110,10 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
         raise InvalidInputError(
             "errors are estimated for landmark maps whose file holds their training points; fit without --no-embedding"
         )
-    arguments.inputs = arguments.errors
-    source = open_inputs(arguments, model.source_)
-    if isinstance(source, FrameSource):
-        check_same_atoms(model.source_, source)
+    source = open_inputs(arguments, arguments.errors, model.source_)
     progress = Progress(False if arguments.quiet else None)
-    parts = []
-    with progress.stage("reading", source.n_frames if progress.visible else None, "frames") as stage:
-        for chunk in source:
-            check_frames_finite(chunk)
-            parts.append(chunk.frames)
-            stage.advance(len(chunk))
-    points = np.concatenate(parts)
+    with reporting(progress):
+        points = source.read().frames
     n = len(model.embedding_)
     if len(points) != n:
         raise InvalidInputError(

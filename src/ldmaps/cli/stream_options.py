@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import not_negative, positive
+from ldmaps.cli.options import names, not_negative, positive
 
 if TYPE_CHECKING:
     from ldmaps.streaming import Sink, Source, StreamEmbedder
@@ -32,6 +32,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     )
     reading.add_argument(
         "--columns",
+        type=names,
         metavar="A,B,...",
         help="columns or fields to use, by name or number from 1 (the model's)",
     )
@@ -225,12 +226,11 @@ def _source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
     from ldmaps.streaming import open_source
     from ldmaps.streaming.sources import model_facts
 
-    columns = arguments.columns
     return open_source(
         arguments.input,
         model_facts=model_facts(engine.model),
         form=arguments.format,
-        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        columns=arguments.columns,
         top=arguments.top,
         select=arguments.select,
         follow=arguments.follow,

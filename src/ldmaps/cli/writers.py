@@ -11,15 +11,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.files import written_whole
+from ldmaps.inputs.formats import output_format
 from ldmaps.inputs.source import FrameChunk
+from ldmaps.inputs.tables import import_parquet
 from ldmaps.text_rows import formatted_rows, number_format, quoted
 
-__all__ = ["OUTPUT_FORMATS", "Writer", "check_format", "open_writer"]
-
-OUTPUT_FORMATS = (".csv", ".tsv", ".npy", ".parquet")
+__all__ = ["Writer", "check_format", "open_writer"]
 
 
 class Writer(ABC):
@@ -36,12 +35,8 @@ class Writer(ABC):
 
 def check_format(path: str) -> None:
     """Raise unless ``path`` ends in a format that can be written."""
-    if path != "-" and not path.lower().endswith(OUTPUT_FORMATS):
-        raise InvalidInputError(
-            f"the output {path} must end in one of {', '.join(OUTPUT_FORMATS)}, or be - for CSV on stdout"
-        )
-    if path.lower().endswith(".parquet"):
-        _pyarrow()
+    if output_format(path, "embed").name == "Parquet":
+        import_parquet("Parquet is written")
 
 
 @contextmanager
@@ -55,24 +50,37 @@ def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[
     files : sequence of str
         All file names that may come, which a fixed-width format must know.
     """
-    names = [f"psi{number}" for number in range(2, n_components + 2)]
-    lower = path.lower()
+    form = output_format(path, "embed").name
+    psi = [(f"psi{number}", "<f8") for number in range(2, n_components + 2)]
+    coverage = [("distance", "<f8"), ("inside", "?"), ("nearest", "<i8")]
+    columns = [("file", "U"), ("frame", "<i8"), ("time", "<f8"), *psi, *coverage]
     with ExitStack() as stack:
         writer: Writer
         if path == "-":
             sys.stdout.flush()
             buffer = getattr(sys.stdout, "buffer", None)
-            writer = _CsvWriter(_TextOut() if buffer is None else buffer, names, ",")
+            writer = _CsvWriter(_TextOut() if buffer is None else buffer, columns, ",")
         else:
             stream = stack.enter_context(written_whole(path))
-            if lower.endswith(".npy"):
-                writer = _NpyWriter(stream, names, files)
-            elif lower.endswith(".parquet"):
-                writer = _ParquetWriter(stream, names)
+            if form == "NPY":
+                writer = _NpyWriter(stream, columns, files)
+            elif form == "Parquet":
+                writer = _ParquetWriter(stream, columns)
             else:
-                writer = _CsvWriter(stream, names, "\t" if lower.endswith(".tsv") else ",")
-        yield writer
-        writer.finish()
+                writer = _CsvWriter(stream, columns, "\t" if form == "TSV" else ",")
+        try:
+            yield writer
+        finally:  # in any case: pyarrow's writer complains if its file goes first
+            writer.finish()
+
+
+#: Names of the columns and numpy's codes of their types.
+_Columns = list[tuple[str, str]]
+
+
+def _values(chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> list[Any]:
+    """Return the columns of a chunk; times may be None, and the file is the same in all rows."""
+    return [chunk.file, chunk.numbers, chunk.times, *coordinates.T, *coverage]
 
 
 class _TextOut:
@@ -86,24 +94,21 @@ class _TextOut:
 
 
 class _CsvWriter(Writer):
-    def __init__(self, stream: BinaryIO | _TextOut, names: list[str], delimiter: str) -> None:
+    def __init__(self, stream: BinaryIO | _TextOut, columns: _Columns, delimiter: str) -> None:
         self._stream = stream
         self._delimiter = delimiter
-        columns = ["file", "frame", "time", *names, "distance", "inside", "nearest"]
-        stream.write((delimiter.join(columns) + "\n").encode())
+        stream.write((delimiter.join(name for name, _ in columns) + "\n").encode())
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append rows."""
-        number = number_format(coordinates.dtype)
-        cells = [quoted(chunk.file, self._delimiter).replace("%", "%%"), "%d"]
-        columns = [chunk.numbers.tolist()]
-        if chunk.times is None:
-            cells.append("")
-        else:
-            cells.append("%.10g")
-            columns.append(chunk.times.tolist())
-        cells += [number] * coordinates.shape[1] + ["%.5g", "%d", "%d"]
-        columns += [column.tolist() for column in (*coordinates.T, *coverage)]
+        file, *values = _values(chunk, coordinates, coverage)
+        cells = [
+            quoted(file, self._delimiter).replace("%", "%%"),
+            "%d",
+            "" if chunk.times is None else "%.10g",
+        ]
+        cells += [number_format(coordinates.dtype)] * coordinates.shape[1] + ["%.5g", "%d", "%d"]
+        columns = [value.tolist() for value in values if value is not None]
         self._stream.write(formatted_rows(self._delimiter.join(cells) + "\n", columns))
 
     def finish(self) -> None:
@@ -114,14 +119,9 @@ class _CsvWriter(Writer):
 class _NpyWriter(Writer):
     """A structured array whose length is filled in at the end."""
 
-    def __init__(self, stream: BinaryIO, names: list[str], files: Sequence[str]) -> None:
+    def __init__(self, stream: BinaryIO, columns: _Columns, files: Sequence[str]) -> None:
         longest = max((len(name) for name in files), default=1) or 1
-        self._dtype = np.dtype(
-            [("file", f"U{longest}"), ("frame", "<i8"), ("time", "<f8")]
-            + [(name, "<f8") for name in names]
-            + [("distance", "<f8"), ("inside", "?"), ("nearest", "<i8")]
-        )
-        self._names = names
+        self._dtype = np.dtype([(name, f"U{longest}" if kind == "U" else kind) for name, kind in columns])
         self._stream = stream
         self._rows = 0
         self._header_length = len(self._header(10**18))
@@ -137,12 +137,8 @@ class _NpyWriter(Writer):
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append rows."""
         rows = np.empty(len(chunk), dtype=self._dtype)
-        rows["file"] = chunk.file
-        rows["frame"] = chunk.numbers
-        rows["time"] = np.nan if chunk.times is None else chunk.times
-        for place, name in enumerate(self._names):
-            rows[name] = coordinates[:, place]
-        rows["distance"], rows["inside"], rows["nearest"] = coverage
+        for name, value in zip(self._dtype.names or (), _values(chunk, coordinates, coverage), strict=True):
+            rows[name] = np.nan if value is None else value
         self._stream.write(rows.tobytes())
         self._rows += len(rows)
 
@@ -154,35 +150,23 @@ class _NpyWriter(Writer):
 
 
 class _ParquetWriter(Writer):
-    def __init__(self, stream: BinaryIO, names: list[str]) -> None:
-        self._arrow, self._parquet = _pyarrow()
-        arrow = self._arrow
-        fields = [("file", arrow.string()), ("frame", arrow.int64()), ("time", arrow.float64())]
-        fields += [(name, arrow.float64()) for name in names]
-        fields += [("distance", arrow.float64()), ("inside", arrow.bool_()), ("nearest", arrow.int64())]
-        self._schema = arrow.schema(fields)
-        self._writer = self._parquet.ParquetWriter(stream, self._schema)
+    def __init__(self, stream: BinaryIO, columns: _Columns) -> None:
+        parquet = import_parquet("Parquet is written")
+        import pyarrow
+
+        self._arrow = pyarrow
+        kinds = [(name, "str" if kind == "U" else kind) for name, kind in columns]
+        self._schema = pyarrow.schema([(name, pyarrow.from_numpy_dtype(kind)) for name, kind in kinds])
+        self._writer = parquet.ParquetWriter(stream, self._schema)
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append a row group."""
         n = len(chunk)
-        times = self._arrow.nulls(n, self._arrow.float64()) if chunk.times is None else chunk.times
-        columns = [[chunk.file] * n, chunk.numbers, times]
-        columns += [np.asarray(column, dtype=np.float64) for column in coordinates.T]
-        columns += [coverage.distance.astype(np.float64), coverage.inside, coverage.nearest.astype(np.int64)]
-        self._writer.write_table(self._arrow.table(columns, schema=self._schema))
+        file, *values = _values(chunk, coordinates, coverage)
+        columns = [self._arrow.nulls(n) if value is None else self._arrow.array(value) for value in values]
+        table = self._arrow.table([[file] * n, *columns], names=self._schema.names)
+        self._writer.write_table(table.cast(self._schema))
 
     def finish(self) -> None:
         """Write the footer."""
         self._writer.close()
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InvalidInputError(
-            f'Parquet is written with pyarrow, which cannot be imported ({error}); pip install "ldmaps[parquet]"'
-        ) from error
-    return pyarrow, parquet

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 __all__ = ["DCDLayout", "dcd_layout"]
 
-_FIXED, _HAS_BOX, _HAS_FOURTH = 8, 10, 11
+_FIXED, _HAS_BOX, _HAS_FOURTH, _CHARMM = 8, 10, 11, 19
 
 
 class DCDLayout(NamedTuple):
@@ -77,9 +77,10 @@ def _layout(stream: BinaryIO, size: int) -> DCDLayout | None:
     n_fixed = numbers[_FIXED]
     if n_fixed:
         record()
-    extra = (48 + 2 * width if numbers[_HAS_BOX] else 0) + (
-        4 * n_atoms + 2 * width if numbers[_HAS_FOURTH] else 0
-    )
+    extra = 0
+    if numbers[_CHARMM]:  # X-PLOR has half of a longer number where CHARMM has these
+        extra += 48 + 2 * width if numbers[_HAS_BOX] else 0
+        extra += 4 * n_atoms + 2 * width if numbers[_HAS_FOURTH] else 0
     # Fixed atoms stand in the first frame only.
     begin = extra + 3 * (4 * n_atoms + 2 * width)
     other = extra + 3 * (4 * (n_atoms - n_fixed) + 2 * width)

@@ -1,8 +1,8 @@
-"""The FrameSource seam: molecular frames in chunks, in nanometres, with numbers, times and file names.
+"""The PointSource seam: points in chunks, with their numbers, times and file.
 
-    files (mdtraj) ─┐
-    mdtraj object  ─┼─► FrameSource ──iterate──► FrameChunk ──► fit, transform, the command line
-    MDAnalysis     ─┘
+    trajectory files (mdtraj) ─┐
+    mdtraj, MDAnalysis objects ┼─► PointSource ──iterate──► FrameChunk ──► fit, transform, the command line
+    tables                    ─┘
 
 Units and periodic images are dealt with in a source and nowhere else.
 """
@@ -10,7 +10,7 @@ Units and periodic images are dealt with in a source and nowhere else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,39 +18,89 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.progress import stage
+from ldmaps.progress import is_shown, stage
 from ldmaps.settings import is_whole_number
 
-__all__ = ["Atoms", "FrameChunk", "FrameSource", "check_frames_finite", "check_same_atoms"]
+__all__ = ["Atoms", "FrameChunk", "FrameSource", "PointSource", "Reading", "check_frames_finite"]
 
-#: A chunk holds about this many bytes of coordinates, and no more frames than MAX_CHUNK.
+#: A chunk holds about this many bytes, and no more frames of a trajectory than MAX_CHUNK.
 CHUNK_BYTES = 4 << 20
 MAX_CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class FrameChunk:
-    """Consecutive frames of one file.
+    """Consecutive points of one file, or all points of a source.
 
     Attributes
     ----------
-    frames : ndarray of shape (n, atoms, 3), float32
-        Coordinates in nm (for tables of numbers, points of shape (n, features)).
+    frames : ndarray of shape (n, atoms, 3) or (n, features)
+        Coordinates in nm, float32; or rows of a table.
     numbers : ndarray of shape (n,)
-        Which frames of the file these are, counted from 0.
+        Which frames or rows of their file these are, counted from 0.
     times : ndarray of shape (n,) or None
         Simulated time in ps, where the file tells.
     file : str
-        Name of the file; empty for data in memory.
+        Name of the file; empty for data in memory, or for all points of several files.
+    files : ndarray of int, shape (n,) or None
+        Of all points of several files: which of the source's files each is from.
     """
 
     frames: NDArray[Any]
     numbers: NDArray[np.int64]
     times: NDArray[np.float64] | None
     file: str
+    files: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which frames or rows to read, of which atoms; the arguments of :func:`ldmaps.inputs.open`."""
+
+    select: str | None = None
+    stride: int = 1
+    start: int | None = None
+    stop: int | None = None
+    chunk: int | None = None
+    periodic: str = "whole"
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("stride", 1), ("start", 0), ("stop", 0), ("chunk", 1)):
+            value = getattr(self, name)
+            if value is not None and not (is_whole_number(value) and value >= lowest):
+                raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}")
+        if self.stop is not None and self.stop <= self.first:
+            raise InvalidInputError(
+                f"stop={self.stop} leaves no frame after start={self.first}; stop is the first frame not read"
+            )
+        if self.periodic not in ("whole", "keep"):
+            raise InvalidInputError(
+                'periodic must be "whole" (join molecules that the box cut apart) or "keep", '
+                f"got {self.periodic!r}"
+            )
+
+    @property
+    def first(self) -> int:
+        """The first frame of each file."""
+        return int(self.start or 0)
+
+    def of(self, length: int) -> range:
+        """Return the numbers of the frames to read of a file of so many."""
+        return range(length)[self.first : self.stop : self.stride]
+
+    def among(self, begin: int, count: int) -> slice:
+        """Return which of ``count`` frames from number ``begin`` on are to be read.
+
+        >>> Reading(stride=3, start=4, stop=9).among(6, 10)
+        slice(1, 3, 3)
+        """
+        first = max(self.first - begin, (self.first - begin) % self.stride)
+        return slice(
+            first, count if self.stop is None else min(count, max(0, self.stop - begin)), self.stride
+        )
 
 
 @dataclass(frozen=True)
@@ -78,8 +128,87 @@ class Atoms:
     bonds: NDArray[np.intp] | None = None
 
 
-class FrameSource(ABC):
-    """Frames of one molecular system, in chunks; may be iterated again unless it is a live stream.
+class PointSource(ABC):
+    """Points in chunks; may be iterated again unless it is a live stream.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Where the points come from; every chunk's ``file`` is one of them.
+    """
+
+    #: Unit of the coordinates, if it is known.
+    units: ClassVar[str | None] = None
+    #: What a point is, for people.
+    item: ClassVar[str] = "rows"
+    #: Whether another thread may do the reading.
+    reads_ahead: ClassVar[bool] = False
+
+    files: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a point: (features,) or (atoms, 3)."""
+
+    @property
+    def n_frames(self) -> int | None:
+        """Number of points to come, or None if only reading will tell."""
+        return None
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[FrameChunk]:
+        """Read the points from the beginning."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Return what a model remembers of the points it was fitted on: JSON values only."""
+
+    def check_same(self, facts: Mapping[str, Any] | None) -> None:
+        """Raise when a model was fitted on points that mean something else.
+
+        Parameters
+        ----------
+        facts : mapping or None
+            ``model.source_``; None checks nothing.
+        """
+
+    def read(self) -> FrameChunk:
+        """Read all points into memory; raise where one holds NaN or an infinite value."""
+        parts: list[FrameChunk] = []
+        with stage("reading", self.n_frames if is_shown() else None, self.item) as reading:
+            for part in self:
+                check_frames_finite(part)
+                parts.append(part)
+                reading.advance(len(part))
+        if not parts:
+            raise InvalidInputError(
+                f"there are no frames in {self.describe()}; check start, stop and the files"
+            )
+        times = [part.times for part in parts if part.times is not None]
+        several = len(self.files) > 1
+        places = [np.full(len(part), self.files.index(part.file), np.int32) for part in parts if several]
+        return FrameChunk(
+            _joined([part.frames for part in parts]),
+            _joined([part.numbers for part in parts]),
+            _joined(times) if len(times) == len(parts) else None,
+            "" if several else parts[0].file,
+            _joined(places) if several else None,
+        )
+
+    def describe(self) -> str:
+        """Return a few words for messages."""
+        if not self.files:
+            return "the trajectory"
+        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} and {len(self.files) - 1} more"
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class FrameSource(PointSource):
+    """Frames of one molecular system.
 
     Attributes
     ----------
@@ -89,57 +218,22 @@ class FrameSource(ABC):
         Their names, if anybody told.
     select : str or None
         The selection that chose them.
-    files : tuple of str
-        Where the frames come from.
     """
 
-    #: Unit of the coordinates of every source.
-    units: ClassVar[str] = "nm"
-    #: Whether another thread may do the reading.
-    reads_ahead: ClassVar[bool] = False
+    units: ClassVar[str | None] = "nm"
+    item: ClassVar[str] = "frames"
 
     n_atoms: int
     atoms: Atoms | None = None
     select: str | None = None
-    files: tuple[str, ...] = ()
 
     @property
-    def n_frames(self) -> int | None:
-        """Number of frames to come, or None if only reading will tell."""
-        return None
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[FrameChunk]:
-        """Read the frames from the beginning."""
-
-    def read(self) -> FrameChunk:
-        """Read all frames into memory; numbers and times are those within each file."""
-        parts = []
-        with stage("reading", unit="frames") as reading:
-            for part in self:
-                parts.append(part)
-                reading.advance(len(part))
-        if not parts:
-            raise InvalidInputError(
-                f"there are no frames in {self.describe()}; check start, stop and the files"
-            )
-        times = [part.times for part in parts]
-        known = [part for part in times if part is not None]
-        return FrameChunk(
-            np.concatenate([part.frames for part in parts]),
-            np.concatenate([part.numbers for part in parts]),
-            np.concatenate(known) if len(known) == len(times) else None,
-            self.files[0] if len(self.files) == 1 else "",
-        )
-
-    def describe(self) -> str:
-        """Return a few words for messages."""
-        if not self.files:
-            return "the trajectory"
-        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} and {len(self.files) - 1} more"
+    def shape(self) -> tuple[int, ...]:
+        """(atoms, 3)."""
+        return self.n_atoms, 3
 
     def facts(self) -> dict[str, Any]:
-        """Return what a model remembers of the frames it was fitted on: JSON values only."""
+        """Return what a model remembers of the frames it was fitted on."""
         elements = None if self.atoms is None else self.atoms.elements
         bonds = None if self.atoms is None else self.atoms.bonds
         return {
@@ -154,6 +248,29 @@ class FrameSource(ABC):
             "files": list(self.files),
         }
 
+    def check_same(self, facts: Mapping[str, Any] | None) -> None:
+        """Raise when the atoms are not those that a model was fitted on."""
+        if not facts or facts.get("kind") != "frames":
+            return
+        wanted = facts["n_atoms"]
+        chosen = f" (selected by {facts['select']!r})" if facts.get("select") else ""
+        if self.n_atoms != wanted:
+            raise InvalidInputError(
+                f"the model was fitted on {wanted} atoms{chosen}, but {self.describe()} gives {self.n_atoms}; "
+                "choose the same atoms with select"
+            )
+        names = facts.get("atom_names")
+        if names is None or self.atoms is None:
+            return
+        for place, (old, new) in enumerate(zip(names, self.atoms.names, strict=True)):
+            if old.upper() != new.upper():
+                labels = facts.get("atom_labels") or names
+                raise InvalidInputError(
+                    f"atom {place} of {self.describe()} is {self.atoms.labels[place]}, but {labels[place]} in the "
+                    "frames the model was fitted on; choose the same atoms in the same order "
+                    "(if only the naming differs, pass the coordinates as an array, or --ignore-names)"
+                )
+
 
 def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:
     """Return the bonds between chosen atoms, by their places among the chosen.
@@ -165,36 +282,6 @@ def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int)
     place[chosen] = np.arange(len(chosen))
     pairs = place[bonds.reshape(-1, 2)]
     return np.asarray(pairs[(pairs >= 0).all(axis=1)])
-
-
-def check_same_atoms(facts: Mapping[str, Any] | None, source: FrameSource) -> None:
-    """Raise when a source's atoms are not those that a model was fitted on.
-
-    Parameters
-    ----------
-    facts : mapping or None
-        ``model.source_``; None checks nothing.
-    """
-    if not facts or facts.get("kind") != "frames":
-        return
-    wanted = facts["n_atoms"]
-    chosen = f" (selected by {facts['select']!r})" if facts.get("select") else ""
-    if source.n_atoms != wanted:
-        raise InvalidInputError(
-            f"the model was fitted on {wanted} atoms{chosen}, but {source.describe()} gives {source.n_atoms}; "
-            "choose the same atoms with select"
-        )
-    names = facts.get("atom_names")
-    if names is None or source.atoms is None:
-        return
-    for place, (old, new) in enumerate(zip(names, source.atoms.names, strict=True)):
-        if old.upper() != new.upper():
-            labels = facts.get("atom_labels") or names
-            raise InvalidInputError(
-                f"atom {place} of {source.describe()} is {source.atoms.labels[place]}, but {labels[place]} in the "
-                "frames the model was fitted on; choose the same atoms in the same order "
-                "(if only the naming differs, pass the coordinates as an array, or --ignore-names)"
-            )
 
 
 def check_frames_finite(chunk: FrameChunk) -> None:
@@ -224,16 +311,3 @@ def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:
 def default_chunk(n_atoms: int) -> int:
     """Return how many frames of so many atoms make a chunk."""
     return max(1, min(MAX_CHUNK, CHUNK_BYTES // (12 * max(1, n_atoms))))
-
-
-def check_range(stride: int, start: int | None, stop: int | None) -> tuple[int, int, int | None]:
-    """Return stride, start and stop as plain numbers, or raise."""
-    for name, value, lowest in (("stride", stride, 1), ("start", start, 0), ("stop", stop, 0)):
-        if value is not None and not (is_whole_number(value) and value >= lowest):
-            raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}")
-    first = 0 if start is None else int(start)
-    if stop is not None and stop <= first:
-        raise InvalidInputError(
-            f"stop={stop} leaves no frame after start={first}; stop is the first frame not read"
-        )
-    return int(stride), first, None if stop is None else int(stop)

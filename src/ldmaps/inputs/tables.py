@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from math import prod
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.source import FrameChunk
-from ldmaps.text_rows import delimiter_of, is_number
+from ldmaps.inputs.formats import FORMATS, Format, known_format
+from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
+from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
 
-__all__ = ["TABLE_FORMATS", "Table", "TableSource", "open_table"]
+__all__ = ["TableSource", "import_parquet", "read_columns"]
 
-TABLE_FORMATS = (".csv", ".tsv", ".txt", ".npy", ".npz", ".parquet")
-CHUNK_BYTES = 4 << 20
-MAX_CHUNK = 65_536
+#: Most rows to a chunk.
+MAX_ROWS = 65_536
 
 
 class Table(ABC):
@@ -33,6 +35,8 @@ class Table(ABC):
         Of a row: (features,) or (atoms, 3).
     columns : list of str or None
         Names of the features, if the file has any.
+    places : list of int or None
+        Where they stand in the file; None for all in order.
     n_rows : int or None
         None if only reading will tell.
     """
@@ -40,56 +44,69 @@ class Table(ABC):
     path: str
     shape: tuple[int, ...]
     columns: list[str] | None = None
+    places: list[int] | None = None
     n_rows: int | None = None
 
+    def choose(self, columns: Sequence[str]) -> None:
+        """Take these columns only, by name or by number from 1."""
+        if len(self.shape) != 1:
+            raise InvalidInputError(
+                f"{self.path} holds frames of shape {self.shape}, which have no columns to choose"
+            )
+        self.places = find_columns(columns, self.columns, self.shape[0], self.path)
+        self.shape = (len(self.places),)
+        if self.columns is not None:
+            self.columns = [self.columns[place] for place in self.places]
+
     @abstractmethod
-    def blocks(self, chunk: int, wanted: list[int] | None) -> Iterator[NDArray[Any]]:
-        """Yield consecutive rows, ``chunk`` at a time, of the wanted columns."""
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
+        """Yield consecutive rows, ``chunk`` at a time."""
 
 
-class TableSource:
-    """Rows of one or several tables.
+class TableSource(PointSource):
+    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments.
 
-    Parameters
-    ----------
-    tables : list of Table
-    names : list of str, optional
-        Columns to take, by name or by number from 1.
-    stride, start, stop : int
-        As for trajectories, in each file.
+    ``model_columns`` are taken where none are given and the tables name theirs.
     """
 
-    reads_ahead = True
-    select = None
+    reads_ahead: ClassVar[bool] = True
 
     def __init__(
         self,
-        tables: list[Table],
-        names: list[str] | None,
-        stride: int = 1,
-        start: int | None = None,
-        stop: int | None = None,
-        chunk: int | None = None,
+        files: Sequence[str],
+        reading: Reading,
+        columns: Sequence[str] | None = None,
+        array: str | None = None,
+        model_columns: Sequence[str] | None = None,
     ) -> None:
-        self._tables = tables
-        self.files = tuple(table.path for table in tables)
-        self._wanted = [_find_columns(table, names) for table in tables]
-        self._stride, self._start, self._stop = stride, start or 0, stop
-        first = tables[0]
-        wanted = self._wanted[0]
-        self.shape = first.shape if wanted is None else (len(wanted),)
-        self.columns: list[str] | None = None
-        if first.columns is not None:
-            self.columns = first.columns if wanted is None else [first.columns[place] for place in wanted]
-        for table, chosen in zip(tables, self._wanted, strict=True):
-            shape = table.shape if chosen is None else (len(chosen),)
-            if shape != self.shape:
+        self._tables = [_open_table(path, array) for path in files]
+        self.files = tuple(table.path for table in self._tables)
+        self._reading = reading
+        first = self._tables[0]
+        if columns is None and first.columns is not None:
+            columns = model_columns
+        self._chosen = columns is not None
+        for table in self._tables:
+            if columns is not None:
+                table.choose(columns)
+            if table.shape != first.shape:
                 raise InvalidInputError(
-                    f"{table.path} has rows of shape {shape}, but {first.path} of {self.shape}; "
+                    f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
                     "choose the same columns with --columns"
                 )
-        width = int(np.prod(self.shape))
-        self._chunk = chunk or max(1, min(MAX_CHUNK, CHUNK_BYTES // (8 * max(1, width))))
+            if not self._chosen and first.columns and table.columns and table.columns != first.columns:
+                raise InvalidInputError(
+                    f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
+                    f"{', '.join(first.columns)}; choose them by name with --columns"
+                )
+        self.columns = first.columns
+        width = max(1, prod(first.shape))
+        self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * width)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(features,) or, of arrays of frames, (atoms, 3)."""
+        return self._tables[0].shape
 
     @property
     def n_frames(self) -> int | None:
@@ -98,150 +115,153 @@ class TableSource:
         for table in self._tables:
             if table.n_rows is None:
                 return None
-            total += len(range(table.n_rows)[self._start : self._stop : self._stride])
+            total += len(self._reading.of(table.n_rows))
         return total
-
-    def describe(self) -> str:
-        """Return a few words for messages."""
-        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} and {len(self.files) - 1} more"
 
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the table it was fitted on."""
         return {"kind": "table", "columns": self.columns, "files": list(self.files)}
 
+    def check_same(self, facts: Mapping[str, Any] | None) -> None:
+        """Raise when a model was fitted on other columns, unless these were chosen by name or number."""
+        wanted = (facts or {}).get("columns")
+        if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
+            raise InvalidInputError(
+                f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
+                f"{', '.join(self.columns)}; choose them with columns={list(wanted)}"
+            )
+
     def __iter__(self) -> Iterator[FrameChunk]:
-        for table, wanted in zip(self._tables, self._wanted, strict=True):
-            position, found = 0, False
-            for block in table.blocks(self._chunk, wanted):
-                numbers = np.arange(position, position + len(block), dtype=np.int64)
+        stop = self._reading.stop
+        for table in self._tables:
+            position, empty = 0, True
+            for block in table.blocks(self._chunk):
+                kept = self._reading.among(position, len(block))
+                numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
                 position += len(block)
-                kept = numbers >= self._start
-                if self._stop is not None:
-                    kept &= numbers < self._stop
-                kept &= (numbers - self._start) % self._stride == 0
-                if kept.any():
-                    found = True
-                    yield FrameChunk(block if kept.all() else block[kept], numbers[kept], None, table.path)
-                if self._stop is not None and position >= self._stop:
+                if len(numbers):
+                    empty = False
+                    yield FrameChunk(block[kept], numbers, None, table.path)
+                if stop is not None and position >= stop:
                     break
-            if not found:
-                raise InvalidInputError(f"{table.path} has no rows of data from row {self._start} on")
+            if empty:
+                raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")
 
 
-def open_table(path: str, array: str | None = None) -> Table:
-    """Open a table by its extension; "-" is CSV from stdin."""
-    lower = path.lower()
-    if path != "-" and os.path.getsize(path) == 0:
-        raise InvalidInputError(f"{path} is empty; check how it was written")
-    if lower.endswith((".npy", ".npz")):
-        return _ArrayTable(path, array)
-    if lower.endswith(".parquet"):
-        return _ParquetTable(path)
-    return _CsvTable(path)
-
-
-def _find_columns(table: Table, names: list[str] | None) -> list[int] | None:
-    if names is None:
-        return None
-    if len(table.shape) != 1:
+def read_columns(path: str) -> dict[str, NDArray[Any]]:
+    """Return the named columns of a table, those of a text table as strings; words are allowed."""
+    form = _format(path)
+    if form.reader == "text":
+        return _TextTable(path, named=True).words()
+    if form.reader == "parquet":
+        table = _ParquetTable(path).read()
+        return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
+    rows = _load_array(path, form, None)
+    if rows.dtype.names is None:
         raise InvalidInputError(
-            f"{table.path} holds frames of shape {table.shape}, which have no columns to choose"
+            f"{path} has no named columns; give it a .npy that ldmaps embed wrote, or a .csv"
         )
-    places = []
-    for name in names:
-        if table.columns is not None and name in table.columns:
-            places.append(table.columns.index(name))
-        elif name.isdigit() and 1 <= int(name) <= table.shape[0]:
-            places.append(int(name) - 1)
-        else:
-            known = ", ".join(table.columns) if table.columns else f"1 to {table.shape[0]}, without names"
-            raise InvalidInputError(f"{table.path} has no column {name!r}; its columns are: {known}")
-    return places
+    return {name: rows[name] for name in rows.dtype.names}
 
 
-class _CsvTable(Table):
-    def __init__(self, path: str) -> None:
+def _open_table(path: str, array: str | None) -> Table:
+    form = _format(path)
+    if form.reader == "parquet":
+        return _ParquetTable(path)
+    return _TextTable(path) if form.reader == "text" else _ArrayTable(path, form, array)
+
+
+def _format(path: str) -> Format:
+    if path == "-":
+        return FORMATS[0]
+    if os.path.getsize(path) == 0:
+        raise InvalidInputError(f"{path} is empty; check how it was written")
+    return known_format(path)
+
+
+class _TextTable(Table):
+    def __init__(self, path: str, *, named: bool = False) -> None:
         self.path = "stdin" if path == "-" else path
         self._name = path
-        # A pipe can be read only once, so the lines looked at here are handed on.
+        # A pipe can be read only once, so the line looked at here is handed on.
         self._stream = _text_lines(path) if path == "-" else None
-        first = next(self._numbered(), None)
+        first = next(self._lines(), None)
         if first is None:
             raise InvalidInputError(f"{self.path} holds no rows; check how it was written")
-        self._delimiter = delimiter_of(first[1], path)
-        cells = self._cells(first[1])
-        self._header_line = 0
-        if not any(is_number(cell) for cell in cells):
-            self.columns = cells
-            self._header_line = first[0]
         self._first = first
-        self.shape = (len(cells),)
+        self._layout = TextColumns.of(first[1], path, named=named)
+        self.columns = self._layout.names
+        self.shape = (self._layout.count,)
 
-    def blocks(self, chunk: int, wanted: list[int] | None) -> Iterator[NDArray[Any]]:
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Parse ``chunk`` lines at a time."""
-        lines = self._numbered(again=True)
+        lines = self._rows()
         while batch := list(islice(lines, chunk)):
-            texts = [text for _, text in batch]
             try:
-                block = np.loadtxt(
-                    texts,
-                    dtype=np.float64,
-                    delimiter=self._delimiter,
-                    comments=None,
-                    quotechar='"',
-                    ndmin=2,
-                    usecols=wanted,
-                )
+                block = self._layout.block([text for _, text in batch], self.places)
             except ValueError as error:
-                self._explain(batch, wanted)
+                self._explain(batch)
                 raise InvalidInputError(f"{self.path} cannot be read as a table ({error})") from error
-            if wanted is None and block.shape[1] != self.shape[0]:
-                self._explain(batch, wanted)
             if not np.isfinite(block).all():
-                self._explain(batch, wanted)
+                self._explain(batch)
             yield block
 
-    def _numbered(self, again: bool = False) -> Iterator[tuple[int, str]]:
-        """Yield the lines that hold data, with their numbers from 1."""
-        if self._stream is not None:
-            lines: Iterable[tuple[int, str]] = self._stream
-            if again and self._first[0] != self._header_line:
-                yield self._first
-        else:
-            lines = _text_lines(self._name)
-        for number, line in lines:
-            if not line.strip() or line.lstrip().startswith("#") or (again and number == self._header_line):
-                continue
-            yield number, line
-
-    def _cells(self, line: str) -> list[str]:
-        import csv
-
-        if self._delimiter is None:
-            return line.split()
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=self._delimiter))]
-
-    def _explain(self, batch: list[tuple[int, str]], wanted: list[int] | None) -> None:
-        """Raise with line and column of the first cell that is at fault."""
-        for number, line in batch:
-            cells = self._cells(line)
-            if len(cells) != self.shape[0]:
+    def words(self) -> dict[str, NDArray[Any]]:
+        """Return all columns, by name, as strings."""
+        names = self.columns or []
+        rows: list[list[str]] = []
+        for number, (_, text) in enumerate(self._rows(), 1):
+            try:
+                rows.append(self._layout.cells(text))
+            except UnreadableError as reason:
+                raise InvalidInputError(f"{self.path}, row {number}: {reason}") from reason
+            if len(rows[-1]) != len(names):
                 raise InvalidInputError(
-                    f"{self.path}, line {number}: {len(cells)} columns, but {self.shape[0]} in the lines before; "
-                    "every line needs the same columns"
+                    f"{self.path}, row {number}: {len(rows[-1])} columns, but {len(names)} in the header"
                 )
-            for place in range(len(cells)) if wanted is None else wanted:
-                cell = cells[place]
-                where = f"{self.path}, line {number}, column {place + 1}"
-                if self.columns:
-                    where += f" ({self.columns[place]})"
-                if not is_number(cell):
-                    shown = f"{cell!r} is not a number" if cell else "the cell is empty"
+        if not rows:
+            raise InvalidInputError(f"{self.path} holds no rows below its header")
+        return {
+            name: np.asarray(values, dtype=object)
+            for name, values in zip(names, zip(*rows, strict=True), strict=True)
+        }
+
+    def _rows(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines below the header."""
+        lines = self._lines()
+        if self._stream is None:
+            next(lines)
+        if self.columns is None:
+            yield self._first
+        yield from lines
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines that hold data, with their numbers from 1."""
+        lines: Iterable[tuple[int, str]] = self._stream or _text_lines(self._name)
+        return ((number, line) for number, line in lines if line.strip() and line.lstrip()[0] != "#")
+
+    def _explain(self, batch: list[tuple[int, str]]) -> None:
+        """Raise with line and column of the first cell that is at fault."""
+        layout = self._layout
+        for number, line in batch:
+            where = f"{self.path}, line {number}"
+            try:
+                cells = layout.cells(line)
+                if len(cells) != layout.count:
                     raise InvalidInputError(
-                        f"{where}: {shown}; correct it, remove the line, or leave the column out with --columns"
+                        f"{where}: {len(cells)} columns, but {layout.count} in the lines before; "
+                        "every line needs the same columns"
                     )
-                if not np.isfinite(float(cell)):
-                    raise InvalidInputError(f"{where}: {cell!r} is not finite; correct it or remove the line")
+                for place in range(layout.count) if self.places is None else self.places:
+                    if not np.isfinite(layout.number(cells, place)):
+                        raise InvalidInputError(
+                            f"{where}, {layout.title(place)}: {cells[place]!r} is not finite; "
+                            "correct it or remove the line"
+                        )
+            except UnreadableError as reason:
+                raise InvalidInputError(
+                    f"{where}, {reason}; correct it, remove the line, or leave the column out with --columns"
+                ) from reason
 
 
 def _text_lines(path: str) -> Iterator[tuple[int, str]]:
@@ -255,17 +275,9 @@ def _text_lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 class _ArrayTable(Table):
-    def __init__(self, path: str, array: str | None) -> None:
+    def __init__(self, path: str, form: Format, array: str | None) -> None:
         self.path = path
-        try:
-            self._rows = _load_array(path, array)
-        except InvalidInputError:
-            raise
-        except (ValueError, OSError, EOFError, KeyError) as error:
-            raise InvalidInputError(
-                f"{path} cannot be read as an array ({' '.join(str(error).split())})"
-            ) from error
-        rows = self._rows
+        rows = self._rows = _load_array(path, form, array)
         if rows.dtype.kind not in "biuf":
             raise InvalidInputError(f"{path} holds values of type {rows.dtype}, but numbers are needed")
         if rows.ndim not in (2, 3) or (rows.ndim == 3 and rows.shape[2] != 3):
@@ -275,36 +287,40 @@ class _ArrayTable(Table):
         self.shape = rows.shape[1:]
         self.n_rows = len(rows)
 
-    def blocks(self, chunk: int, wanted: list[int] | None) -> Iterator[NDArray[Any]]:
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Copy ``chunk`` rows at a time out of the file."""
         for begin in range(0, len(self._rows), chunk):
             block = self._rows[begin : begin + chunk]
-            block = np.array(block if wanted is None else block[:, wanted])
+            block = np.array(block if self.places is None else block[:, self.places])
             yield block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
 
 
-def _load_array(path: str, name: str | None) -> NDArray[Any]:
-    if path.lower().endswith(".npy"):
-        rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        return rows
-    with np.load(path, allow_pickle=False) as archive:
-        names = archive.files
-        if name is None and len(names) == 1:
-            name = names[0]
-        if name not in names:
-            asked = "holds several arrays" if name is None else f"has no array {name!r}"
-            raise InvalidInputError(f"{path} {asked}; choose one of {', '.join(names)} with --array")
-        return np.asarray(archive[name])
+def _load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
+    try:
+        if form.reader == "array":
+            rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            return rows
+        with np.load(path, allow_pickle=False) as archive:
+            names = archive.files
+            if name is None and len(names) == 1:
+                name = names[0]
+            if name not in names:
+                asked = "holds several arrays" if name is None else f"has no array {name!r}"
+                raise InvalidInputError(f"{path} {asked}; choose one of {', '.join(names)} with --array")
+            return np.asarray(archive[name])
+    except InvalidInputError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError) as error:
+        raise InvalidInputError(
+            f"{path} cannot be read as an array ({' '.join(str(error).split())})"
+        ) from error
 
 
 class _ParquetTable(Table):
     def __init__(self, path: str) -> None:
-        try:
-            from pyarrow import ArrowInvalid, parquet
-        except ImportError as error:
-            raise InvalidInputError(
-                f'{path} is read with pyarrow, which cannot be imported ({error}); pip install "ldmaps[parquet]"'
-            ) from error
+        parquet = import_parquet(f"{path} is read")
+        from pyarrow import ArrowInvalid
+
         self.path = path
         try:
             self._file = parquet.ParquetFile(path)
@@ -316,10 +332,13 @@ class _ParquetTable(Table):
         self.shape = (len(self.columns),)
         self.n_rows = self._file.metadata.num_rows
 
-    def blocks(self, chunk: int, wanted: list[int] | None) -> Iterator[NDArray[Any]]:
+    def read(self) -> Any:
+        """Return all of it as a pyarrow table."""
+        return self._file.read()
+
+    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Decode ``chunk`` rows at a time."""
-        columns = self.columns or []
-        names = columns if wanted is None else [columns[place] for place in wanted]
+        names = self.columns or []
         row = 0
         for batch in self._file.iter_batches(chunk, columns=names):
             block = np.empty((batch.num_rows, len(names)))
@@ -337,3 +356,14 @@ class _ParquetTable(Table):
                     ) from error
             row += batch.num_rows
             yield block
+
+
+def import_parquet(what: str) -> ModuleType:
+    """Return pyarrow's Parquet module, or raise saying what is done with it and how to install it."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InvalidInputError(
+            f'{what} with pyarrow, which cannot be imported ({error}); pip install "ldmaps[parquet]"'
+        ) from error
+    return parquet  # type: ignore[no-any-return]

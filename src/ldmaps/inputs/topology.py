@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.source import Atoms, bonds_among
+from ldmaps.inputs.formats import format_of
+from ldmaps.inputs.frame_blocks import import_mdtraj, one_line
+from ldmaps.inputs.pdb_models import pdb_topology
+from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
 from ldmaps.inputs.whole import Molecules
 
-__all__ = ["Selection", "atoms_of", "check_periodic", "select_atoms"]
+__all__ = ["SelectedFrames", "Selection", "load_topology", "select_atoms"]
 
 
 class Selection(NamedTuple):
@@ -23,8 +27,8 @@ class Selection(NamedTuple):
         The selected atoms.
     read : ndarray of int
         They and the rest of their molecules, sorted.
-    places : ndarray of int
-        Where the selected ones stand among those read.
+    places : ndarray of int or None
+        Where the selected ones stand among those read; None where these are the same in the same order.
     molecules : Molecules or None
         Of the atoms read; None takes coordinates as they stand.
     atoms : Atoms
@@ -33,7 +37,7 @@ class Selection(NamedTuple):
 
     chosen: NDArray[np.intp]
     read: NDArray[np.intp]
-    places: NDArray[np.intp]
+    places: NDArray[np.intp] | None
     molecules: Molecules | None
     atoms: Atoms
 
@@ -47,29 +51,60 @@ class Selection(NamedTuple):
         """Make molecules whole in frames of the atoms read, and return the chosen ones."""
         if self.molecules is not None and box is not None:
             xyz = self.molecules.make_whole(xyz, box, numbers, file or "the trajectory")
-        if len(self.places) == xyz.shape[1]:
-            return xyz
-        return np.ascontiguousarray(xyz[:, self.places])
+        return xyz if self.places is None else np.ascontiguousarray(xyz[:, self.places])
 
 
-def check_periodic(periodic: str) -> str:
-    """Return the setting, or raise."""
-    if periodic not in ("whole", "keep"):
-        raise InvalidInputError(
-            f'periodic must be "whole" (join molecules that the box cut apart) or "keep", got {periodic!r}'
-        )
-    return periodic
+class SelectedFrames(FrameSource):
+    """Frames of selected atoms, a chunk at a time."""
+
+    def __init__(self, selection: Selection, reading: Reading) -> None:
+        self._selection, self._reading = selection, reading
+        self.select = reading.select
+        self.atoms: Atoms | None = selection.atoms if selection.atoms.names else None
+        self.n_atoms = len(selection.chosen)
+        self._chunk = int(reading.chunk or default_chunk(len(selection.read)))
 
 
-def select_atoms(topology: Any, select: str | None, periodic: str, told: str) -> Selection:
-    """Choose atoms of an mdtraj topology in its selection language.
+def load_topology(top: Any, first_file: str) -> Any:
+    """Return an mdtraj topology.
 
     Parameters
     ----------
-    told : str
-        What to call the topology in messages.
+    top : path, mdtraj Topology or Trajectory, or None
+        None takes that of the trajectory itself, if it has one.
+    first_file : str
+        The trajectory's first file.
     """
-    check_periodic(periodic)
+    md = import_mdtraj()
+    if isinstance(top, md.Topology):
+        return top
+    if isinstance(top, md.Trajectory):
+        return top.topology
+    path = first_file if top is None else os.fspath(top)
+    form = format_of(path)
+    if top is None and not (form and form.has_topology):
+        raise InvalidInputError(
+            f"{first_file} holds coordinates only, without atom names: give a topology of the same atoms with "
+            "top=... (-t top.pdb)"
+        )
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no topology file {path!r}; check the path")
+    try:
+        if form and form.reader == "models":
+            return pdb_topology(path)
+        if form and form.name == "HDF5":  # mdtraj knows only one of its suffixes here
+            return md.load_frame(path, 0).topology
+        return md.load_topology(path)
+    except Exception as error:
+        raise InvalidInputError(
+            f"{path} cannot be read as a topology ({one_line(error)}); use PDB, GRO, PSF, prmtop or another that "
+            "mdtraj knows"
+        ) from error
+
+
+def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
+    """Choose atoms of an mdtraj topology in its selection language; ``name`` is what messages call it."""
+    select = reading.select
     n_atoms = topology.n_atoms
     if select is None:
         chosen = np.arange(n_atoms)
@@ -77,7 +112,7 @@ def select_atoms(topology: Any, select: str | None, periodic: str, told: str) ->
         try:
             chosen = np.asarray(topology.select(select), dtype=np.intp)
         except Exception as error:
-            text = " ".join(str(error).split())[:120]
+            text = one_line(error)[:120]
             raise InvalidInputError(
                 f"the selection {select!r} is not in mdtraj's selection language ({text}); "
                 'write, for example, "protein and not element H" or "name CA and resid 10 to 60"'
@@ -86,17 +121,17 @@ def select_atoms(topology: Any, select: str | None, periodic: str, told: str) ->
             residues = sorted({residue.name for residue in topology.residues})
             shown = ", ".join(residues[:8]) + (", ..." if len(residues) > 8 else "")
             raise InvalidInputError(
-                f"the selection {select!r} matches none of the {n_atoms} atoms of {told} "
+                f"the selection {select!r} matches none of the {n_atoms} atoms of {name} "
                 f"(residues there: {shown}); choose other atoms"
             )
     bonds = np.asarray([(left.index, right.index) for left, right in topology.bonds], dtype=np.intp).reshape(
         -1, 2
     )
     atoms = atoms_of(topology, chosen, bonds)
-    if periodic == "keep":
-        return Selection(chosen, chosen, np.arange(len(chosen)), None, atoms)
+    if reading.periodic == "keep":
+        return Selection(chosen, chosen, None, None, atoms)
     read = _with_molecules(n_atoms, bonds, chosen)
-    places = np.searchsorted(read, chosen)
+    places = None if len(read) == len(chosen) else np.searchsorted(read, chosen)
     labels = atoms_of(topology, read).labels
     return Selection(
         chosen, read, places, Molecules(len(read), bonds_among(bonds, read, n_atoms), labels), atoms

@@ -21,7 +21,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.prefetch import prefetch
-from ldmaps.inputs.source import FrameSource, check_frames_finite, check_same_atoms
+from ldmaps.inputs.source import PointSource, check_frames_finite
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
@@ -49,8 +49,8 @@ class Training:
     weights : ndarray of shape (N,)
     used : ndarray of int
         Those of positive weight, which the walk is over; the others are only embedded.
-    frames, times : ndarray or None
-        Number and time of each frame in its file.
+    frames, times, files : ndarray or None
+        Number and time of each frame in its file, and which file that is.
     units, source
         As in :class:`~ldmaps.maps.fitted_map.FittedMap`.
     """
@@ -61,6 +61,7 @@ class Training:
     used: NDArray[np.intp]
     frames: NDArray[Any] | None = None
     times: NDArray[Any] | None = None
+    files: NDArray[Any] | None = None
     units: str | None = None
     source: dict[str, Any] | None = None
 
@@ -95,7 +96,7 @@ class Training:
         """Return where the points are from and how far landmarks are, for looking at the map."""
         distance, nearest = (None, None) if coverage is None else (coverage.distance, coverage.nearest)
         record = TrainingRecord.of(len(self.weights), landmark_indices, self.weights, distance, nearest)
-        return record.with_frames(self.frames, self.times)
+        return record.with_frames(self.frames, self.times, self.files)
 
 
 class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -152,8 +153,9 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
             With ``metric="precomputed"``, distances to the training points, or to
-            the landmarks alone. Trajectories (:func:`ldmaps.inputs.open`, mdtraj,
-            MDAnalysis) are read in chunks; their atoms must be those of the fit.
+            the landmarks alone. Trajectories and tables (:func:`ldmaps.inputs.open`,
+            mdtraj, MDAnalysis) are read in chunks; their atoms or columns must be those
+            of the fit.
 
         Returns
         -------
@@ -174,7 +176,8 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Parameters
         ----------
         X : array-like of shape (N, features), or (N, atoms, 3) for frames
-            With ``metric="precomputed"``, the (N, N) distances.
+            With ``metric="precomputed"``, the (N, N) distances. Trajectories and tables
+            as in :meth:`transform`.
         y : ignored
         sample_weight : array-like of shape (N,), optional
             Multiplicity of each point; any non-negative numbers. Points of weight 0
@@ -252,10 +255,10 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         _check_settings(self.alpha, self.t)
         metric = resolve_metric(self.metric)
         source = as_source(X)
-        frames = times = None
+        frames = times = files = None
         if source is not None:
             read = source.read()
-            X, frames, times = read.frames, read.numbers, read.times
+            X, frames, times, files = read.frames, read.numbers, read.times, read.files
         shape = _shape(X)
         if shape[:1] == (1,):
             raise InvalidInputError(
@@ -267,7 +270,10 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.n_features_in_ = shape[1] * shape[2]
             self.__dict__.pop("feature_names_in_", None)
         else:
-            points = metric.prepare(validate_data(self, X, dtype=[np.float64, np.float32], reset=True))
+            # Reading has looked for NaN, and can say in which file it is.
+            unread = source is None
+            X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
+            points = metric.prepare(X)
         if isinstance(metric, Precomputed):
             metric.check_square(points)
         weights = check_sample_weight(sample_weight, len(points))
@@ -278,8 +284,9 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             np.flatnonzero(weights > 0),
             frames,
             times,
+            files,
             None if source is None else source.units,
-            None if source is None else source.facts(),
+            None if source is None else {**source.facts(), "n_points": len(points)},
         )
 
     def adopt(self, fitted: FittedMap) -> Self:
@@ -293,7 +300,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         source = as_source(X)
         if source is None:
             return self.embedder_.extend(self._new_points(X), self.n_threads)
-        check_same_atoms(self.source_, source)
+        source.check_same(self.source_)
         parts = []
         for chunk in prefetch(source) if source.reads_ahead else source:
             check_frames_finite(chunk)
@@ -354,7 +361,7 @@ def _check_frames(metric: Metric, shape: tuple[int, ...]) -> None:
         raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got {shape}")
 
 
-def _joined(parts: list[Extended], source: FrameSource) -> Extended:
+def _joined(parts: list[Extended], source: PointSource) -> Extended:
     if not parts:
         raise InvalidInputError(
             f"there are no frames in {source.describe()}; check start, stop and the files"

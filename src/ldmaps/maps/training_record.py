@@ -34,7 +34,7 @@ class TrainingRecord:
     frames, times : ndarray of shape (n,) or None
         Number of the frame in its file and its simulated time in ps.
     files : ndarray of int, shape (n,) or None
-        Which of several files a frame is from.
+        Which of several files, by its place in ``source_["files"]``, a frame is from.
     """
 
     rows: NDArray[np.int64]
@@ -63,26 +63,27 @@ class TrainingRecord:
             None if (weights == 1.0).all() else weights[rows].astype(np.float32),
         )
 
-    def with_frames(self, frames: ArrayLike | None, times: ArrayLike | None) -> TrainingRecord:
-        """Return the record with the frames' numbers and times, given for all training points."""
-        numbers = None if frames is None else np.asarray(frames, dtype=np.int64)
-        moments = None if times is None else np.asarray(times, dtype=np.float64)
-        for values in (numbers, moments):
-            if values is not None and len(values) and len(values) <= int(self.rows.max()):
+    def with_frames(
+        self, frames: ArrayLike | None, times: ArrayLike | None, files: ArrayLike | None = None
+    ) -> TrainingRecord:
+        """Return the record with the frames' numbers, times and files, given for all training points."""
+
+        def recorded(values: ArrayLike | None, dtype: type) -> NDArray[Any] | None:
+            if values is None:
+                return None
+            array: NDArray[Any] = np.asarray(values, dtype=dtype)
+            if len(array) and len(array) <= int(self.rows.max()):
                 raise InvalidInputError(
-                    f"frames and times need one value a training point, got {len(values)} for at least "
+                    f"frames, times and files need one value a training point, got {len(array)} for at least "
                     f"{int(self.rows.max()) + 1} points"
                 )
-        files = None
-        if numbers is not None:
-            # Within a file numbers rise, so each fall begins the next file.
-            place = np.concatenate([[0], np.cumsum(np.diff(numbers) <= 0)])
-            files = place[self.rows].astype(np.int32) if place[-1] else None
+            return array[self.rows]
+
         return replace(
             self,
-            frames=None if numbers is None else numbers[self.rows],
-            times=None if moments is None else moments[self.rows],
-            files=files,
+            frames=recorded(frames, np.int64),
+            times=recorded(times, np.float64),
+            files=recorded(files, np.int32),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import CheckpointError, InvalidInputError
+from ldmaps.inputs.formats import output_format
 from ldmaps.streaming.checkpoint import lock
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
@@ -185,7 +186,7 @@ class OutputFile(TextSink):
         overwrite: bool = False,
     ) -> None:
         super().__init__(path, overwrite=overwrite)
-        self._form = form or _form_of(self.path)
+        self._form = form or output_format(self.path, "stream").name.lower()
         self._delimiter = "\t" if self._form == "tsv" else ","
         if self._form == "ndjson":
             labels = [*(json.dumps(name) for name in regions), "null"]
@@ -260,19 +261,6 @@ def _numbers(column: NDArray[Any], form: str, unknown: str) -> tuple[str, list[A
 
 def _lines(values: Any) -> bytes:
     return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode(errors="replace")
-
-
-def _form_of(path: str) -> str:
-    forms = {".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson", ".jsonl": "ndjson"}
-    lower = path.lower()
-    if path == "-":
-        return "csv"
-    for suffix, form in forms.items():
-        if lower.endswith(suffix):
-            return form
-    raise InvalidInputError(
-        f"the output {path} must end in one of {', '.join(forms)}, or be - for CSV on stdout"
-    )
 
 
 def _to_stdout(data: bytes) -> None:

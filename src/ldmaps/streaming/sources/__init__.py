@@ -10,26 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ldmaps.inputs.formats import format_of
+
 if TYPE_CHECKING:
     from ldmaps.streaming.sources.base import Source
 
 __all__ = ["as_source", "model_facts", "open_source"]
-
-#: Files that hold frames; everything else is taken for a table.
-_TRAJECTORIES = (
-    ".xtc",
-    ".trr",
-    ".dcd",
-    ".h5",
-    ".nc",
-    ".netcdf",
-    ".ncdf",
-    ".pdb",
-    ".pdb.gz",
-    ".gro",
-    ".xyz",
-    ".lh5",
-)
 
 
 def model_facts(model: Any) -> dict[str, Any]:
@@ -90,18 +76,19 @@ def open_source(
         from ldmaps.streaming.sources.redis import RedisSource
 
         return RedisSource(name, model_facts=model_facts, columns=columns, idle_end=idle_end)
-    is_trajectory = form is None and (top is not None or name.lower().endswith(_TRAJECTORIES))
+    known = format_of(name)
+    if form is None and (top is not None or (known is not None and known.kind == "trajectory")):
+        if follow:
+            from ldmaps.streaming.sources.growing import GrowingTrajectory
+
+            return GrowingTrajectory(name, **frames, idle_end=idle_end)
+        from ldmaps.inputs import open as open_finished
+
+        return as_source(open_finished(name, **frames))
     if follow:
-        from ldmaps.streaming.sources.growing import GrowingTable, open_growing
+        from ldmaps.streaming.sources.growing import GrowingTable
 
-        if is_trajectory:
-            return open_growing(name, **frames, idle_end=idle_end)
         return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
-    if is_trajectory:
-        from ldmaps.inputs import open as open_trajectory
-
-        known = (model_facts or {}).get("select")
-        return as_source(open_trajectory(name, top, select=known if select is None else select), model_facts)
     from ldmaps.streaming.sources.pipe import FileSource
 
     return FileSource(name, form, model_facts, columns)
@@ -113,7 +100,7 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
     Parameters
     ----------
     source : object
-        A Source; a word for :func:`open_source`; an array or list of points; a
+        A Source; a word for :func:`open_source`; an array or list of points; a table or
         trajectory (:func:`ldmaps.inputs.open`, mdtraj, MDAnalysis); an iterable or
         async iterable of points, arrays of points or FrameChunks.
     facts : mapping, optional
@@ -124,8 +111,7 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
     import numpy as np
 
     from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import as_source as as_frames
-    from ldmaps.inputs import check_same_atoms
+    from ldmaps.inputs import as_source as as_points
     from ldmaps.streaming.sources import iterable
     from ldmaps.streaming.sources.base import Source
 
@@ -135,10 +121,10 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
         return open_source(source, model_facts=facts)
     if isinstance(source, (np.ndarray, list, tuple)):
         return iterable.SequenceSource(source, facts)
-    frames = as_frames(source)
-    if frames is not None:
-        check_same_atoms(facts, frames)
-        return iterable.FramesSource(frames)
+    points = as_points(source)
+    if points is not None:
+        points.check_same(facts)
+        return iterable.FramesSource(points)
     if isinstance(source, AsyncIterable):
         return iterable.AsyncIterableSource(source, facts)
     if isinstance(source, Iterable):

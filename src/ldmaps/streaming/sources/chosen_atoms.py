@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, check_same_atoms
-from ldmaps.inputs.topology import Selection, check_periodic, select_atoms
+from ldmaps.inputs.objects import is_atom_group, select_group
+from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, Reading
+from ldmaps.inputs.topology import Selection, load_topology, select_atoms
 from ldmaps.streaming.records import Rejected
 
 __all__ = ["ChosenAtoms"]
@@ -48,17 +49,18 @@ class ChosenAtoms(FrameSource):
     ) -> None:
         facts = model_facts if model_facts and model_facts.get("kind") == "frames" else None
         self.files = (name,)
-        self.periodic = check_periodic(periodic)
         self.select = select if select is not None else (facts or {}).get("select")
+        reading = Reading(self.select, periodic=periodic)
+        self.periodic = periodic
         self._selection: Selection | None = None
         self._any_good = False
         if top is not None:
-            self._selection, self.n_stream_atoms = _selected(name, top, self.select, periodic)
+            self._selection, self.n_stream_atoms = _selected(name, top, reading)
             self.atoms: Atoms | None = self._selection.atoms if self._selection.atoms.names else None
             self.n_atoms = len(self._selection.chosen)
         else:
             self.n_stream_atoms = self.n_atoms = self._untold(name, model_facts or {}, n_atoms)
-        check_same_atoms(facts, self)
+        self.check_same(facts)
         width = (model_facts or {}).get("n_features")
         if width is not None and width != 3 * self.n_atoms:
             raise InvalidInputError(
@@ -152,26 +154,12 @@ def _none(n_atoms: int) -> NDArray[np.float32]:
     return np.empty((0, n_atoms, 3), dtype=np.float32)
 
 
-def _selected(name: str, top: Any, select: str | None, periodic: str) -> tuple[Selection, int]:
-    if any(kind.__module__.partition(".")[0] == "MDAnalysis" for kind in type(top).__mro__):
-        return _of_group(top.atoms, select, periodic)
-    from ldmaps.inputs.mdtraj_files import _load_topology, import_mdtraj
-
-    topology = _load_topology(import_mdtraj(), top, name)
-    told = str(top) if isinstance(top, str) else "the topology"
-    return select_atoms(topology, select, periodic, told), topology.n_atoms
-
-
-def _of_group(group: Any, select: str | None, periodic: str) -> tuple[Selection, int]:
-    from ldmaps.inputs.objects import _group_atoms, _group_molecules, selected_group
-
-    total = len(group.universe.atoms)
-    group = selected_group(group, select)
-    chosen = np.asarray(group.indices, dtype=np.intp)
-    atoms = _group_atoms(group) or Atoms((), (), None)
-    if periodic == "keep":
-        return Selection(chosen, chosen, np.arange(len(chosen)), None, atoms), total
-    whole, places, molecules = _group_molecules(group)
-    if places is None:
-        places = np.arange(len(chosen))
-    return Selection(chosen, np.asarray(whole.indices, dtype=np.intp), places, molecules, atoms), total
+def _selected(name: str, top: Any, reading: Reading) -> tuple[Selection, int]:
+    """Return the selection and how many atoms the stream has."""
+    if is_atom_group(top):
+        group, selection = select_group(top.atoms, reading)
+        return selection, len(group.universe.atoms)
+    topology = load_topology(top, name)
+    return select_atoms(
+        topology, reading, str(top) if isinstance(top, str) else "the topology"
+    ), topology.n_atoms

@@ -10,35 +10,38 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import format_of
+from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
 
-__all__ = ["BOM", "FORMATS", "Decoder", "LineDecoder", "UnreadableError", "excerpt", "format_of"]
+__all__ = [
+    "BOM",
+    "FORMATS",
+    "TROUBLE",
+    "Decoder",
+    "LineDecoder",
+    "as_points",
+    "excerpt",
+    "form_of",
+    "times_of",
+]
 
 FORMATS = ("csv", "ndjson", "npy")
 #: A longer line is no record but a fault, and is not kept.
 MAX_LINE = 64 << 20
 #: Below so many lines the set-up of decoding them together costs more than it gains.
 _TOGETHER = 8
-_SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".ndjson": "ndjson",
-    ".jsonl": "ndjson",
-    ".npy": "npy",
-}
+#: What numpy and json raise for values that are no numbers, or none they can hold.
+TROUBLE = (ValueError, TypeError, OverflowError, RecursionError)
 #: Byte order mark, with which some programs begin a text in UTF-8.
 BOM = b"\xef\xbb\xbf"
-
-
-class UnreadableError(ValueError):
-    """A line is no record; the text is the reason."""
 
 
 class Decoder(ABC):
@@ -70,15 +73,40 @@ class Decoder(ABC):
         """Go on after a position; the first byte to be fed is the one at its ``"offset"``."""
 
 
-def format_of(path: str) -> str | None:
-    """Return the format that a file's name tells, or None."""
-    lower = path.lower()
-    return next((found for suffix, found in _SUFFIXES.items() if lower.endswith(suffix)), None)
+def form_of(path: str) -> str | None:
+    """Return the form that a file's name tells, None if it tells none; raise if such a file cannot be streamed."""
+    form = format_of(path)
+    if form is not None and form.decoder not in FORMATS:
+        raise InvalidInputError(
+            f"{path} is {form.name}, which is no stream of records; embed it with ldmaps embed, or write one of "
+            f"{', '.join(FORMATS)}"
+        )
+    return None if form is None else form.decoder
 
 
 def excerpt(data: bytes) -> str:
     """Return the beginning of what was received, for people."""
     return data[:200].decode("utf-8", errors="replace")
+
+
+def as_points(values: Any, ndim: int, takes_frames: bool = True) -> NDArray[np.float64]:
+    """Return a point (``ndim`` 1) or many (2) from nested lists of numbers; frames are laid out as rows."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except TROUBLE as error:
+        raise UnreadableError("the values are not all numbers, or lists of them differ in length") from error
+    if takes_frames and array.ndim == ndim + 1 and array.shape[-1] == 3:
+        array = array.reshape(*array.shape[: ndim - 1], -1)
+    if array.ndim != ndim:
+        raise UnreadableError(f"an array of shape {array.shape} is not a point")
+    return array
+
+
+def times_of(moments: Sequence[float | None]) -> NDArray[np.float64] | None:
+    """Return records' own times, NaN where one has none; None where none has."""
+    if all(moment is None for moment in moments):
+        return None
+    return np.array([np.nan if moment is None else moment for moment in moments])
 
 
 #: One record that was read: its numbers, and its own time if it has one.
@@ -236,7 +264,7 @@ class LineDecoder(Decoder):
         if len(lines) >= _TOGETHER and not overlong:
             try:
                 points, times = self._together(lines)
-            except (ValueError, TypeError, OverflowError, KeyError, RecursionError):
+            except TROUBLE:
                 pass  # some line is bad; which one, the loop below finds out
             else:
                 return points, times, None, ()
@@ -255,10 +283,7 @@ class LineDecoder(Decoder):
                 moments.append(moment)
                 kept.append(place)
         points = np.array(rows, dtype=np.float64) if rows else np.empty((0, self.width or 0))
-        times = None
-        if any(moment is not None for moment in moments):
-            times = np.array([np.nan if moment is None else moment for moment in moments])
-        return points, times, None if not rejected else kept, tuple(rejected)
+        return points, times_of(moments), None if not rejected else kept, tuple(rejected)
 
     def _checked_width(self, got: int, what: str = "numbers") -> None:
         """Raise unless a record has as many numbers as the map's points (as the first record, if nobody knows)."""

@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, SourceError
-from ldmaps.inputs.mdtraj_files import _Block, _box_vectors, import_mdtraj
+from ldmaps.inputs.formats import FORMATS, format_of
+from ldmaps.inputs.frame_blocks import Block, box_vectors, import_mdtraj
 from ldmaps.inputs.source import as_picoseconds
 
-__all__ = ["FORMATS", "FrameBytes", "FrameFormat", "format_of_frames"]
-
-#: Formats that can be followed while they grow.
-FORMATS = (".xtc", ".trr", ".dcd")
+__all__ = ["FrameBytes", "FrameFormat", "format_of_frames"]
 
 _XTC_MAGIC = 1995
 _XTC_LARGE_MAGIC = 2023  # GROMACS 2023 and later, for more atoms than 32-bit lengths can hold
@@ -65,7 +63,7 @@ class FrameFormat(ABC):
         """Return the frame that begins with ``data``, or None where the data end too early to tell."""
 
     @abstractmethod
-    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> _Block:
+    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> Block:
         """Return coordinates (of some atoms) in nm, times and boxes; raise ValueError for damaged frames."""
 
     def close(self) -> None:
@@ -75,15 +73,17 @@ class FrameFormat(ABC):
 
 def format_of_frames(path: str) -> FrameFormat:
     """Return the format of a file, by its ending."""
-    lower = path.lower()
-    if lower.endswith(".xtc"):
+    form = format_of(path)
+    decoder = None if form is None else form.decoder
+    if decoder == "xtc":
         return _XTC()
-    if lower.endswith(".trr"):
+    if decoder == "trr":
         return _TRR()
-    if lower.endswith(".dcd"):
+    if decoder == "dcd":
         return _DCD(path)
+    able = [one.suffixes[0] for one in FORMATS if one.kind == "trajectory" and one.decoder]
     raise InvalidInputError(
-        f"{path} cannot be followed while it grows: only {', '.join(FORMATS)} can; write one of those, "
+        f"{path} cannot be followed while it grows: only {', '.join(able)} can; write one of those, "
         "or embed the finished file"
     )
 
@@ -112,14 +112,14 @@ class _XTC(FrameFormat):
             raise _no_frame("XTC", "a length of at least 0", packed)
         return FrameBytes(92 + (packed + 3) // 4 * 4, n_atoms)
 
-    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> _Block:
+    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> Block:
         # mdtraj reads files only, so it gets one that begins with these frames: it never sees a half-written one.
         if self._copy is None:
             import_mdtraj()
             from mdtraj.formats import XTCTrajectoryFile
 
             self._reader = XTCTrajectoryFile
-            self._copy = tempfile.NamedTemporaryFile(suffix=".xtc", buffering=0)  # noqa: SIM115
+            self._copy = tempfile.NamedTemporaryFile(buffering=0)  # noqa: SIM115
         # Written over, not cut to length, which takes file systems a hundred times as long.
         self._copy.seek(0)
         self._copy.write(b"".join(frames))
@@ -158,7 +158,7 @@ class _TRR(FrameFormat):
         length = begin + 52 + 2 * _trr_precision(sizes, n_atoms) + sum(sizes)
         return FrameBytes(length, n_atoms if sizes[7] else 0)
 
-    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> _Block:
+    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> Block:
         coordinates, times, boxes = [], [], []
         for data in frames:
             begin = _trr_sizes_at(data)
@@ -241,7 +241,7 @@ class _DCD(FrameFormat):
             raise _no_frame("DCD", wanted, mark)
         return self._frame
 
-    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> _Block:
+    def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> Block:
         read = np.frombuffer(b"".join(frames), self._kind)
         ends = [name for name in self._kind.names or () if name.endswith("_end")]
         if any((read[name] != read[f"{name[:-4]}_begin"]).any() for name in ends):
@@ -258,7 +258,7 @@ class _DCD(FrameFormat):
         # CHARMM and NAMD write cosines, others degrees.
         cosines = (np.abs(angles) <= 1).all(axis=1, keepdims=True)
         angles = np.where(cosines, 90 - np.rad2deg(np.arcsin(np.where(cosines, angles, 0.0))), angles)
-        return 0.1 * _box_vectors(import_mdtraj(), lengths, angles)
+        return 0.1 * box_vectors(lengths, angles)
 
 
 def _no_frame(kind: str, wanted: object, found: object) -> SourceError:

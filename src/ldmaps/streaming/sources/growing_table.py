@@ -11,7 +11,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.decoders import open_decoder
-from ldmaps.streaming.sources.decoding import Decoder, excerpt, format_of
+from ldmaps.streaming.sources.decoding import Decoder, excerpt, form_of
 from ldmaps.streaming.sources.growing_file import GrowingFile
 
 __all__ = ["GrowingTable"]
@@ -52,7 +52,7 @@ class GrowingTable(Source):
         idle_end: float | None = None,
     ) -> None:
         self.name = os.fspath(path)
-        self._form = form or format_of(self.name)
+        self._form = form or form_of(self.name)
         if self._form == "npy":
             raise InvalidInputError(f"{self.name}: a growing table is CSV or NDJSON, not npy")
         self._model_facts, self._columns = model_facts, columns

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, SourceError, one_line
-from ldmaps.inputs.mdtraj_files import _Block, _joined
+from ldmaps.inputs.frame_blocks import Block, joined
 from ldmaps.inputs.source import default_chunk
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
@@ -201,7 +201,7 @@ class GrowingTrajectory(Source):
 
     def _read(
         self, pieces: list[bytes], numbers: list[int]
-    ) -> tuple[NDArray[np.int64], _Block, list[Rejected]]:
+    ) -> tuple[NDArray[np.int64], Block, list[Rejected]]:
         """Decode frames; those that cannot be are rejected, one by one."""
         try:
             return np.asarray(numbers, dtype=np.int64), self._format.decode(pieces, self._atoms.to_read), []
@@ -215,7 +215,7 @@ class GrowingTrajectory(Source):
         rejected = [one for part in parts for one in part[2]]
         if not whole:
             return _NO_NUMBERS, parts[0][1], rejected
-        return np.concatenate([part[0] for part in whole]), _joined([part[1] for part in whole]), rejected
+        return np.concatenate([part[0] for part in whole]), joined([part[1] for part in whole]), rejected
 
     # -- records --------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
-from ldmaps.inputs.source import FrameChunk, FrameSource
+from ldmaps.inputs.source import FrameChunk, PointSource
 from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
@@ -140,7 +140,7 @@ class IterableSource(Source):
 
 
 class FramesSource(Source):
-    """A trajectory (:func:`ldmaps.inputs.open`), mdtraj or MDAnalysis object.
+    """A trajectory or table (:func:`ldmaps.inputs.open`), mdtraj or MDAnalysis object.
 
     Going on at a position reads past the frames before it.
     """
@@ -148,7 +148,7 @@ class FramesSource(Source):
     replayable: ClassVar[bool] = True
     reads_ahead: ClassVar[bool] = True
 
-    def __init__(self, frames: FrameSource) -> None:
+    def __init__(self, frames: PointSource) -> None:
         self.name = frames.describe()
         self.facts = frames.facts()
         self._frames = frames

@@ -15,7 +15,7 @@ from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.decoders import open_decoder
-from ldmaps.streaming.sources.decoding import Decoder, format_of
+from ldmaps.streaming.sources.decoding import Decoder, form_of
 from ldmaps.streaming.sources.file_tail import tail_checksum
 
 __all__ = ["FileSource", "PipeSource", "open_stdin"]
@@ -156,7 +156,7 @@ class FileSource(_ByteSource):
     ) -> None:
         self._file = file
         self.name = name or os.fspath(file if not isinstance(file, int) else f"descriptor {file}")
-        super().__init__(form or format_of(self.name), facts, columns)
+        super().__init__(form or form_of(self.name), facts, columns)
         self._start = 0
 
     def open(self, position: Position = None) -> None:

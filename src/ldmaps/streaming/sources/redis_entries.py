@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.records import Rejected
+from ldmaps.streaming.sources.decoding import TROUBLE, as_points
 
 __all__ = ["Entry", "EntryDecoder"]
 
@@ -17,11 +19,6 @@ __all__ = ["Entry", "EntryDecoder"]
 Entry = tuple[bytes, dict[bytes, bytes]]
 
 _DTYPES = {name: np.dtype(code) for code in ("<f4", "<f8") for name in (code, np.dtype(code).name)}
-_TROUBLE = (ValueError, TypeError, OverflowError, RecursionError)
-
-
-class _UnreadableError(ValueError):
-    """An entry is no record; the text is the reason."""
 
 
 class EntryDecoder:
@@ -57,7 +54,7 @@ class EntryDecoder:
         for place, (_, fields) in enumerate(entries):
             try:
                 row, moment = self._point(fields), self._moment(fields)
-            except _UnreadableError as reason:
+            except UnreadableError as reason:
                 rejected.append(Rejected(first + place, str(reason), _excerpt(fields)))
                 continue
             rows.append(row)
@@ -73,24 +70,20 @@ class EntryDecoder:
         elif self._names is not None:
             point = np.array([_number(fields, name) for name in self._names])
         else:
-            raise _UnreadableError('there is no field "x", and the names of the columns are not known')
-        if point.ndim == 2 and point.shape[1] == 3:
-            point = point.reshape(-1)
-        if point.ndim != 1:
-            raise _UnreadableError(f"an array of shape {point.shape} is not a point")
+            raise UnreadableError('there is no field "x", and the names of the columns are not known')
         if self._width is None:
             self._width = len(point)
         if len(point) != self._width:
-            raise _UnreadableError(f"{len(point)} numbers, but the map takes {self._width}")
+            raise UnreadableError(f"{len(point)} numbers, but the map takes {self._width}")
         return point
 
     def _raw(self, fields: Mapping[bytes, bytes]) -> NDArray[Any]:
         name, data = fields[b"dtype"].decode(errors="replace"), fields[b"x"]
         dtype = _DTYPES.get(name)
         if dtype is None:
-            raise _UnreadableError(f"the dtype {name[:40]!r} is neither float32 nor float64")
+            raise UnreadableError(f"the dtype {name[:40]!r} is neither float32 nor float64")
         if len(data) % dtype.itemsize:
-            raise _UnreadableError(f"{len(data)} bytes are not a whole number of {dtype.name}")
+            raise UnreadableError(f"{len(data)} bytes are not a whole number of {dtype.name}")
         return np.frombuffer(data, dtype)
 
     def _moment(self, fields: Mapping[bytes, bytes]) -> float:
@@ -100,25 +93,22 @@ class EntryDecoder:
 def _from_json(data: bytes) -> NDArray[Any]:
     try:
         value = json.loads(data)
-    except _TROUBLE as error:
-        raise _UnreadableError(f"x is not JSON ({error}); raw bytes need a field dtype") from error
+    except TROUBLE as error:
+        raise UnreadableError(f"x is not JSON ({error}); raw bytes need a field dtype") from error
     if not isinstance(value, list):
-        raise _UnreadableError("x is not a list of numbers")
-    try:
-        return np.array(value, dtype=np.float64)
-    except _TROUBLE as error:
-        raise _UnreadableError("the values are not all numbers, or lists of them differ in length") from error
+        raise UnreadableError("x is not a list of numbers")
+    return as_points(value, 1)
 
 
 def _number(fields: Mapping[bytes, bytes], name: bytes) -> float:
     label = name.decode(errors="replace")
     if name not in fields:
-        raise _UnreadableError(f"there is no field {label!r}")
+        raise UnreadableError(f"there is no field {label!r}")
     try:
         return float(fields[name])
     except ValueError as error:
         text = fields[name][:40].decode(errors="replace")
-        raise _UnreadableError(f"{label}: {text!r} is not a number") from error
+        raise UnreadableError(f"{label}: {text!r} is not a number") from error
 
 
 def _excerpt(fields: Mapping[bytes, bytes]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from typing import Any
 
@@ -10,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import format_of, suffixes
+from ldmaps.inputs.tables import read_columns
 
 __all__ = ["read_table"]
 
@@ -74,64 +75,27 @@ def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[s
 
 
 def _read(path: str) -> dict[str, NDArray[Any]]:
-    lower = path.lower()
-    if lower.endswith(".npy"):
-        rows = np.load(path, allow_pickle=False)
-        if rows.dtype.names is None:
-            raise InvalidInputError(
-                f"{path} has no named columns; give it a .npy that ldmaps embed wrote, or a .csv"
-            )
-        return {name: rows[name] for name in rows.dtype.names}
-    if lower.endswith(".parquet"):
-        try:
-            from pyarrow import parquet
-        except ImportError as error:
-            raise InvalidInputError(
-                f'{path} is read with pyarrow, which cannot be imported ({error}); pip install "ldmaps[parquet]"'
-            ) from error
-        table = parquet.read_table(path)
-        return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
-    if not lower.endswith((".csv", ".tsv")):
-        raise InvalidInputError(f"the table {path} must end in .csv, .tsv, .npy or .parquet")
+    form = format_of(path)
+    if form is None or "embed" not in form.written_by:
+        *others, last = suffixes(written_by="embed")
+        raise InvalidInputError(f"the table {path} must end in {', '.join(others)} or {last}")
     if not os.path.exists(path):
         raise InvalidInputError(f"there is no table {path}; check the name")
-    with open(path, encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, delimiter="\t" if lower.endswith(".tsv") else ",")
-        header = next(reader, None)
-        if not header:
-            raise InvalidInputError(f"{path} is empty; check how it was written")
-        rows = [row for row in reader if row]
-    if not rows:
-        raise InvalidInputError(f"{path} holds no rows below its header")
-    for number, row in enumerate(rows):
-        if len(row) != len(header):
-            raise InvalidInputError(
-                f"{path}, row {number + 1}: {len(row)} columns, but {len(header)} in the header"
-            )
-    return {
-        name.strip(): np.asarray(values, dtype=object)
-        for name, values in zip(header, zip(*rows, strict=True), strict=True)
-    }
+    return read_columns(path)
 
 
 def _numbers(path: str, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     """Return a column as numbers; empty cells are NaN."""
     if values.dtype != object:
         return np.asarray(values, dtype=np.float64)
-    texts = [str(value).strip() if value is not None else "" for value in values]
-    try:
-        return np.array([float(text) if text else np.nan for text in texts])
-    except ValueError:
-        bad = next(place for place, text in enumerate(texts) if text and not _is_number(text))
-        raise InvalidInputError(
-            f"{path}, row {bad + 1}, column {name!r}: {texts[bad]!r} is not a number; correct it or leave the "
-            "column out"
-        ) from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    numbers = np.full(len(values), np.nan)
+    for row, value in enumerate(values):
+        text = "" if value is None else str(value).strip()
+        try:
+            numbers[row] = float(text or "nan")
+        except ValueError:
+            raise InvalidInputError(
+                f"{path}, row {row + 1}, column {name!r}: {text!r} is not a number; correct it or leave the "
+                "column out"
+            ) from None
+    return numbers

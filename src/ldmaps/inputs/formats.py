@@ -1,0 +1,138 @@
+"""Which file is what: every suffix that ldmaps knows, once.
+
+Readers, streams, writers and messages ask here, so that a file is the same thing to
+all of them. This module imports nothing slow: ``--help`` names formats too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["FORMATS", "Format", "format_of", "known_format", "output_format", "suffixes"]
+
+
+class Format(NamedTuple):
+    """A file format.
+
+    Attributes
+    ----------
+    name : str
+        As people call it.
+    suffixes : tuple of str
+    kind : {"table", "trajectory"}
+        Rows of numbers, or molecular frames.
+    reader : str or None
+        What reads a finished file: "text", "array", "archive" or "parquet" for tables; "frames" (mdtraj,
+        a few frames at a time), "models" (a PDB, one model at a time) or "whole" (mdtraj loads all of it) for
+        trajectories. None: it can only be streamed.
+    decoder : str or None
+        What reads it as it comes through a pipe (tables) or grows on disk; None: it must be finished.
+    has_topology : bool
+        Whether a trajectory names its atoms, so that it needs no other file.
+    written_by : tuple of str
+        Commands that write it.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    kind: str
+    reader: str | None
+    decoder: str | None = None
+    has_topology: bool = False
+    written_by: tuple[str, ...] = ()
+
+
+FORMATS = (
+    Format("CSV", (".csv",), "table", "text", "csv", written_by=("embed", "stream")),
+    Format("TSV", (".tsv",), "table", "text", "csv", written_by=("embed", "stream")),
+    Format("text", (".txt",), "table", "text", "csv"),
+    Format("NDJSON", (".ndjson", ".jsonl"), "table", None, "ndjson", written_by=("stream",)),
+    Format("NPY", (".npy",), "table", "array", "npy", written_by=("embed",)),
+    Format("NPZ", (".npz",), "table", "archive"),
+    Format("Parquet", (".parquet",), "table", "parquet", written_by=("embed",)),
+    Format("XTC", (".xtc",), "trajectory", "frames", "xtc"),
+    Format("TRR", (".trr",), "trajectory", "frames", "trr"),
+    Format("DCD", (".dcd",), "trajectory", "frames", "dcd"),
+    Format("HDF5", (".h5", ".hdf5"), "trajectory", "frames", has_topology=True),
+    Format("NetCDF", (".nc", ".netcdf", ".ncdf"), "trajectory", "frames"),
+    Format("PDB", (".pdb",), "trajectory", "models", has_topology=True),
+    Format("compressed PDB", (".pdb.gz",), "trajectory", "whole", has_topology=True),
+    Format("GRO", (".gro",), "trajectory", "whole", has_topology=True),
+    Format(
+        "PDBx/mmCIF",
+        (".cif", ".mmcif", ".pdbx", ".cif.gz", ".mmcif.gz", ".pdbx.gz"),
+        "trajectory",
+        "whole",
+        has_topology=True,
+    ),
+    Format("GSD", (".gsd",), "trajectory", "whole", has_topology=True),
+    Format("MSMBuilder HDF5", (".lh5",), "trajectory", "whole", has_topology=True),
+    Format("TINKER archive", (".arc",), "trajectory", "whole", has_topology=True),
+    Format("MOL2", (".mol2",), "trajectory", "whole", has_topology=True),
+    Format("HOOMD XML", (".hoomdxml",), "trajectory", "whole", has_topology=True),
+    Format("XYZ", (".xyz", ".xyz.gz"), "trajectory", "whole"),
+    Format("LAMMPS dump", (".lammpstrj",), "trajectory", "whole"),
+    Format("AMBER ASCII", (".mdcrd", ".crd"), "trajectory", "whole"),
+    Format("AMBER restart", (".rst7", ".restrt", ".inpcrd", ".ncrst"), "trajectory", "whole"),
+    Format("Desmond", (".dtr", ".stk"), "trajectory", "whole"),
+    Format("OpenMM state", (".xml",), "trajectory", "whole"),
+)
+
+_BY_SUFFIX = {suffix: form for form in FORMATS for suffix in form.suffixes}
+
+
+def format_of(path: str) -> Format | None:
+    """Return the format that a file's name tells, or None.
+
+    >>> format_of("RUN.PDB.GZ").name, format_of("rows")
+    ('compressed PDB', None)
+    """
+    lower = path.lower()
+    # The longest suffix counts: .pdb.gz before a .gz.
+    return next((_BY_SUFFIX[suffix] for suffix in _LONGEST_FIRST if lower.endswith(suffix)), None)
+
+
+_LONGEST_FIRST = sorted(_BY_SUFFIX, key=len, reverse=True)
+
+
+def known_format(path: str) -> Format:
+    """Return the format of a finished file, or raise if its name does not tell one."""
+    form = format_of(path)
+    if form is None:
+        raise InvalidInputError(
+            f"{path} is neither a table nor a trajectory by its name; tables end in "
+            f"{', '.join(suffixes(kind='table'))}, trajectories in .xtc, .dcd, .pdb or another that mdtraj knows"
+        )
+    if form.reader is None:
+        raise InvalidInputError(
+            f"{path} is {form.name}, which ldmaps stream reads and fit and embed do not; write one of "
+            f"{', '.join(suffixes(kind=form.kind))}"
+        )
+    return form
+
+
+def suffixes(*, kind: str | None = None, written_by: str | None = None) -> tuple[str, ...]:
+    """Return the suffixes of finished files of a kind, or of those that a command writes.
+
+    >>> suffixes(written_by="embed")
+    ('.csv', '.tsv', '.npy', '.parquet')
+    """
+    return tuple(
+        suffix
+        for form in FORMATS
+        if (written_by in form.written_by if written_by else form.reader and form.kind == kind)
+        for suffix in form.suffixes
+    )
+
+
+def output_format(path: str, command: str) -> Format:
+    """Return the format that a command writes to a path, "-" being CSV; raise if it can write none of that name."""
+    form = FORMATS[0] if path == "-" else format_of(path)
+    if form is None or command not in form.written_by:
+        raise InvalidInputError(
+            f"the output {path} must end in one of {', '.join(suffixes(written_by=command))}, "
+            "or be - for CSV on stdout"
+        )
+    return form

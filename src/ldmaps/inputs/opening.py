@@ -1,0 +1,132 @@
+"""One way to open whatever holds points."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import known_format
+from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.source import PointSource, Reading
+
+__all__ = ["open"]
+
+
+def open(  # the name people look for; used as ldmaps.inputs.open
+    path_or_paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Any,
+    top: Any = None,
+    *,
+    select: str | None = None,
+    columns: Sequence[str] | None = None,
+    array: str | None = None,
+    stride: int = 1,
+    start: int | None = None,
+    stop: int | None = None,
+    chunk: int | None = None,
+    periodic: str = "whole",
+    model_facts: Mapping[str, Any] | None = None,
+) -> PointSource:
+    """Open trajectories or tables for reading in chunks.
+
+    Parameters
+    ----------
+    path_or_paths : path, glob pattern, several of them, or an object
+        Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else
+        mdtraj reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet; "-"
+        is CSV from stdin); or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A
+        file's suffix tells what it is.
+    top : path or mdtraj Topology, optional
+        File that names the atoms, for trajectories that hold coordinates only.
+    select : str, optional
+        Atoms to keep, in mdtraj's selection language (MDAnalysis' for its objects).
+        Fewer atoms make distances cheaper, and decide what the map can see.
+    columns : sequence of str, optional
+        Columns of tables to take, by name or by number from 1; all by default.
+    array : str, optional
+        Which array of an npz archive to take; needed where it holds several.
+    stride, start, stop : int, optional
+        Every ``stride``-th frame or row from ``start`` to before ``stop``, counted from 0
+        in each file.
+    chunk : int, optional
+        Frames or rows to a chunk; about 4 MB by default.
+    periodic : {"whole", "keep"}
+        What to do with molecules that a periodic box cut apart. "whole" joins them
+        along their bonds and puts molecules into the image nearest to the largest
+        one; where there are no bonds and the atoms spread over more than half the box,
+        it refuses. "keep" takes coordinates as they stand.
+    model_facts : mapping, optional
+        ``model.source_`` of a fitted map: its selection or columns are taken where none
+        are given, and other atoms or columns than its own are refused.
+
+    Returns
+    -------
+    PointSource
+        Iterate it for :class:`FrameChunk`, or pass it to ``fit`` and ``transform``.
+        Coordinates of trajectories are in nm whatever the file's unit.
+
+    Examples
+    --------
+    >>> import ldmaps.inputs
+    >>> source = ldmaps.inputs.open("run.xtc", top="run.pdb", select="not element H")  # doctest: +SKIP
+    >>> model = LandmarkDiffusionMap(metric="rmsd").fit(source)  # doctest: +SKIP
+    >>> table = ldmaps.inputs.open("sensors*.csv", columns=["flow", "load"])  # doctest: +SKIP
+    """
+    facts = model_facts or {}
+    reading = Reading(facts.get("select") if select is None else select, stride, start, stop, chunk, periodic)
+    source = None
+    if not isinstance(path_or_paths, (str, os.PathLike)):
+        source = as_source(path_or_paths, reading)
+    if source is None:
+        files = _expanded(path_or_paths)
+        if _are_tables(files):
+            from ldmaps.inputs.tables import TableSource
+
+            _refuse(files[0], "a table of numbers", "atoms of trajectories", top=top, select=select)
+            source = TableSource(files, reading, columns, array, facts.get("columns"))
+        else:
+            from ldmaps.inputs.mdtraj_files import MDTrajFiles
+
+            _refuse(files[0], "a trajectory", "columns of tables", columns=columns, array=array)
+            source = MDTrajFiles(files, top, reading)
+    source.check_same(model_facts)
+    return source
+
+
+def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:
+    """Raise if settings were given that a kind of file does not have."""
+    for name, value in settings.items():
+        if value is not None:
+            raise InvalidInputError(f"{name} (--{name}) chooses {what}, but {file} is {kind}; leave it out")
+
+
+def _expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return the files meant by paths and glob patterns, in the order given, or raise."""
+    listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not listed:
+        raise InvalidInputError("no file was given; pass at least one path")
+    files: list[str] = []
+    for entry in listed:
+        name = os.fspath(entry)
+        if os.path.isdir(name):
+            raise InvalidInputError(f"{name} is a directory; name the files in it, for example {name}/*.xtc")
+        if name == "-" or os.path.exists(name):
+            files.append(name)
+            continue
+        matches = sorted(glob.glob(name)) if glob.has_magic(name) else []
+        if not matches:
+            what = "no file matches the pattern" if glob.has_magic(name) else "there is no file"
+            raise FileNotFoundError(f"{what} {name!r}; check the path")
+        files += matches
+    return files
+
+
+def _are_tables(files: list[str]) -> bool:
+    """Say whether files are tables, not trajectories; raise if some are and others are not."""
+    are_tables = [path == "-" or known_format(path).kind == "table" for path in files]
+    if any(are_tables) and not all(are_tables):
+        table, other = files[are_tables.index(True)], files[are_tables.index(False)]
+        raise InvalidInputError(f"{table} is a table and {other} a trajectory; give inputs of one kind")
+    return all(are_tables)

@@ -1,0 +1,153 @@
+"""The columns of a text table: what its first line tells, and numbers out of the other lines.
+
+Whoever reads text tables does so through :class:`TextColumns`: ``fit`` and ``embed``
+(which stop at a bad line and say where it is), streams (which reject it and go on)
+and reports (which also want columns of words).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import format_of
+
+__all__ = ["TextColumns", "UnreadableError", "find_columns"]
+
+
+class UnreadableError(ValueError):
+    """A line is no row of the table; the text is the reason."""
+
+
+@dataclass
+class TextColumns:
+    """The columns of a text table.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        What separates cells; None is white space.
+    names : list of str or None
+        As the first line gives them, if it has no number.
+    count : int
+    """
+
+    delimiter: str | None
+    names: list[str] | None
+    count: int
+
+    @classmethod
+    def of(cls, first_line: str, path: str = "", *, named: bool = False) -> Self:
+        """Find out from the first line; ``named`` says that it is names, which may be numbers and hold spaces.
+
+        >>> TextColumns.of("time; x; y")
+        TextColumns(delimiter=';', names=['time', 'x', 'y'], count=3)
+        >>> TextColumns.of("0.5 1.5")
+        TextColumns(delimiter=None, names=None, count=2)
+        """
+        columns = cls(_delimiter_of(first_line, path), None, 0)
+        if named and columns.delimiter is None:
+            columns.delimiter = ","
+        try:
+            cells = columns.cells(first_line)
+        except UnreadableError:
+            cells = first_line.split(columns.delimiter)
+        columns.count = len(cells)
+        if named or not any(_is_number(cell) for cell in cells):
+            columns.names = cells
+        return columns
+
+    def cells(self, line: str) -> list[str]:
+        """Cut a line into cells."""
+        if self.delimiter is None:
+            return line.split()
+        if '"' not in line:
+            return [cell.strip() for cell in line.split(self.delimiter)]
+        try:
+            return [cell.strip() for cell in next(csv.reader([line], delimiter=self.delimiter))]
+        except csv.Error as error:
+            raise UnreadableError(f"not CSV ({error})") from error
+
+    def number(self, cells: Sequence[str], place: int) -> float:
+        """Return a cell's number, or raise :class:`UnreadableError`."""
+        cell = cells[place]
+        try:
+            # Python would also take 1_000 and digits of other scripts, which numpy does not.
+            if cell.isascii() and "_" not in cell:
+                return float(cell)
+        except ValueError:
+            pass
+        reason = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
+        raise UnreadableError(f"{self.title(place)}: {reason}")
+
+    def title(self, place: int) -> str:
+        """Return what to call a column in messages.
+
+        >>> TextColumns(",", ["time", "x"], 2).title(1)
+        'column 2 (x)'
+        """
+        return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
+
+    def block(self, lines: list[str], places: Sequence[int] | None) -> NDArray[np.float64]:
+        """Return the numbers of many lines (lines, columns) in some places, None for all.
+
+        Raises ValueError if a line is bad in whatever way.
+        """
+        if self.delimiter is None or any('"' in line for line in lines):
+            lengths: Iterable[int] = (len(self.cells(line)) for line in lines)
+        else:
+            lengths = (line.count(self.delimiter) + 1 for line in lines)
+        # numpy does not look beyond the columns it takes.
+        if any(length != self.count for length in lengths):
+            raise ValueError("the lines differ in length")
+        quote = '"' if self.delimiter else None
+        block: NDArray[np.float64] = np.loadtxt(
+            lines, delimiter=self.delimiter, quotechar=quote, comments=None, usecols=places, ndmin=2
+        )
+        if len(block) != len(lines):
+            raise ValueError("a quote spans lines")
+        return block
+
+
+def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int, described: str) -> list[int]:
+    """Return the places of columns given by name or by number from 1.
+
+    >>> find_columns(["x", "1"], ["t", "x"], 2, "the table")
+    [1, 0]
+    """
+    places = []
+    for name in wanted:
+        if names is not None and name in names:
+            places.append(list(names).index(name))
+        elif name.isdigit() and 1 <= int(name) <= count:
+            places.append(int(name) - 1)
+        else:
+            there = ", ".join(names) if names else f"1 to {count}, without names"
+            raise InvalidInputError(f"{described} has no column {name!r}; its columns are: {there}")
+    return places
+
+
+def _delimiter_of(line: str, path: str) -> str | None:
+    form = format_of(path)
+    if "\t" in line or (form and form.name == "TSV"):
+        return "\t"
+    if "," in line:
+        return ","
+    if ";" in line:
+        return ";"
+    return None if len(line.split()) > 1 else ","
+
+
+def _is_number(cell: str) -> bool:
+    """Say whether a cell holds a number, NaN and infinity included."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
