@@ -11,7 +11,8 @@ import pytest
 from metrics.contract import MetricContract, squared_block
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.rmsd import RMSD, RMSDPoints
+from ldmaps.metrics import RMSD
+from ldmaps.metrics.rmsd_panels import RMSDPoints
 
 #: Largest error of d², in epsilons of (G_a + G_b)/Σw, whatever the structures.
 EPSILONS = 8.0

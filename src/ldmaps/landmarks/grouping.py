@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import kernels, squared_matrix
+from ldmaps.compiled.layout import BLOCK
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["group_neighbours", "neighbour_order"]
 
 
-def neighbour_order(squared: NDArray[Any], block: int) -> NDArray[np.intp]:
+def neighbour_order(squared: NDArray[Any], block: int = BLOCK) -> NDArray[np.intp]:
     """Return an order in which every aligned run of ``block`` points is a group of neighbours.
 
     Points are halved again and again by which of two far ends they are nearer to,
@@ -43,8 +44,7 @@ def group_neighbours(
     chosen: Landmarks, points: Points, metric: Metric, n_threads: int | None = None
 ) -> Landmarks:
     """Return the same landmarks with neighbours standing together; M² distances."""
-    block = int(kernels().BLOCK)
-    if len(chosen.indices) <= block:
+    if len(chosen.indices) <= BLOCK:
         return chosen
     squared = squared_matrix(metric, points.take(chosen.indices), n_threads=n_threads)
-    return chosen.in_order(neighbour_order(squared, block))
+    return chosen.in_order(neighbour_order(squared))

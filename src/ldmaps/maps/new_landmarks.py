@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ldmaps.compiled.layout import BLOCK
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
-from ldmaps.diffusion.pairwise import kernels, nearest, squared_matrix, squared_row
+from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.landmarks.grouping import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
@@ -89,9 +90,9 @@ def choose_landmarks(
     if not found.all() or (most is not None and len(chosen) > most):
         outside, among, distances = outside[found], points.take(outside[found]), distances[found]
         chosen = _cover(model.metric_, among, distances, squared_radius, most)
-    if len(chosen) > int(kernels().BLOCK):
+    if len(chosen) > BLOCK:
         squares = squared_matrix(model.metric_, among.take(chosen), n_threads=model.n_threads)
-        chosen = chosen[neighbour_order(squares, int(kernels().BLOCK))]
+        chosen = chosen[neighbour_order(squares)]
     return Added(outside[chosen], reached)
 
 
