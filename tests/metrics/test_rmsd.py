@@ -430,6 +430,21 @@ def test_changed_settings_are_noticed():
     )
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"weights": [1.0, 4.0, 0.0, 2.0, 0.5, 3.0, 1.0]}, {"align": [0, 2, 3, 5]}], ids=str
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_structures_are_the_frames_again(settings, dtype):
+    frames = (np.random.default_rng(4).normal(size=(9, 7, 3)) * 3.0 + 50.0).astype(dtype)
+    metric = RMSD(**settings)
+    atoms = metric.weighed_atoms(7).kept
+    structures = metric.structures(metric.prepare(frames), 7)
+    assert structures.shape == (9, len(atoms), 3)
+    assert structures.dtype == np.float64
+    between = np.diag(RMSD().pairwise(frames[:, atoms].astype(np.float64), structures))
+    np.testing.assert_allclose(between, 0.0, atol=1e-5 if dtype == np.float32 else 1e-7)
+
+
 def test_numba_is_loaded_late():
     code = "import sys, ldmaps.metrics.rmsd as r; r.RMSD(); sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -17,9 +17,10 @@ __all__ = ["extend", "gaussian", "judge", "kernel_moments", "nearest_in_rows"]
 @compiled(fastmath=EXACT)
 def gaussian(squared: Any, rate: Any) -> None:
     """Replace each d² by exp(−rate·d²)."""
-    flat = squared.reshape(-1)
-    for j in range(flat.shape[0]):
-        flat[j] = exp(-rate * flat[j])
+    for i in range(squared.shape[0]):
+        row = squared[i]
+        for j in range(row.shape[0]):
+            row[j] = exp(-rate * row[j])
 
 
 @compiled

@@ -132,12 +132,10 @@ def euclidean_many(
 
 @compiled
 def euclidean_group_sums(columns: Array, bounds: Array, weights: Array, sums: Array) -> None:
-    """Write Σ_j w_j d(x_i, x_j) within each group; memory for the largest group's block."""
-    scratch = np.empty(np.diff(bounds).max() ** 2, columns.dtype)
+    """Write Σ_j w_j d(x_i, x_j) within each group; memory for one group's block."""
     for group in range(bounds.size - 1):
         first, last = bounds[group], bounds[group + 1]
-        n = last - first
-        block = scratch[: n * n].reshape((n, n))
+        block = np.empty((last - first, last - first), columns.dtype)
         squared_euclidean_columns(columns, first, last, columns, first, last, block)
         distance_sums(block, weights[first:last], sums[first:last])
 

@@ -66,8 +66,8 @@ def nearest_euclidean_columns(
     # Features that there are not are zero, and the last point stands again where eight are no longer left.
     padded = np.zeros((3, n + -n % EIGHT), b.dtype)
     for k in range(features):
-        padded[k, :n] = b[k]
-        padded[k, n:] = b[k, n - 1]
+        for j in range(padded.shape[1]):  # a slice assigned to a slice would compile the text of an error
+            padded[k, j] = b[k, min(j, n - 1)]
     nothing = np.zeros(where.size, b.dtype)
     lowest = np.empty(where.size, b.dtype)
     for start in range(r0, r1, where.size):

@@ -16,8 +16,10 @@ def all_within_hops(squared: Any, cutoff: float, radii: Any) -> bool:
     """Say whether hops lead from the first point to every other; from i to j reach √cutoff + r_i + r_j."""
     n = squared.shape[0]
     hop = np.sqrt(cutoff)
-    unseen = np.arange(1, n)
-    waiting = np.zeros(n, dtype=np.int64)
+    unseen = np.empty(n - 1, np.intp)
+    for place in range(n - 1):
+        unseen[place] = place + 1
+    waiting = np.zeros(n, np.intp)
     n_unseen, n_waiting = n - 1, 1
     while n_waiting and n_unseen:
         n_waiting -= 1

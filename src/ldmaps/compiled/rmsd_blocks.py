@@ -139,13 +139,11 @@ def squared_block(
 
 @compiled
 def group_distance_sums(panels: Any, moments: Any, bounds: Any, weights: Any, sums: Any) -> None:
-    """Write Σ_j w_j d(x_i, x_j) within each group of consecutive frames; memory for the largest group's block."""
-    scratch = np.empty(np.diff(bounds).max() ** 2, panels.dtype)
+    """Write Σ_j w_j d(x_i, x_j) within each group of consecutive frames; memory for one group's block."""
     for group in range(bounds.size - 1):
         first, last = bounds[group], bounds[group + 1]
         if last == first:
             continue
-        n = last - first
-        block = scratch[: n * n].reshape((n, n))
+        block = np.empty((last - first, last - first), panels.dtype)
         squared_block(panels, moments, first, last, panels, moments, first, last, block)
         distance_sums(block, weights[first:last], sums[first:last])

@@ -28,7 +28,7 @@ JACOBI_SWEEPS = 4
 
 
 @compiled(error_model="numpy")
-def _rotate(pp: Any, qq: Any, pq: Any, pr: Any, qr: Any, axes: Any, p: int, q: int) -> None:
+def _rotate(pp: Any, qq: Any, pq: Any, pr: Any, qr: Any, axis_p: Any, axis_q: Any) -> None:
     """One Jacobi rotation in every lane: clears the entry pq of the covariance and turns the axes along."""
     for lane in range(TOGETHER):
         x = pq[lane]
@@ -44,26 +44,26 @@ def _rotate(pp: Any, qq: Any, pq: Any, pr: Any, qr: Any, axes: Any, p: int, q: i
         u, v = pr[lane], qr[lane]
         pr[lane] = c * u - s * v
         qr[lane] = s * u + c * v
-        u, v = axes[0, p, lane], axes[0, q, lane]
-        axes[0, p, lane], axes[0, q, lane] = c * u - s * v, s * u + c * v
-        u, v = axes[1, p, lane], axes[1, q, lane]
-        axes[1, p, lane], axes[1, q, lane] = c * u - s * v, s * u + c * v
-        u, v = axes[2, p, lane], axes[2, q, lane]
-        axes[2, p, lane], axes[2, q, lane] = c * u - s * v, s * u + c * v
+        u, v = axis_p[0, lane], axis_q[0, lane]
+        axis_p[0, lane], axis_q[0, lane] = c * u - s * v, s * u + c * v
+        u, v = axis_p[1, lane], axis_q[1, lane]
+        axis_p[1, lane], axis_q[1, lane] = c * u - s * v, s * u + c * v
+        u, v = axis_p[2, lane], axis_q[2, lane]
+        axis_p[2, lane], axis_q[2, lane] = c * u - s * v, s * u + c * v
 
 
 @compiled(error_model="numpy")
-def _order(moments: Any, axes: Any, p: int, q: int) -> None:
+def _order(moment_p: Any, moment_q: Any, axis_p: Any, axis_q: Any) -> None:
     """Exchange two axes in every lane where the second has the larger moment; a sign keeps them right-handed."""
     for lane in range(TOGETHER):
-        u, v = moments[p, lane], moments[q, lane]
+        u, v = moment_p[lane], moment_q[lane]
         swap = v > u
-        moments[p, lane] = v if swap else u
-        moments[q, lane] = u if swap else v
+        moment_p[lane] = v if swap else u
+        moment_q[lane] = u if swap else v
         for row in range(3):
-            u, v = axes[row, p, lane], axes[row, q, lane]
-            axes[row, p, lane] = v if swap else u
-            axes[row, q, lane] = -u if swap else v
+            u, v = axis_p[row, lane], axis_q[row, lane]
+            axis_p[row, lane] = v if swap else u
+            axis_q[row, lane] = -u if swap else v
 
 
 @compiled(error_model="numpy")
@@ -135,12 +135,12 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
         axes[:] = 0.0
         axes[0, 0], axes[1, 1], axes[2, 2] = 1.0, 1.0, 1.0
         for _ in range(JACOBI_SWEEPS):
-            _rotate(diagonal[0], diagonal[1], off[0], off[1], off[2], axes, 0, 1)
-            _rotate(diagonal[0], diagonal[2], off[1], off[0], off[2], axes, 0, 2)
-            _rotate(diagonal[1], diagonal[2], off[2], off[0], off[1], axes, 1, 2)
-        _order(diagonal, axes, 0, 1)
-        _order(diagonal, axes, 1, 2)
-        _order(diagonal, axes, 0, 1)
+            _rotate(diagonal[0], diagonal[1], off[0], off[1], off[2], axes[0], axes[1])
+            _rotate(diagonal[0], diagonal[2], off[1], off[0], off[2], axes[0], axes[2])
+            _rotate(diagonal[1], diagonal[2], off[2], off[0], off[1], axes[1], axes[2])
+        _order(diagonal[0], diagonal[1], axes[0], axes[1])
+        _order(diagonal[1], diagonal[2], axes[1], axes[2])
+        _order(diagonal[0], diagonal[1], axes[0], axes[1])
         total[:] = 0.0
         part[:] = 0.0
         for k in range(n_kept):
@@ -152,7 +152,7 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
             for lane in range(TOGETHER):
                 u, v, w = x[k, lane] * inverse[lane], y[k, lane] * inverse[lane], z[k, lane] * inverse[lane]
                 for c in range(3):
-                    turned = real(u * axes[0, c, lane] + v * axes[1, c, lane] + w * axes[2, c, lane])
+                    turned = real(u * axes[c, 0, lane] + v * axes[c, 1, lane] + w * axes[c, 2, lane])
                     rounded[c, lane] = turned
                     # Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
                     part[c, lane] += np.float64(turned) * np.float64(turned)
@@ -160,7 +160,9 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
                 panel = (first + start) // lanes
                 if panel < panels.shape[0]:
                     for c in range(3):
-                        panels[panel, 3 * k + c, :] = rounded[c, start : start + lanes]
+                        # Not slice to slice, which would compile the text of an error.
+                        for lane in range(lanes):
+                            panels[panel, 3 * k + c, lane] = rounded[c, start + lane]
         for lane in range(min(TOGETHER, n_frames - first)):
             n = first + lane
             xx, yy, zz = (

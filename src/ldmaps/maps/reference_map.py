@@ -26,7 +26,6 @@ from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
 from ldmaps.extension.embedder import Embedder
 from ldmaps.extension.nystrom import nystrom_coefficients
 from ldmaps.landmarks import KMedoids
-from ldmaps.metrics import EarthMover, Function
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 
@@ -135,9 +134,7 @@ def reference_size(
     (20000, 5000)
     """
     most = max(2, int(math.sqrt(memory_limit / itemsize)))
-    if isinstance(metric, Function) or (
-        isinstance(metric, EarthMover) and metric.ground_distance is not None
-    ):
+    if metric.is_slow:
         most = min(most, SLOW_METRIC_POINTS)
     if n_points <= most:
         return n_points

@@ -61,6 +61,8 @@ class Metric(ABC):
     is_euclidean: ClassVar[bool] = False
     #: Whether d obeys the triangle inequality, so that distances may be bounded instead of computed.
     is_true_metric: ClassVar[bool] = True
+    #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.
+    is_slow: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> Points:
@@ -159,13 +161,18 @@ class Metric(ABC):
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
         """Rebuild points from :meth:`export_points`."""
 
+    def joined(self, first: Points, second: Points) -> Points:
+        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input."""
+        arrays, more = self.export_points(first), self.export_points(second)
+        return self.import_points({name: np.concatenate([arrays[name], more[name]]) for name in arrays})
+
     def __repr__(self) -> str:
-        shown = ", ".join(
+        settings = ", ".join(
             f"{key}=<array of shape {np.shape(value)}>" if np.ndim(value) else f"{key}={value!r}"
             for key, value in self.parameters().items()
             if value is not None
         )
-        return f"{type(self).__name__}({shown})"
+        return f"{type(self).__name__}({settings})"
 
 
 def squared_matrix(

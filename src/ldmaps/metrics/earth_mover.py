@@ -55,6 +55,11 @@ class EarthMover(Metric):
         """Whether d obeys the triangle inequality: surely on a line; a ground distance need not."""
         return self.ground_distance is None
 
+    @property
+    def is_slow(self) -> bool:  # type: ignore[override]
+        """Whether every pair is a transport problem: not on a line."""
+        return self.ground_distance is not None
+
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
         """Validate histograms, normalise them and, on a line, accumulate them; the input is copied.
 

@@ -225,6 +225,14 @@ class RMSD(Metric):
             None if fit is None else to_panels(fit.reshape(n, -1)),
         )
 
+    def joined(self, first: Points, second: Points) -> RMSDPoints:
+        """Return the frames of both, those of ``second`` last."""
+        arrays, more = self.export_points(first), self.export_points(second)
+        # Moments are one column per frame, everything else is one row.
+        return self.import_points(
+            {name: np.concatenate([arrays[name], more[name]], axis=int(name == "moments")) for name in arrays}
+        )
+
     # -- weights and alignment --------------------------------------------
     def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
         """Return which atoms count and how much; remembered, because a stream prepares one frame at a time."""
