@@ -1,7 +1,7 @@
 # `make help` lists the targets. Everything runs in .venv, which `make install` creates.
 
 PYTHON ?= python3
-EXTRAS := plot,earth-mover,trajectory,mdanalysis,parquet,openmm,imd,redis,watch
+EXTRAS := plot,earth-mover,trajectory,mdanalysis,parquet,openmm,imd,redis,watch,completion
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k rmsd"
 PYTEST_ARGS ?=
 

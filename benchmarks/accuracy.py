@@ -27,7 +27,6 @@ import scipy
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, __version__
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.diffusion.spectrum import Spectrum
-from ldmaps.diffusion.threads import single_threaded_blas
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import LdmapsError
 from ldmaps.extension import Distilled, Embedder
@@ -35,6 +34,7 @@ from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.quality.fidelity import alignment, rms_error
+from ldmaps.threads import single_threaded_blas
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "accuracy"

@@ -9,7 +9,7 @@ import numpy as np
 from harness import Row
 
 from ldmaps.datasets import alanine_dipeptide
-from ldmaps.diffusion.pairwise import distance_matrix, nearest
+from ldmaps.diffusion.pairwise import nearest, squared_matrix
 from ldmaps.landmarks import KMedoids
 from ldmaps.metrics import RMSD
 
@@ -62,7 +62,7 @@ class Medoids:
     def theirs(self) -> np.ndarray:
         import kmedoids
 
-        distances = distance_matrix(self.metric, self.points, self.points, 1)
+        distances = np.sqrt(squared_matrix(self.metric, self.points, n_threads=1))
         return kmedoids.alternating(
             distances, self.n_landmarks, max_iter=100, init="random", random_state=0
         ).medoids

@@ -150,7 +150,8 @@ def per_point(m: int) -> dict:
 
 def passing_over(m: int) -> dict:
     """Batch transform on one thread in 3-D with and without boxes that tell which landmarks cannot matter."""
-    from ldmaps.diffusion.pairwise import extend, kernels, squared_matrix
+    from ldmaps import compiled
+    from ldmaps.diffusion.pairwise import extend, squared_matrix
     from ldmaps.landmarks.grouping import neighbour_order
     from ldmaps.metrics import euclidean
 
@@ -162,7 +163,7 @@ def passing_over(m: int) -> dict:
     boxed, plain = euclidean.Euclidean(), Plain()
     points = boxed.prepare(swiss(20_000))
     landmarks = points.take(slice(0, m))
-    landmarks = landmarks.take(neighbour_order(squared_matrix(boxed, landmarks), kernels().BLOCK))
+    landmarks = landmarks.take(neighbour_order(squared_matrix(boxed, landmarks)))
     new = points.take(slice(15_000, 17_000))
     rng = np.random.default_rng(0)
     weights, coefficients = rng.gamma(2.0, size=m), rng.normal(size=(2, m))
@@ -177,7 +178,7 @@ def passing_over(m: int) -> dict:
             ],
             rounds=9,
         )
-        share = landmarks.near_share(landmarks.boxes(), kernels().NEGLIGIBLE64 * 2.0 * epsilon)
+        share = landmarks.near_share(landmarks.boxes(), compiled.rows.NEGLIGIBLE64 * 2.0 * epsilon)
         out[f"{epsilon:g}"] = {
             "share": share,
             "taken": share <= limit,

@@ -25,7 +25,6 @@ from scipy.linalg import orthogonal_procrustes
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.spectrum import Spectrum
-from ldmaps.diffusion.threads import single_threaded_blas
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, DisconnectedError
 from ldmaps.extension import Distilled, OnlineStep
@@ -40,6 +39,7 @@ from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.fidelity import alignment, rms_error, zeta
 from ldmaps.quality.perturbation import predict_errors
+from ldmaps.threads import single_threaded_blas
 from reproduction.pieces import Arrays, Piece, Store
 from reproduction.plan import CONNECTED, DataPlan, Plan, Width
 

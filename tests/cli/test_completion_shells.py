@@ -1,14 +1,17 @@
 """The completion scripts in real shells: what the Tab key offers."""
 
+import argparse
 import os
 import pty
 import select
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
 
+from ldmaps.cli import main
 from ldmaps.cli.completion import script
 from ldmaps.cli.parser import COMMANDS as MODULES
 from ldmaps.cli.parser import build_parser
@@ -32,7 +35,7 @@ zle -N finish
 bindkey '^I' list-choices '^G' finish
 cd "$ZDOTDIR/here"
 """
-SOURCED = 'source "$ZDOTDIR/script"'
+EVALUATED = 'eval "$(<"$ZDOTDIR/script")"'
 INSTALLED = 'fpath=("$ZDOTDIR/functions" $fpath); autoload -Uz compinit; compinit -u -d "$ZDOTDIR/dump2"'
 
 
@@ -44,7 +47,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def zsh(line, folder, load=SOURCED):
+def zsh(line, folder, load=EVALUATED):
     """Press Tab behind ``line`` in an interactive zsh and return the words that are offered."""
     if shutil.which("zsh") is None:
         pytest.skip("zsh is not installed")
@@ -91,6 +94,22 @@ def fish(line, folder):
     return sorted(row.partition("\t")[0] for row in done.stdout.splitlines()), done.stderr
 
 
+def bash(line, folder):
+    """Return what bash offers behind ``line``, its own defaults for what has none left out."""
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    (folder / "script").write_text(script("bash", build_parser()))
+    words = [*line.split(), *([""] if line.endswith(" ") else [])]
+    quoted = " ".join(f"'{word}'" for word in words)
+    code = (
+        f"source {folder / 'script'}; cd {folder / 'here'}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1};"
+        "words=($(complete -p ldmaps)); function=${words[@]: -2:1}; $function;"
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return sorted(set(done.stdout.split())), done.stderr
+
+
 COMMANDS = sorted(module.__name__.rpartition(".")[2] for module in MODULES)
 CASES = [
     ("ldmaps em", ["embed"]),
@@ -111,7 +130,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("shell", [zsh, fish])
+@pytest.mark.parametrize("shell", [bash, zsh, fish])
 @pytest.mark.parametrize(("line", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_tab_offers_what_fits(shell, line, expected, folder):
     offered, said = shell(line, folder)
@@ -122,15 +141,31 @@ def test_zsh_finds_the_script_in_its_fpath(folder):
     assert zsh("ldmaps em", folder, INSTALLED)[0] == ["embed"]
 
 
-@pytest.mark.parametrize("shell", [zsh, fish])
-def test_every_option_of_every_command_is_offered(shell, folder):
-    from ldmaps.cli.completion import _commands
+def long_options(parser):
+    return sorted(
+        flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")
+    )
 
-    for command in _commands(build_parser()):
-        if shell is zsh and command.name not in ("fit", "stream"):
+
+@pytest.mark.parametrize("shell", [bash, zsh, fish])
+def test_every_option_of_every_command_is_offered(shell, folder):
+    commands = next(
+        action.choices for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    assert sorted(commands) == COMMANDS
+    for name, command in commands.items():
+        if shell is zsh and name not in ("fit", "stream"):
             continue  # each takes a second
         for leftover in ("offered", "finished"):
             (folder / leftover).unlink(missing_ok=True)
-        offered, said = shell(f"ldmaps {command.name} --", folder)
-        long = sorted(flag for option in command.options for flag in option.flags if flag.startswith("--"))
-        assert offered == long, (command.name, said)
+        offered, said = shell(f"ldmaps {name} --", folder)
+        assert offered == long_options(command), (name, said)
+
+
+def test_without_shtab_one_line_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.strip().splitlines()[-1].endswith('pip install "ldmaps[completion]"')
+    assert len(printed.err.strip().splitlines()) == 1

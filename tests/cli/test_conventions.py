@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +14,6 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, __version__
 from ldmaps.cli import main
-from ldmaps.cli.completion import script
-from ldmaps.cli.parser import build_parser
 from ldmaps.datasets import swiss_roll
 
 LDMAPS = [sys.executable, "-m", "ldmaps"]
@@ -128,43 +125,6 @@ def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, st
     assert "Traceback" not in said
     if number == signal.SIGINT:
         assert "interrupted" in said
-
-
-def test_completion_scripts_know_every_command_and_option():
-    parser = build_parser()
-    for shell in ("bash", "zsh", "fish"):
-        text = script(shell, parser)
-        for word in ("fit", "embed", "info", "demo", "completion", "mass-weighted", "kmedoids"):
-            assert word in text, (shell, word)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_parse(shell, tmp_path):
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    (tmp_path / "script").write_text(script(shell, build_parser()))
-    subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["ldmaps", "em"], ["embed"]),
-        (["ldmaps", "fit", "--mas"], ["--mass-weighted"]),
-        (["ldmaps", "fit", "--landmarks", "k"], ["kmedoids"]),
-        (["ldmaps", "completion", "z"], ["zsh"]),
-    ],
-)
-def test_bash_completes(words, expected, tmp_path):
-    (tmp_path / "script").write_text(script("bash", build_parser()))
-    quoted = " ".join(f"'{word}'" for word in words)
-    code = (
-        f"source {tmp_path / 'script'}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _ldmaps; "
-        'printf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == expected
 
 
 def test_names_on_the_command_line_are_those_of_the_library():

@@ -156,7 +156,7 @@ def test_coifman_rule_looks_at_a_sample_of_large_data(monkeypatch):
 
 
 def test_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr("ldmaps.diffusion.pairwise.MAX_TILE_ROWS", 11)
+    monkeypatch.setattr("ldmaps.threads.MAX_TILE_ROWS", 11)
     X = sheet(200, 1)
     for rule in ("connected", "coifman"):
         alone, together = choose(rule, X, n_threads=1), choose(rule, X, n_threads=5)

@@ -8,10 +8,10 @@ import pytest
 from point_sets import angles, euclidean_squares, periodic_squares, sheet
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from ldmaps import threads
 from ldmaps.diffusion import pairwise
-from ldmaps.diffusion import threads as thread_pool
+from ldmaps.diffusion.products import multiply
 from ldmaps.diffusion.sparse_kernel import sparse_squares
-from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.grouping import neighbour_order
 from ldmaps.metrics import Euclidean, Function, Periodic, Precomputed
 
@@ -49,12 +49,11 @@ class Case:
         return {
             "squared": [squared.copy()],
             "rectangular": [pairwise.squared_matrix(metric, points, landmarks, n_threads)],
-            "distance": [pairwise.distance_matrix(metric, points, landmarks, n_threads)],
             "nearest": [*pairwise.nearest(metric, points, landmarks, n_threads)],
             "near_pairs": [*pairwise.near_pairs(metric, points, 0.3, n_threads)],
             "distance_sums": [pairwise.distance_sums(metric, points, self.weights, n_threads)],
             "extend": [extended.coordinates, extended.nearest, extended.squared_distance],
-            "multiply": [pairwise.multiply(squared, self.weights, n_threads or 2)],
+            "multiply": [multiply(squared, self.weights, n_threads or 2)],
             "kernel": [pairwise.gaussian_kernel(squared, 0.2, n_threads)],
             "kernel_curve": [*pairwise.kernel_curve(metric, points, self.weights, self.epsilons, n_threads)],
         }
@@ -83,8 +82,9 @@ def test_matrices_hold_the_distances(case):
     room = ROUNDING[case.X.dtype.type] * squares.max()
     np.testing.assert_allclose(walks["squared"][0], squares, rtol=0, atol=room)
     np.testing.assert_allclose(walks["rectangular"][0], to_landmarks, rtol=0, atol=room)
-    np.testing.assert_allclose(walks["distance"][0] ** 2, to_landmarks, rtol=0, atol=2 * room)
-    assert walks["squared"][0].dtype == walks["distance"][0].dtype == case.X.dtype
+    distances = case.metric.pairwise(case.X, case.Z)
+    np.testing.assert_allclose(distances**2, to_landmarks, rtol=0, atol=2 * room)
+    assert walks["squared"][0].dtype == distances.dtype == case.X.dtype
 
 
 def test_square_matrix_is_symmetric_to_the_last_bit_and_zero_on_its_diagonal():
@@ -156,7 +156,7 @@ def test_distance_sums_are_weighted_sums_of_distances(case):
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("sizes", [[400], [1, 2, 300, 5, 0, 40, 52], [8] * 50, [300, 100], [100, 300]])
 def test_distance_sums_within_groups(sizes, n_threads, monkeypatch):
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 200)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 200)
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(400, 3)), rng.random(400)
     bounds = np.concatenate([[0], np.cumsum(sizes)])
@@ -185,37 +185,6 @@ def test_kernel_curve_has_no_trouble_with_bandwidths_of_any_size():
     sums, slopes = pairwise.kernel_curve(case.metric, case.points, np.ones(N), np.array([1e-200, 1e200]))
     np.testing.assert_allclose(sums, [N, N**2], rtol=1e-12)
     np.testing.assert_allclose(slopes, [0.0, 0.0], atol=1e-100)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (7, 13), (600, 31)])
-def test_multiply_accumulates_in_float64(dtype, shape):
-    rng = np.random.default_rng(1)
-    matrix = rng.standard_normal(shape).astype(dtype)
-    vector = rng.standard_normal(shape[1])
-    product = pairwise.multiply(matrix, vector, 2)
-    assert product.dtype == np.float64
-    room = 1e-14 * np.abs(matrix).astype(np.float64) @ np.abs(vector)
-    assert (np.abs(product - matrix.astype(np.float64) @ vector) <= room).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("least", [1 << 20, 40, 900])
-@pytest.mark.parametrize("n", [1, 3, 4, 7, 64, 101, 333])
-def test_symmetric_product_reads_the_upper_half_alone(dtype, least, n, monkeypatch):
-    monkeypatch.setattr(pairwise, "MIN_PRODUCT", least)
-    rng = np.random.default_rng(2)
-    whole = rng.standard_normal((n, n)).astype(dtype)
-    whole += whole.T
-    vector = rng.standard_normal(n)
-    matrix = whole.copy()
-    matrix[np.tril_indices(n, -4)] = np.nan  # nearer to the diagonal it is read four by four
-    product = pairwise.symmetric_product(matrix, vector)
-    assert product.dtype == np.float64
-    room = 1e-14 * np.abs(whole).astype(np.float64) @ np.abs(vector)
-    assert (np.abs(product - whole.astype(np.float64) @ vector) <= room).all()
-    for threads in (2, 3):
-        np.testing.assert_array_equal(pairwise.symmetric_product(matrix, vector, threads), product)
 
 
 # -- the kernel ------------------------------------------------------------------------
@@ -331,8 +300,8 @@ def test_scale_of_the_source_weights_cancels():
 
 @pytest.mark.parametrize("n_threads", THREADS[1:])
 def test_threads_change_no_bit(case, n_threads, monkeypatch):
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 9)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 9)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     assert_identical(case.walks(1), case.walks(n_threads))
 
 
@@ -340,9 +309,9 @@ def test_threads_change_no_bit(case, n_threads, monkeypatch):
 @pytest.mark.parametrize("cut", CUTS, ids=["single rows", "seven", "sixty-four", "whole"])
 def test_cuts_change_no_bit(case, cut, n_threads, monkeypatch):
     whole = case.walks(1)
-    monkeypatch.setattr(pairwise, "TILE_BYTES", cut[0])
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", cut[1])
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "TILE_BYTES", cut[0])
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", cut[1])
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     cut_up = case.walks(n_threads)
     # The curve is a sum over tiles, so there the cut may move the last digits.
     assert_identical(whole, cut_up, [name for name in whole if name != "kernel_curve"])
@@ -368,8 +337,8 @@ def test_more_rows_than_a_mirrored_block():
 
 @pytest.mark.usefixtures("two_blas_threads")
 def test_several_python_threads_may_walk_at_once(monkeypatch):
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 5)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 5)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     cases = [Case(seed=seed) for seed in range(4)]
     expected = [case.walks(1) for case in cases]
     together = threading.Barrier(8)
@@ -387,13 +356,13 @@ def test_several_python_threads_may_walk_at_once(monkeypatch):
 
 def test_metric_may_walk_inside_a_walk(monkeypatch):
     # A distance between sets of points: each call measures distances with as many threads as the walk it is part of.
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 3)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 3)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     sets = np.random.default_rng(0).random((8, 5 * 2))
 
     def hausdorff(x, y):
         a, b = (Euclidean().prepare(points.reshape(5, 2)) for points in (x, y))
-        between = pairwise.distance_matrix(Euclidean(), a, b, 2)
+        between = np.sqrt(pairwise.squared_matrix(Euclidean(), a, b, 2))
         return max(between.min(axis=0).max(), between.min(axis=1).max())
 
     metric = Function(hausdorff)
@@ -423,8 +392,8 @@ def forked_walk(queue):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_forked_child_makes_its_own_threads(monkeypatch):
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 9)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 9)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     case = Case()
     expected = pairwise.squared_matrix(case.metric, case.points, case.landmarks, 2)
     context = multiprocessing.get_context("fork")
@@ -460,8 +429,8 @@ def failing_at(index, calls):
 @pytest.mark.parametrize("index", [0, 20, 59])
 @pytest.mark.usefixtures("two_blas_threads")
 def test_error_in_a_worker_reaches_the_caller_and_the_pool_survives(index, n_threads, monkeypatch):
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 4)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 4)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     X = np.arange(60.0)[:, None]
     metric = failing_at(index, [])
     with pytest.raises(TrapError, match=f"^point {index}$"):
@@ -472,8 +441,8 @@ def test_error_in_a_worker_reaches_the_caller_and_the_pool_survives(index, n_thr
 
 
 def test_nothing_is_begun_after_an_error(monkeypatch):
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 1)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 1)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     rows_in_work = []
     failed = threading.Event()
 
@@ -521,8 +490,8 @@ def two_blas_threads():
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.usefixtures("two_blas_threads")
 def test_blas_has_one_thread_during_a_walk_and_its_own_number_after(n_threads, monkeypatch):
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 4)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 4)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     seen = []
 
     def distance(x, y):
@@ -534,60 +503,6 @@ def test_blas_has_one_thread_during_a_walk_and_its_own_number_after(n_threads, m
     pairwise.nearest(metric, points, points.take(slice(0, 1)), n_threads)
     assert set(blas_threads()) == {2}
     assert {count for counts in seen for count in counts} == {1}
-
-
-# -- settings ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", [1, 3, 3.0, np.int64(3)])
-def test_threads_as_asked(value, monkeypatch):
-    monkeypatch.setenv("LDMAPS_NUM_THREADS", "7")
-    threads = thread_pool.resolve_threads(value)
-    assert threads == value
-    assert type(threads) is int
-
-
-def test_threads_from_the_environment_or_every_core(monkeypatch):
-    monkeypatch.setenv("LDMAPS_NUM_THREADS", "7")
-    assert thread_pool.resolve_threads(None) == 7
-    for unset in (
-        lambda: monkeypatch.setenv("LDMAPS_NUM_THREADS", ""),
-        lambda: monkeypatch.delenv("LDMAPS_NUM_THREADS"),
-    ):
-        unset()
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
-        assert thread_pool.resolve_threads(None) == 3
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: 11)
-    assert thread_pool.resolve_threads(None) == 11
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert thread_pool.resolve_threads(None) == 1
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, False, float("nan"), float("inf"), "2", "two", [2]])
-def test_threads_that_are_no_number(value):
-    with pytest.raises(
-        InvalidInputError, match="n_threads must be a whole number of at least 1, or None"
-    ) as caught:
-        thread_pool.resolve_threads(value)
-    assert repr(value) in str(caught.value)
-
-
-@pytest.mark.parametrize("setting", ["two", "1.5", "2 3"])
-def test_environment_that_is_no_number(setting, monkeypatch):
-    monkeypatch.setenv("LDMAPS_NUM_THREADS", setting)
-    with pytest.raises(
-        InvalidInputError, match="environment variable LDMAPS_NUM_THREADS must be a whole number"
-    ) as caught:
-        thread_pool.resolve_threads(None)
-    assert repr(setting) in str(caught.value)
-
-
-@pytest.mark.parametrize("setting", ["0", "-2"])
-def test_environment_below_one(setting, monkeypatch):
-    monkeypatch.setenv("LDMAPS_NUM_THREADS", setting)
-    with pytest.raises(InvalidInputError, match=f"at least 1, or None for all, got {setting}"):
-        thread_pool.resolve_threads(None)
 
 
 def test_precomputed_distances_walk_like_any_other():
@@ -638,8 +553,8 @@ def test_passing_over_far_landmarks_changes_no_bit(dtype, features, n_landmarks)
     coefficients = rng.normal(size=(3, n_landmarks)).astype(dtype)
     assert metric.extension_scan(landmarks, dtype(0.5 / epsilon)) is not None
     for batch in (points, points.take(slice(3, 4))):
-        for threads in (1, 2):
-            found = pairwise.extend(metric, batch, landmarks, epsilon, weights, coefficients, threads)
+        for n_threads in (1, 2):
+            found = pairwise.extend(metric, batch, landmarks, epsilon, weights, coefficients, n_threads)
             expected = pairwise.extend(plain, batch, landmarks, epsilon, weights, coefficients, 1)
             for name in pairwise.Extended.__slots__:
                 np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
@@ -663,8 +578,8 @@ def test_the_nearest_of_few_features_is_the_first_among_equals(dtype, features, 
     # A coarse lattice, so that many landmarks are equally near and many coincide.
     metric = Euclidean()
     a, b = (metric.prepare(rng.integers(0, 6, size=(size, features)).astype(dtype)) for size in (n, m))
-    for threads in (1, 2):
-        index, squared = pairwise.nearest(metric, a, b, threads)
+    for n_threads in (1, 2):
+        index, squared = pairwise.nearest(metric, a, b, n_threads)
         expected_index, expected = pairwise.nearest(PlainEuclidean(), a, b)
         np.testing.assert_array_equal(index, expected_index)
         np.testing.assert_array_equal(squared, expected)

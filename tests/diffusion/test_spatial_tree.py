@@ -8,7 +8,7 @@ import pytest
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion import connectivity, spatial_tree
 from ldmaps.diffusion.connectivity import minimum_spanning_tree
-from ldmaps.diffusion.pairwise import distance_matrix
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.metrics import Euclidean, Periodic
 
@@ -52,7 +52,7 @@ def test_adopting_growth_covers_and_connects(dtype, monkeypatch):
         )
         assert chosen.squared_distances.max() <= epsilon * (1 + 1e-6)
         landmarks = points.take(chosen.indices)
-        squared = distance_matrix(Euclidean(), landmarks, landmarks) ** 2
+        squared = squared_matrix(Euclidean(), landmarks)
         assert connectivity.is_connected(squared, epsilon * (1 + 1e-6))
 
 

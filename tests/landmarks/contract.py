@@ -184,7 +184,7 @@ class SelectorContract:
     @pytest.mark.parametrize("n_threads", [2, 5])
     def test_threads_do_not_matter(self, n_threads, monkeypatch):
         # Tiles of a few rows, so that there is work for every thread.
-        monkeypatch.setattr("ldmaps.diffusion.pairwise.MAX_TILE_ROWS", 7)
+        monkeypatch.setattr("ldmaps.threads.MAX_TILE_ROWS", 7)
         X = sheet(150, 6)
         alone = run(self.make(150), X, seed=1, n_threads=1)
         assert same(alone, run(self.make(150), X, seed=1, n_threads=n_threads))

@@ -6,8 +6,9 @@ from landmarks.contract import CountedSelectorContract, check_voronoi, run, same
 from point_sets import angles, euclidean_squares, never_rises, periodic_squares, sheet
 from scipy.stats import chisquare
 
+from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
-from ldmaps.landmarks import KMedoids, _cell_kernels, k_medoids
+from ldmaps.landmarks import KMedoids, k_medoids
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import Euclidean, Periodic
 
@@ -56,7 +57,7 @@ def test_members_stand_cell_after_cell(seed):
     rng = np.random.default_rng(seed)
     assignment = rng.integers(12, size=300)
     cells = np.sort(rng.choice(12, 7, replace=False))
-    order, bounds = _cell_kernels.members_by_cell(assignment, cells, 12)
+    order, bounds = compiled.cells.members_by_cell(assignment, cells, 12)
     for place, cell in enumerate(cells):
         np.testing.assert_array_equal(
             order[bounds[place] : bounds[place + 1]], np.flatnonzero(assignment == cell)
@@ -67,7 +68,7 @@ def test_members_stand_cell_after_cell(seed):
 def test_a_landmark_stays_unless_another_is_better_by_more_than_rounding():
     order, bounds = np.arange(6), np.array([0, 3, 6])
     sums = np.array([3.0, 2.0, 2.0, 5.0, 5.0 * (1 - 1e-9), 7.0])
-    best = _cell_kernels.best_of_cells(order, bounds, sums, np.array([0, 3]), 1.0 - 1e-6)
+    best = compiled.cells.best_of_cells(order, bounds, sums, np.array([0, 3]), 1.0 - 1e-6)
     assert best.tolist() == [1, 3]  # the first of two equals; and no move for the sake of rounding
 
 

@@ -239,6 +239,21 @@ class MetricContract:
             squared_block(metric, points, back), squared_block(metric, points, chosen)
         )
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_joined_points_are_those_of_both(self, rng, dtype):
+        metric = self.make_metric()
+        points = metric.prepare(self.make_data(40, rng), dtype)
+        order = rng.permutation(40)
+        first, second = points.take(order[:19]), points.take(order[19:])
+        both = metric.joined(first, second)
+        assert type(both) is type(points)
+        assert both.dtype == dtype
+        assert len(both) == 40
+        metric.check_compatible(points, both)
+        np.testing.assert_array_equal(
+            squared_block(metric, points, both), squared_block(metric, points, points.take(order))
+        )
+
     def test_parameters_rebuild_the_metric(self, rng):
         metric = self.make_metric()
         again = type(metric).from_parameters(metric.parameters())

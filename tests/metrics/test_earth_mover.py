@@ -110,6 +110,12 @@ def test_triangle_inequality_is_promised_on_a_line_only():
     assert not EarthMover(ground_distance=np.zeros((2, 2))).is_true_metric
 
 
+def test_only_transport_problems_are_slow():
+    assert not EarthMover().is_slow
+    assert not EarthMover(positions=[0.0, 1.0]).is_slow
+    assert EarthMover(ground_distance=np.zeros((2, 2))).is_slow
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

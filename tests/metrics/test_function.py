@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist, cityblock
 from sklearn.base import BaseEstimator, clone
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics import Function
+from ldmaps.metrics import Euclidean, Function
 
 
 class TestFunction(MetricContract):
@@ -100,3 +100,8 @@ def test_estimators_that_hold_it_can_be_cloned():
 
     copied = clone(Estimator(Function(cityblock)))
     assert copied.metric.function is cityblock
+
+
+def test_is_slow():
+    assert Function(max).is_slow
+    assert not Euclidean().is_slow

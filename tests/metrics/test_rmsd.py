@@ -11,7 +11,8 @@ import pytest
 from metrics.contract import MetricContract, squared_block
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.rmsd import RMSD, RMSDPoints
+from ldmaps.metrics import RMSD
+from ldmaps.metrics.rmsd_panels import RMSDPoints
 
 #: Largest error of d², in epsilons of (G_a + G_b)/Σw, whatever the structures.
 EPSILONS = 8.0
@@ -427,6 +428,21 @@ def test_changed_settings_are_noticed():
     np.testing.assert_array_equal(
         squared_block(metric, points, points), block(x, x, np.float64, weights=[1.0, 2.0, 5.0])
     )
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"weights": [1.0, 4.0, 0.0, 2.0, 0.5, 3.0, 1.0]}, {"align": [0, 2, 3, 5]}], ids=str
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_structures_are_the_frames_again(settings, dtype):
+    frames = (np.random.default_rng(4).normal(size=(9, 7, 3)) * 3.0 + 50.0).astype(dtype)
+    metric = RMSD(**settings)
+    atoms = metric.weighed_atoms(7).kept
+    structures = metric.structures(metric.prepare(frames), 7)
+    assert structures.shape == (9, len(atoms), 3)
+    assert structures.dtype == np.float64
+    between = np.diag(RMSD().pairwise(frames[:, atoms].astype(np.float64), structures))
+    np.testing.assert_allclose(between, 0.0, atol=1e-5 if dtype == np.float32 else 1e-7)
 
 
 def test_numba_is_loaded_late():

@@ -9,9 +9,8 @@ import pytest
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, threads
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
-from ldmaps.diffusion import pairwise
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.quality.fidelity import align, alignment, rms_error
@@ -205,9 +204,9 @@ def test_tiles_and_threads_do_not_matter(small, monkeypatch, settings):
     naive = Naive(X, Z, labels, w, epsilon)
     given = X, Z, labels, w, epsilon, naive.lam[1:9], naive.psi[:, 1:9], 2
     whole = expand(*given, n_threads=1, **settings)
-    monkeypatch.setattr(pairwise, "MAX_TILE_ROWS", 7)
-    monkeypatch.setattr(pairwise, "MIN_TILE_ENTRIES", 1)
-    monkeypatch.setattr(pairwise, "TILE_BYTES", 1 << 11)
+    monkeypatch.setattr(threads, "MAX_TILE_ROWS", 7)
+    monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
+    monkeypatch.setattr(threads, "TILE_BYTES", 1 << 11)
     cut = expand(*given, n_threads=2, **settings)
     np.testing.assert_allclose(cut.at_landmarks, whole.at_landmarks, atol=1e-12)
     np.testing.assert_allclose(cut.at_points, whole.at_points, atol=1e-12)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 
-from ldmaps.diffusion.pairwise import kernels, squared_row
+from ldmaps import compiled
+from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
@@ -84,7 +85,7 @@ def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
 def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Grow the tree by Prim's algorithm: N rows of distances, O(N) memory."""
     n = len(points)
-    attach = kernels().attach_nearest
+    attach = compiled.graphs.attach_nearest
     edges = np.empty((n - 1, 2), dtype=np.intp)
     squared_lengths = np.empty(n - 1)
     outside = np.arange(1, n)
@@ -135,7 +136,7 @@ def is_connected(squares: Any, epsilon: float) -> bool:
             (np.ones(starts[-1], dtype=bool), squares.indices[near], starts), shape=squares.shape
         )
         return int(connected_components(graph, directed=False, return_labels=False)) == 1
-    return bool(kernels().all_within_hops(squares, epsilon, np.zeros(len(squares))))
+    return bool(compiled.graphs.all_within_hops(squares, epsilon, np.zeros(len(squares))))
 
 
 def check_landmarks_connected(
@@ -152,7 +153,9 @@ def check_landmarks_connected(
         # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
         shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
         radii = np.sqrt(squared_radii)
-        if not kernels().all_within_hops(squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk):
+        if not compiled.graphs.all_within_hops(
+            squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk
+        ):
             distances = np.sqrt(np.asarray(squared, dtype=np.float64)) * shrunk
             gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2 * slack
             _raise_disconnected(gaps, epsilon, REACH)

@@ -25,9 +25,9 @@ from scipy.linalg import eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ldmaps.diffusion.pairwise import multiply, symmetric_product
-from ldmaps.diffusion.threads import resolve_threads, single_threaded_blas
+from ldmaps.diffusion.products import multiply, symmetric_product
 from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
+from ldmaps.threads import resolve_threads, single_threaded_blas
 
 __all__ = ["MAX_GAP_COMPONENTS", "Spectrum", "fix_signs", "residuals", "solve_spectrum", "spectral_gap"]
 

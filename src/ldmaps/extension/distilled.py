@@ -29,20 +29,15 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from ldmaps.diffusion.pairwise import (
-    gaussian_kernel,
-    interpolation_weights,
-    multiply,
-    squared_matrix,
-    transposed_product,
-    weight_gradient,
-)
-from ldmaps.diffusion.threads import single_threaded_blas
+from ldmaps.diffusion.online_weights import interpolation_weights, weight_gradient
+from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.products import multiply, transposed_product
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.base import Extension, Teacher
 from ldmaps.extension.embedder import OnlineStep
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.threads import single_threaded_blas
 
 __all__ = ["Distillation", "Distilled"]
 

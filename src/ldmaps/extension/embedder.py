@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.diffusion.pairwise import Extended, extend, kernels
+from ldmaps import compiled
+from ldmaps.diffusion.pairwise import Extended, extend
 from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["Coverage", "Embedder", "OnlineStep"]
@@ -151,5 +152,5 @@ class Embedder:
         squared = extended.squared_distance
         distance, inside = np.empty_like(squared), np.empty(len(squared), dtype=np.bool_)
         radii = self.squared_radii
-        kernels().judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
+        compiled.blocks.judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
         return Coverage(distance, inside, extended.nearest)

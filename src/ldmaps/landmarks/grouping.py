@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import kernels, squared_matrix
+from ldmaps.compiled.layout import BLOCK
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["group_neighbours", "neighbour_order"]
 
 
-def neighbour_order(squared: NDArray[Any], block: int) -> NDArray[np.intp]:
+def neighbour_order(squared: NDArray[Any], block: int = BLOCK) -> NDArray[np.intp]:
     """Return an order in which every aligned run of ``block`` points is a group of neighbours.
 
     Points are halved again and again by which of two far ends they are nearer to,
@@ -43,9 +44,8 @@ def group_neighbours(
     landmarks: Landmarks, points: Points, metric: Metric, n_threads: int | None = None
 ) -> tuple[Landmarks, NDArray[Any] | None]:
     """Return the same landmarks with neighbours standing together, and the d² between them if that took them."""
-    block = int(kernels().BLOCK)
-    if len(landmarks.indices) <= block:
+    if len(landmarks.indices) <= BLOCK:
         return landmarks, None
     squared = squared_matrix(metric, points.take(landmarks.indices), n_threads=n_threads)
-    order = neighbour_order(squared, block)
+    order = neighbour_order(squared)
     return landmarks.in_order(order), squared[np.ix_(order, order)]

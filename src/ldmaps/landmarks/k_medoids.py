@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import compiled
 from ldmaps.diffusion.pairwise import distance_sums, nearest
-from ldmaps.diffusion.threads import single_threaded_blas
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks, settle
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import is_whole_number
+from ldmaps.threads import single_threaded_blas
 
 __all__ = ["KMedoids"]
 
@@ -167,17 +168,15 @@ def _medoids(
     n_threads: int | None,
 ) -> NDArray[np.intp]:
     """Return the medoid of every cell; the present landmark stays where no other is strictly better."""
-    from ldmaps.landmarks import _cell_kernels
-
     moved = landmarks.indices.copy()
     cells = np.flatnonzero(unsettled)  # none is empty: a landmark belongs to its own cell
     if len(cells) == 0:
         return moved
     # Members of a cell are brought together once, so that every cell is a block on the diagonal.
-    order, bounds = _cell_kernels.members_by_cell(landmarks.assignment, cells, len(moved))
+    order, bounds = compiled.cells.members_by_cell(landmarks.assignment, cells, len(moved))
     sums = distance_sums(metric, points.take(order), weights[order], n_threads, bounds)
     # Strictly better, and by more than rounding: ties would let medoids wander for ever.
-    moved[cells] = _cell_kernels.best_of_cells(order, bounds, sums, moved[cells], 1.0 - 1e-6)
+    moved[cells] = compiled.cells.best_of_cells(order, bounds, sums, moved[cells], 1.0 - 1e-6)
     return moved
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import compiled
 from ldmaps.diffusion.connectivity import check_connected, minimum_spanning_tree
-from ldmaps.diffusion.pairwise import kernels, squared_row
+from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign
@@ -163,7 +164,7 @@ def _grow_literal(
     # Drawing an edge uniformly is drawing an outside node in proportion to its number of tree neighbours, and then
     # one of those uniformly. The latter is kept up to date by reservoir sampling, so no edge is ever stored.
     n = len(points)
-    count_edges, pick = kernels().count_edges, kernels().pick_by_degree
+    count_edges, pick = compiled.graphs.count_edges, compiled.graphs.pick_by_degree
     parent = np.full(n, -1, dtype=np.intp)
     newest = int(rng.integers(n))
     outside = np.delete(np.arange(n), newest)

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ldmaps.compiled.layout import BLOCK
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
-from ldmaps.diffusion.pairwise import kernels, nearest, squared_matrix, squared_row
+from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.landmarks.grouping import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.metrics import RMSD, Metric
+from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 
@@ -90,9 +91,9 @@ def choose_landmarks(
         outside, distances = outside[absorbable], distances[absorbable]
         among = points.take(outside)
         cover = _cover(model.metric_, among, distances, squared_radius, most)
-    if len(cover) > int(kernels().BLOCK):
+    if len(cover) > BLOCK:
         squares = squared_matrix(model.metric_, among.take(cover), n_threads=model.n_threads)
-        cover = cover[neighbour_order(squares, int(kernels().BLOCK))]
+        cover = cover[neighbour_order(squares)]
     return Added(outside[cover], reached)
 
 
@@ -158,21 +159,10 @@ def grow(
         between = squared_matrix(metric, new, landmarks, model.n_threads)
         # A new landmark takes over part of its neighbours' cells. What was inside there must stay inside.
         inherited = np.where(between <= 4.0 * radii, radii, 0.0).max(axis=1)
-        landmarks, radii = _joined(metric, landmarks, new), np.concatenate([radii, inherited])
+        landmarks, radii = metric.joined(landmarks, new), np.concatenate([radii, inherited])
     cells, squared = nearest(metric, points.take(taken), landmarks, model.n_threads)
     np.maximum.at(radii := radii.copy(), cells, squared)
     multiplicities = np.zeros(len(landmarks))
     multiplicities[: len(known_mass)] = known_mass
     np.add.at(multiplicities, cells, mass[taken])
     return Grown(landmarks, multiplicities, radii)
-
-
-def _joined(metric: Metric, old: Points, new: Points) -> Points:
-    """Put points behind others, in the form that model files store."""
-    first, second = metric.export_points(old), metric.export_points(new)
-    arrays = {}
-    for name, values in first.items():
-        # An RMSD's moments are one column a frame; its empty array carries nothing but the precision.
-        axis = 1 if isinstance(metric, RMSD) and name == "moments" else 0
-        arrays[name] = np.concatenate([values, second[name]], axis=axis)
-    return metric.import_points(arrays)

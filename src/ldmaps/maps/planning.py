@@ -17,19 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import (
-    extend,
-    gaussian_kernel,
-    interpolation_weights,
-    kernels,
-    nearest,
-    squared_matrix,
-    squared_row,
-    symmetric_product,
-    transposed_product,
-)
+from ldmaps.diffusion.online_weights import interpolation_weights
+from ldmaps.diffusion.pairwise import extend, gaussian_kernel, nearest, squared_matrix, squared_row
+from ldmaps.diffusion.products import symmetric_product, transposed_product
 from ldmaps.diffusion.spectrum import LANCZOS_VECTORS
-from ldmaps.diffusion.threads import resolve_threads, single_threaded_blas
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import EXTENSIONS, distilled
 from ldmaps.landmarks import k_medoids
@@ -38,6 +29,7 @@ from ldmaps.maps.reference_map import REFERENCE_ITERATIONS, reference_size
 from ldmaps.metrics import Hamming, Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
 from ldmaps.settings import is_whole_number
+from ldmaps.threads import resolve_threads, single_threaded_blas
 
 __all__ = ["Plan", "plan"]
 
@@ -290,7 +282,7 @@ def _measure(
         n_tall = len(tall)
     elif not is_slow:
         # A fit leaves neighbouring landmarks together, and the online step passes over groups that are far away.
-        wide = wide.take(neighbour_order(squared_matrix(known, wide, n_threads=n_threads), kernels().BLOCK))
+        wide = wide.take(neighbour_order(squared_matrix(known, wide, n_threads=n_threads)))
     weights = np.ones(n_wide, dtype=dtype)
     coefficients = np.ones((n_components, n_wide), dtype=dtype)
     one = tall.take(slice(0, 1))

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.maps.solved_map import SolvedMap, solve
-from ldmaps.metrics import EarthMover, Function
 from ldmaps.metrics.base import Metric
 
 __all__ = ["reference_size", "solve_reference"]
@@ -38,9 +37,7 @@ def reference_size(
     (20000, 5000)
     """
     most = max(2, int(math.sqrt(memory_limit / itemsize)))
-    if isinstance(metric, Function) or (
-        isinstance(metric, EarthMover) and metric.ground_distance is not None
-    ):
+    if metric.is_slow:
         most = min(most, SLOW_METRIC_POINTS)
     if n_points <= most:
         return n_points

@@ -4,8 +4,9 @@
 
 Squared distances, because the Gaussian kernel eats squares. ``Points`` are
 prepared once (landmarks at fit time, a stream's points as they come) so that a
-block costs nothing but the distances themselves. Only :mod:`ldmaps.diffusion.pairwise`
-walks over blocks.
+block costs nothing but the distances themselves. Only :func:`squared_matrix`, which
+keeps what it computes, and :mod:`ldmaps.diffusion.pairwise`, which does not, loop
+over blocks.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
+from ldmaps.threads import resolve_threads, tile_rows, walk
 
-__all__ = ["ExtensionScan", "Metric", "NearestScan", "Points", "as_float_array"]
+__all__ = ["ExtensionScan", "Metric", "NearestScan", "Points", "as_float_array", "squared_matrix"]
 
 #: Fills, for the rows of a slice, which point is nearest and its d².
 NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
@@ -58,6 +61,8 @@ class Metric(ABC):
     is_euclidean: ClassVar[bool] = False
     #: Whether d obeys the triangle inequality, so that distances may be bounded instead of computed.
     is_true_metric: ClassVar[bool] = True
+    #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.
+    is_slow: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> Points:
@@ -93,13 +98,11 @@ class Metric(ABC):
         distances cheap, one compiled call for many of them saves more than it computes.
         Safe to call from several threads for different groups.
         """
-        from ldmaps.diffusion.pairwise import kernels
-
         for first, last in itertools.pairwise(bounds.tolist()):
             group = slice(first, last)
             squared = np.empty((last - first, last - first), dtype=points.dtype)
             self.squared_block(points, group, points, group, squared)
-            kernels().distance_sums(squared, weights[group], sums[group])
+            compiled.rows.distance_sums(squared, weights[group], sums[group])
 
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search for the nearest of ``b`` that is quicker than looking through blocks of d², if there is one.
@@ -129,12 +132,12 @@ class Metric(ABC):
         -------
         ndarray of shape (n, m)
         """
-        from ldmaps.diffusion.pairwise import distance_matrix
-
         a = self.prepare(X)
         b = a if Y is None else self.prepare(Y, a.dtype)
         self.check_compatible(a, b)
-        return distance_matrix(self, a, b)
+        squared = squared_matrix(self, a, None if Y is None else b)
+        np.sqrt(squared, out=squared)
+        return squared
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when ``a`` and ``b`` cannot be compared; by default all can."""
@@ -158,13 +161,52 @@ class Metric(ABC):
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
         """Rebuild points from :meth:`export_points`."""
 
+    def joined(self, first: Points, second: Points) -> Points:
+        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input."""
+        arrays, more = self.export_points(first), self.export_points(second)
+        return self.import_points({name: np.concatenate([arrays[name], more[name]]) for name in arrays})
+
     def __repr__(self) -> str:
-        shown = ", ".join(
+        settings = ", ".join(
             f"{key}=<array of shape {np.shape(value)}>" if np.ndim(value) else f"{key}={value!r}"
             for key, value in self.parameters().items()
             if value is not None
         )
-        return f"{type(self).__name__}({shown})"
+        return f"{type(self).__name__}({settings})"
+
+
+def squared_matrix(
+    metric: Metric, a: Points, b: Points | None = None, n_threads: int | None = None
+) -> NDArray[Any]:
+    """Return all d²(a_i, b_j), or the exactly symmetric matrix of d²(a_i, a_j) without ``b``."""
+    n_threads = resolve_threads(n_threads)
+    other = a if b is None else b
+    out = np.empty((len(a), len(other)), dtype=a.dtype)
+    if b is not None:
+
+        def fill(rows: slice) -> None:
+            metric.squared_block(a, rows, b, slice(0, len(b)), out[rows])
+
+        walk(len(a), tile_rows(len(b), out.itemsize), fill, n_threads)
+        return out
+
+    # Half of the blocks are computed, the rest mirrored: half the work, and symmetric to the last bit.
+    n = len(a)
+    side = 256
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, n - rows.start), dtype=a.dtype)
+        metric.squared_block(a, rows, a, slice(rows.start, n), block)
+        height = rows.stop - rows.start
+        corner = block[:, :height]
+        np.copyto(corner, np.tril(corner.T, -1) + np.triu(corner, 1))  # the diagonal is exactly zero
+        out[rows, rows.start :] = block
+        for start in range(rows.stop, n, side):
+            stop = min(start + side, n)
+            out[start:stop, rows] = block[:, start - rows.start : stop - rows.start].T
+
+    walk(n, min(side, 64 if n < 4096 else side), work, n_threads)
+    return out
 
 
 def as_float_array(

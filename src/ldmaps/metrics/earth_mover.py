@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ldmaps import compiled
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.metrics.base import Metric, Points, as_float_array
-from ldmaps.metrics.euclidean import ColumnPoints, RowPoints, check_same_width, vector_kernels
+from ldmaps.metrics.euclidean import ColumnPoints, RowPoints, check_same_width
 
 __all__ = ["EarthMover"]
 
@@ -54,6 +55,11 @@ class EarthMover(Metric):
         """Whether d obeys the triangle inequality: surely on a line; a ground distance need not."""
         return self.ground_distance is None
 
+    @property
+    def is_slow(self) -> bool:  # type: ignore[override]
+        """Whether every pair is a transport problem: not on a line."""
+        return self.ground_distance is not None
+
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
         """Validate histograms, normalise them and, on a line, accumulate them; the input is copied.
 
@@ -93,7 +99,7 @@ class EarthMover(Metric):
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         if isinstance(a, ColumnPoints):
             right = cast(ColumnPoints, b).columns
-            vector_kernels().squared_cityblock_columns(
+            compiled.features.squared_cityblock_columns(
                 a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out
             )
             return

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache
-from types import ModuleType
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ldmaps import compiled
+from ldmaps.compiled.layout import BLOCK, MAX_SCANNED_FEATURES
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, Points, as_float_array
 
-__all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width", "vector_kernels"]
+__all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width"]
 
 #: Up to here direct differences over columns are as fast as a matrix product, exact, and blind to tiling.
 MAX_COLUMN_FEATURES = 32
@@ -35,14 +35,6 @@ _SAFE_SUM_SINGLE, _SAFE_SUM_DOUBLE = (float(np.finfo(kind).max) / 16 for kind in
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
-@cache
-def vector_kernels() -> ModuleType:
-    """Return the compiled loops; loading numba is put off until the first distance."""
-    from ldmaps.metrics import _vector_kernels
-
-    return _vector_kernels
-
-
 class ColumnPoints(Points):
     """Points kept as feature columns, shape (features, n), so that loops over points run in SIMD."""
 
@@ -56,7 +48,7 @@ class ColumnPoints(Points):
 
     def boxes(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the lowest and the highest value of each feature over blocks of points, both (features, blocks)."""
-        starts = np.arange(0, len(self), vector_kernels().BLOCK)
+        starts = np.arange(0, len(self), BLOCK)
         return (
             np.minimum.reduceat(self.columns, starts, axis=1),
             np.maximum.reduceat(self.columns, starts, axis=1),
@@ -68,7 +60,7 @@ class ColumnPoints(Points):
         some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].T.copy()
         bounds = np.empty((len(some), lower.shape[1]), dtype=self.dtype)
         for point, row in zip(some, bounds, strict=True):
-            vector_kernels().squares_to_boxes(point, lower, upper, row)
+            compiled.euclidean_scans.squares_to_boxes(point, lower, upper, row)
         return float((bounds <= reach).mean())
 
     def boxes_within(self, reach: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
@@ -145,7 +137,7 @@ def centre(
     count = rows.stop - rows.start
     shifted = np.empty((count, values.shape[1]), dtype=values.dtype)
     norms = np.empty(count, dtype=values.dtype)
-    vector_kernels().centre_rows(values, rows.start, rows.stop, origin, shifted, norms)
+    compiled.euclidean.centre_rows(values, rows.start, rows.stop, origin, shifted, norms)
     return shifted, norms
 
 
@@ -214,16 +206,15 @@ class Euclidean(Metric):
 
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
-        kernels = vector_kernels()
         if isinstance(a, ColumnPoints):
             right = cast(ColumnPoints, b).columns
-            kernels.squared_euclidean_columns(
+            compiled.euclidean.squared_euclidean_columns(
                 a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out
             )
             return
         a, b = cast(RowPoints, a), cast(RowPoints, b)
         if rows.stop - rows.start < MIN_PRODUCT_ROWS:
-            kernels.squared_euclidean_rows(
+            compiled.euclidean.squared_euclidean_rows(
                 a.values, rows.start, rows.stop, b.values, cols.start, cols.stop, out
             )
             return
@@ -231,21 +222,22 @@ class Euclidean(Metric):
         left, left_norms = centre(a.values, rows, origin)
         np.matmul(left, right[cols].T, out=out)
         share = out.dtype.type(CANCELLATION_SHARE[out.dtype])
-        kernels.finish_gram(
+        compiled.euclidean.finish_gram(
             out, left_norms, right_norms[cols], share, a.values, rows.start, b.values, cols.start
         )
 
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search over points of up to three features that stores no distances."""
-        kernels = vector_kernels()
-        if not isinstance(a, ColumnPoints) or a.n_features > kernels.MAX_SCANNED_FEATURES:
+        if not isinstance(a, ColumnPoints) or a.n_features > MAX_SCANNED_FEATURES:
             return None
         left, right = a.columns, cast(ColumnPoints, b).columns
         integer = np.int32 if left.itemsize == 4 else np.int64
 
         def scan(rows: slice, index: NDArray[np.intp], squared: NDArray[Any]) -> None:
             scratch = np.empty(SCANNED_ROWS, dtype=integer)
-            kernels.nearest_euclidean_columns(left, rows.start, rows.stop, right, index, squared, scratch)
+            compiled.euclidean_scans.nearest_euclidean_columns(
+                left, rows.start, rows.stop, right, index, squared, scratch
+            )
 
         return scan
 
@@ -253,8 +245,7 @@ class Euclidean(Metric):
         """Return a way to embed that measures only blocks of landmarks whose boxes are near enough to matter."""
         if not isinstance(landmarks, ColumnPoints):
             return None
-        kernels = vector_kernels()
-        boxes = landmarks.boxes_within(kernels.negligible.py_func(landmarks.columns) / rate)
+        boxes = landmarks.boxes_within(compiled.rows.negligible.py_func(landmarks.columns) / rate)
         if boxes is None:
             return None
         columns, (lower, upper) = landmarks.columns, boxes
@@ -268,7 +259,7 @@ class Euclidean(Metric):
             nearest: NDArray[np.intp],
             squared: NDArray[Any],
         ) -> None:
-            kernels.extend_euclidean_columns(
+            compiled.euclidean_scans.extend_euclidean_columns(
                 cast(ColumnPoints, points).columns,
                 rows.start,
                 rows.stop,
@@ -294,7 +285,7 @@ class Euclidean(Metric):
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``."""
         if isinstance(points, ColumnPoints):
-            vector_kernels().euclidean_group_sums(points.columns, bounds, weights, sums)
+            compiled.euclidean.euclidean_group_sums(points.columns, bounds, weights, sums)
         else:
             super().group_distance_sums(points, bounds, weights, sums)
 

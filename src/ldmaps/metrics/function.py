@@ -41,6 +41,7 @@ class Function(Metric):
 
     name = "function"
     is_true_metric = False
+    is_slow = True
 
     def __init__(self, function: Callable[[NDArray[Any], NDArray[Any]], float]) -> None:
         self.function = function

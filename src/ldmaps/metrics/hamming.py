@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points, as_float_array
-from ldmaps.metrics.euclidean import ColumnPoints, check_same_width, vector_kernels
+from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
 
 __all__ = ["Hamming"]
 
@@ -55,7 +56,7 @@ class Hamming(Metric):
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         left, right = cast(ColumnPoints, a).columns, cast(ColumnPoints, b).columns
-        vector_kernels().squared_hamming_columns(
+        compiled.features.squared_hamming_columns(
             left, rows.start, rows.stop, right, cols.start, cols.stop, out
         )
 

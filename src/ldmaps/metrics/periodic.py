@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points, as_float_array
-from ldmaps.metrics.euclidean import ColumnPoints, check_same_width, vector_kernels
+from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
 
 __all__ = ["Periodic"]
 
@@ -49,7 +50,7 @@ class Periodic(Metric):
         values = as_float_array(X, dtype)
         period = self._periods(values.shape[1])
         columns = np.empty((values.shape[1], values.shape[0]), dtype=values.dtype)
-        vector_kernels().wrap_to_columns(np.ascontiguousarray(values), period, columns)
+        compiled.features.wrap_to_columns(np.ascontiguousarray(values), period, columns)
         return ColumnPoints(columns)
 
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
@@ -57,7 +58,7 @@ class Periodic(Metric):
         left, right = cast(ColumnPoints, a).columns, cast(ColumnPoints, b).columns
         period = np.empty(len(left), dtype=left.dtype)
         period[:] = self.period
-        vector_kernels().squared_periodic_columns(
+        compiled.features.squared_periodic_columns(
             left, rows.start, rows.stop, right, cols.start, cols.stop, period, out
         )
 

@@ -191,6 +191,12 @@ class Precomputed(Metric):
             "precision": np.zeros(0, dtype=points.dtype),
         }
 
+    def joined(self, first: Points, second: Points) -> PrecomputedPoints:
+        """Return the training points of both, those of ``second`` last, for the right-hand side."""
+        arrays = self.export_points(first)
+        ids = np.concatenate([arrays["ids"], self.export_points(second)["ids"]])
+        return self.import_points({**arrays, "ids": ids})
+
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> PrecomputedPoints:
         """Rebuild points for the right-hand side."""
         ids = np.asarray(arrays["ids"], dtype=np.intp)

@@ -26,18 +26,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.diffusion.pairwise import extend, tile_rows
-from ldmaps.diffusion.threads import resolve_threads, walk
+from ldmaps import compiled
+from ldmaps.diffusion.pairwise import extend
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import is_whole_number
+from ldmaps.threads import resolve_threads, tile_rows, walk
 
 if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap
@@ -314,7 +313,7 @@ def apply_operator(
     """
     degrees = np.empty(len(rows))
     products = np.empty((len(rows), vectors.shape[1]))
-    fill = _loops().kernel_rows
+    fill = compiled.perturbation.kernel_rows
     everything = slice(0, len(columns))
 
     def work(tile: slice) -> None:
@@ -332,13 +331,6 @@ def apply_operator(
 
 
 # -- the operators -------------------------------------------------------------
-
-
-@cache
-def _loops() -> ModuleType:
-    from ldmaps.quality import _perturbation_kernels
-
-    return _perturbation_kernels
 
 
 @dataclass(frozen=True)
@@ -386,7 +378,7 @@ def _linear_change(
     n, points, landmarks = len(problem.points), problem.points, problem.landmarks
     degrees, degree_changes, sums = np.empty(n), np.empty(n), np.empty((n, psi.shape[1]))
     transposed = np.ascontiguousarray(psi.T)
-    reduce = _loops().first_order_rows
+    reduce = compiled.perturbation.first_order_rows
 
     def work(tile: slice) -> None:
         height = tile.stop - tile.start

@@ -14,7 +14,6 @@ from scipy.spatial import cKDTree
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.source import bonds_among
 from ldmaps.metrics import RMSD
-from ldmaps.metrics.rmsd import RMSDPoints
 
 __all__ = ["Molecule", "Structures", "elements_from_masses", "guess_bonds", "landmark_structures"]
 
@@ -94,20 +93,15 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
         :class:`~ldmaps.datasets.molecules.MolecularFrames`.
     """
     metric, points = model.metric_, model.embedder_.landmarks
-    if not isinstance(metric, RMSD) or not isinstance(points, RMSDPoints):
+    if not isinstance(metric, RMSD):
         return None
-    arrays = metric.export_points(points)
     n_atoms = model.n_features_in_ // 3
-    atoms = metric._atoms(n_atoms)
     facts = _told(molecule, getattr(model, "source_", None), n_atoms)
-    kept = atoms.kept
+    kept = metric.weighed_atoms(n_atoms).kept
     choice, thinned = _affordable(facts.names, kept, len(wanted))
     most = max(1, MAX_VALUES // (3 * len(choice)))
     wanted = wanted[:most]
-    frames = arrays["coordinates"][wanted].astype(np.float64)
-    if "fit_coordinates" not in arrays:
-        frames *= arrays["moments"][1, wanted].astype(np.float64)[:, None, None]
-    frames = (frames / atoms.root_weights[None, :, None])[:, choice]
+    frames = metric.structures(points.take(wanted), n_atoms)[:, choice]
     unit, unit_known = _unit(model.units_, frames[0])
     frames = superposed(frames * unit)
 

@@ -1,26 +1,25 @@
-"""Compiled loops over blocks of squared distances for the error estimates.
-
-Imported late, as :mod:`ldmaps.diffusion._kernels` is. Sums are kept in float64 whatever the
-blocks are stored in.
-"""
+"""Loops over blocks of squared distances for the error estimates; sums in float64 whatever the blocks are in."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from ldmaps.diffusion._kernels import EXACT, _exp64, _total, _weighted_total
+from ldmaps.compiled.exponential import exp64
+from ldmaps.compiled.jit import EXACT, compiled
+from ldmaps.compiled.rows import total_of, weighted_total
+
+__all__ = ["first_order_rows", "kernel_rows"]
 
 
-@njit(cache=True, nogil=True, fastmath=EXACT)
+@compiled(fastmath=EXACT)
 def _weighted_kernel(squared: Any, rate: Any, weights: Any, out: Any) -> None:
     for j in range(squared.shape[0]):
-        out[j] = _exp64(-rate * np.float64(squared[j])) * weights[j]
+        out[j] = exp64(-rate * np.float64(squared[j])) * weights[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _kernel_change(squared: Any, moved: Any, labels: Any, rate: Any, kernel: Any, change: Any) -> None:
     # eqn err3: δA = −(d δ/ε) A with δ = d′ − d, that is (d² − d d′)/ε
     for j in range(squared.shape[0]):
@@ -28,15 +27,15 @@ def _kernel_change(squared: Any, moved: Any, labels: Any, rate: Any, kernel: Any
         change[j] = 2.0 * rate * (before - np.sqrt(before * np.float64(moved[labels[j]]))) * kernel[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def kernel_rows(squared: Any, rate: Any, weights: Any, kernel: Any, degrees: Any) -> None:
     """Fill ``kernel`` (float64) with A_ij s_j and ``degrees`` with its row sums."""
     for i in range(squared.shape[0]):
         _weighted_kernel(squared[i], rate, weights, kernel[i])
-        degrees[i] = _total(kernel[i])
+        degrees[i] = total_of(kernel[i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def first_order_rows(
     squared: Any,
     moved: Any,
@@ -58,7 +57,7 @@ def first_order_rows(
     for i in range(squared.shape[0]):
         _weighted_kernel(squared[i], rate, weights, kernel)
         _kernel_change(squared[i], moved[i], labels, rate, kernel, change)
-        degrees[i] = _total(kernel)
-        degree_changes[i] = _total(change)
+        degrees[i] = total_of(kernel)
+        degree_changes[i] = total_of(change)
         for component in range(vectors.shape[0]):
-            sums[i, component] = _weighted_total(change, vectors[component])
+            sums[i, component] = weighted_total(change, vectors[component])

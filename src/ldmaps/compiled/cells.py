@@ -1,19 +1,21 @@
-"""Compiled bookkeeping of Voronoi cells; each is one pass over the points."""
+"""Bookkeeping of Voronoi cells; each loop reads the points once."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from ldmaps.compiled.jit import compiled
 
 __all__ = ["best_of_cells", "members_by_cell"]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def members_by_cell(assignment: Any, cells: Any, n_cells: int) -> Any:
     """Return the members of ``cells`` cell after cell, each cell's as they stand, and where cells begin and end."""
-    slot = np.full(n_cells, -1)
+    slot = np.empty(n_cells, np.intp)
+    slot[:] = -1
     for place in range(cells.size):
         slot[cells[place]] = place
     bounds = np.zeros(cells.size + 1, np.intp)
@@ -23,7 +25,9 @@ def members_by_cell(assignment: Any, cells: Any, n_cells: int) -> Any:
             bounds[place + 1] += 1
     for place in range(cells.size):
         bounds[place + 1] += bounds[place]
-    following = bounds[:-1].copy()
+    following = np.empty(cells.size, np.intp)
+    for place in range(cells.size):
+        following[place] = bounds[place]
     order = np.empty(bounds[-1], np.intp)
     for point in range(assignment.size):
         place = slot[assignment[point]]
@@ -33,7 +37,7 @@ def members_by_cell(assignment: Any, cells: Any, n_cells: int) -> Any:
     return order, bounds
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_of_cells(order: Any, bounds: Any, sums: Any, landmarks: Any, gain: float) -> Any:
     """Return each cell's member with the lowest sum (the first among equals), or its landmark if that is as good.
 

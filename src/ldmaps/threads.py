@@ -1,4 +1,4 @@
-"""Threads: slices of work dealt out to them, and BLAS held to one while they run."""
+"""Threads: rows cut into tiles, tiles dealt out to threads, and BLAS held to one while they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.progress import tick
 from ldmaps.settings import is_whole_number
 
-__all__ = ["resolve_threads", "single_threaded_blas", "walk", "walk_over"]
+__all__ = ["resolve_threads", "single_threaded_blas", "tile_rows", "walk", "walk_over"]
+
+#: A tile of d² should stay in cache while it is reduced, and be tall enough to use each column many times.
+TILE_BYTES = 1 << 21
+MAX_TILE_ROWS = 256
+MIN_TILE_ENTRIES = 1 << 16
 
 
 def resolve_threads(n_threads: int | None) -> int:
@@ -88,6 +93,12 @@ class _SingleThreadedBlas:
 #: Holds BLAS to one thread inside a ``with``; also for work elsewhere whose results must not depend on its threads.
 single_threaded_blas = _SingleThreadedBlas()
 _this_thread = threading.local()
+
+
+def tile_rows(n_cols: int, itemsize: int, n_rows: int = 0) -> int:
+    """Return how many rows make a tile; where columns are few and rows many, enough to be worth a call."""
+    tall = min(MIN_TILE_ENTRIES // max(1, n_cols), n_rows // 4)
+    return min(max(1, TILE_BYTES // max(1, n_cols * itemsize)), max(MAX_TILE_ROWS, tall))
 
 
 def walk(

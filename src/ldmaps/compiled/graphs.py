@@ -1,0 +1,80 @@
+"""Graphs that join points by their distances: connectivity and spanning trees, a row at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldmaps.compiled.jit import compiled
+
+__all__ = ["all_within_hops", "attach_nearest", "count_edges", "pick_by_degree"]
+
+
+@compiled
+def all_within_hops(squared: Any, cutoff: float, radii: Any) -> bool:
+    """Say whether hops lead from the first point to every other; from i to j reach √cutoff + r_i + r_j."""
+    n = squared.shape[0]
+    hop = np.sqrt(cutoff)
+    unseen = np.empty(n - 1, np.intp)
+    for place in range(n - 1):
+        unseen[place] = place + 1
+    waiting = np.zeros(n, np.intp)
+    n_unseen, n_waiting = n - 1, 1
+    while n_waiting and n_unseen:
+        n_waiting -= 1
+        here = waiting[n_waiting]
+        row = squared[here]
+        kept = 0
+        for place in range(n_unseen):
+            other = unseen[place]
+            both = radii[here] + radii[other]
+            if row[other] <= cutoff + both * (2.0 * hop + both):
+                waiting[n_waiting] = other
+                n_waiting += 1
+            else:
+                unseen[kept] = other
+                kept += 1
+        n_unseen = kept
+    return bool(n_unseen == 0)
+
+
+@compiled
+def attach_nearest(row: Any, origin: int, best: Any, parent: Any, reached: Any) -> int:
+    """One step of Prim: fold a new tree point's d² row into the frontier; return the closest outside point."""
+    closest = -1
+    lowest = np.inf
+    for j in range(row.shape[0]):
+        if reached[j]:
+            continue
+        if row[j] < best[j]:
+            best[j] = row[j]
+            parent[j] = origin
+        if best[j] < lowest:
+            lowest = best[j]
+            closest = j
+    return closest
+
+
+@compiled
+def count_edges(row: Any, origin: int, squared_radius: Any, degree: Any, parent: Any, draws: Any) -> None:
+    """Count a new tree point as neighbour of each outside point, and keep one neighbour drawn uniformly.
+
+    Reservoir sampling: the n-th neighbour replaces the kept one with probability 1/n.
+    """
+    for j in range(row.shape[0]):
+        if row[j] <= squared_radius:
+            degree[j] += 1
+            if draws[j] * degree[j] < 1.0:
+                parent[j] = origin
+
+
+@compiled
+def pick_by_degree(degree: Any, target: int) -> Any:
+    """Return the point in which the running total of ``degree`` passes ``target``."""
+    total = 0
+    for j in range(degree.shape[0]):
+        total += degree[j]
+        if total > target:
+            return j
+    return degree.shape[0] - 1

@@ -1,0 +1,146 @@
+"""RMSDs over all atoms after the best superposition of some; float64 throughout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ldmaps.compiled.jit import compiled
+from ldmaps.compiled.layout import SQUARED_NORM
+from ldmaps.compiled.rmsd_blocks import copy_rows, fill_sums
+from ldmaps.compiled.rmsd_roots import load_matrix, orthogonal_columns
+from ldmaps.compiled.rmsd_vectors import SLOTS
+
+__all__ = ["aligned_squared_block", "prepare_aligned_frames"]
+
+
+@compiled(error_model="numpy")
+def prepare_aligned_frames(
+    frames: Any,
+    kept: Any,
+    root_weights: Any,
+    fitted: Any,
+    root_fit_weights: Any,
+    panels: Any,
+    fit_panels: Any,
+    norms: Any,
+) -> bool:
+    """Centre ``frames`` on the fitted atoms; write all kept atoms and the fitted ones, weighed.
+
+    Returns whether all norms are finite.
+    """
+    lanes = panels.shape[2]
+    finite = True
+    centre = np.empty(3, np.float64)
+    for n in range(frames.shape[0]):
+        panel, lane = n // lanes, n % lanes
+        norms[n] = 0.0
+        largest = 0.0
+        for c in range(3):
+            origin = np.float64(frames[n, fitted[0], c])
+            centre[c] = 0.0
+            for k in range(fitted.shape[0]):
+                x = np.float64(frames[n, fitted[k], c]) - origin
+                centre[c] += root_fit_weights[k] * root_fit_weights[k] * x
+            for k in range(fitted.shape[0]):
+                x = (np.float64(frames[n, fitted[k], c]) - origin) - centre[c]
+                fit_panels[panel, 3 * k + c, lane] = root_fit_weights[k] * x
+                largest = max(largest, abs(root_fit_weights[k] * x))
+            for k in range(kept.shape[0]):
+                x = (np.float64(frames[n, kept[k], c]) - origin) - centre[c]
+                panels[panel, 3 * k + c, lane] = root_weights[k] * x
+                norms[n] += (root_weights[k] * x) ** 2
+        if not (largest > 0.0 and largest < np.inf):
+            largest = 1.0
+        for k in range(fit_panels.shape[1]):
+            fit_panels[panel, k, lane] /= largest
+        finite = finite and math.isfinite(norms[n])
+    return finite
+
+
+@compiled(error_model="numpy")
+def _fitted_trace(fit: Any, work: Any, lane: int, u: Any, v: Any) -> float:
+    """Return tr(R M) of ``work`` for the proper rotation R that is optimal for ``fit``."""
+    load_matrix(fit, lane, u, v)
+    orthogonal_columns(u, v)
+    order = np.empty(3, np.intp)
+    length = np.empty(3, np.float64)
+    for p in range(3):
+        order[p] = p
+        length[p] = math.sqrt(u[0, p] ** 2 + u[1, p] ** 2 + u[2, p] ** 2)
+    for p in range(2):
+        for q in range(2 - p):
+            if length[order[q]] < length[order[q + 1]]:
+                order[q], order[q + 1] = order[q + 1], order[q]
+    left = np.zeros((3, 3), np.float64)
+    right = np.zeros((3, 3), np.float64)
+    for p in range(2):
+        for i in range(3):
+            right[i, p] = v[i, order[p]]
+            left[i, p] = u[i, order[p]] / length[order[p]] if length[order[p]] > 0.0 else 0.0
+    if length[order[0]] == 0.0:
+        left[0, 0] = 1.0
+    if length[order[1]] <= 1e-14 * length[order[0]]:
+        # Fitted atoms on a line leave the turn about that line open: take any, always the same.
+        least = 0
+        for i in range(1, 3):
+            if abs(left[i, 0]) < abs(left[least, 0]):
+                least = i
+        for i in range(3):
+            left[i, 1] = (1.0 if i == least else 0.0) - left[least, 0] * left[i, 0]
+        size = math.sqrt(left[0, 1] ** 2 + left[1, 1] ** 2 + left[2, 1] ** 2)
+        for i in range(3):
+            left[i, 1] /= size
+    # Third axes as cross products make R proper and turn the shortest axis over where that is needed.
+    for side in (left, right):
+        side[0, 2] = side[1, 0] * side[2, 1] - side[2, 0] * side[1, 1]
+        side[1, 2] = side[2, 0] * side[0, 1] - side[0, 0] * side[2, 1]
+        side[2, 2] = side[0, 0] * side[1, 1] - side[1, 0] * side[0, 1]
+    trace = 0.0
+    for p in range(3):
+        for i in range(3):
+            for j in range(3):
+                trace += left[i, p] * work[3 * i + j, lane] * right[j, p]
+    return trace
+
+
+@compiled
+def aligned_squared_block(
+    panels_a: Any,
+    fit_panels_a: Any,
+    moments_a: Any,
+    row_start: int,
+    row_stop: int,
+    panels_b: Any,
+    fit_panels_b: Any,
+    moments_b: Any,
+    col_start: int,
+    col_stop: int,
+    out: Any,
+) -> None:
+    """Write d² over all atoms after superposing the fitted ones; float64 whatever ``out`` is."""
+    lanes = panels_b.shape[2]
+    n_rows = row_stop - row_start
+    real = out.dtype.type
+    work = np.empty((9, SLOTS * lanes), np.float64)
+    fit = np.empty((9, SLOTS * lanes), np.float64)
+    rows = np.empty((1, panels_b.shape[1]), np.float64)
+    fit_rows = np.empty((1, fit_panels_b.shape[1]), np.float64)
+    u = np.empty((3, 3), np.float64)
+    v = np.empty((3, 3), np.float64)
+    first_panel = col_start // lanes
+    last_panel = (col_stop + lanes - 1) // lanes
+    for i in range(n_rows):
+        copy_rows(panels_a, row_start + i, rows, 1)
+        copy_rows(fit_panels_a, row_start + i, fit_rows, 1)
+        for panel in range(first_panel, last_panel, SLOTS):
+            width = min(SLOTS, last_panel - panel)
+            fill_sums(rows, 1, panels_b, panel, width, work)
+            fill_sums(fit_rows, 1, fit_panels_b, panel, width, fit)
+            start = max(col_start, panel * lanes)
+            for col in range(start, min(col_stop, (panel + width) * lanes)):
+                trace = _fitted_trace(fit, work, col - panel * lanes, u, v)
+                squared = moments_a[SQUARED_NORM, row_start + i] + moments_b[SQUARED_NORM, col] - 2.0 * trace
+                out[i, col - col_start] = real(max(squared, 0.0))

@@ -1,0 +1,112 @@
+"""Frames in panels, as the compiled loops read them: one register's worth of frames side by side."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps import compiled
+from ldmaps.compiled.layout import PANEL_BYTES
+from ldmaps.metrics.base import Points
+
+__all__ = ["RMSDPoints", "from_panels", "padded", "to_panels", "zero_panels"]
+
+#: Bytes of a cache line, to which panels are aligned.
+ALIGNMENT = 64
+
+
+class RMSDPoints(Points):
+    """Frames, prepared: see :mod:`ldmaps.compiled.rmsd_frames` for what is stored.
+
+    Attributes
+    ----------
+    panels : ndarray of shape (panels, 3·atoms, lanes)
+        Centred and weighed coordinates, ``lanes`` frames to a panel; contiguous over frames.
+    moments : ndarray of shape (3, panels·lanes) or (1, panels·lanes)
+        Squared norm, norm and area of every frame; with ``align`` the squared norm alone.
+    fit_panels : ndarray of shape (panels, 3·fitted atoms, lanes) or None
+        The atoms that determine the superposition, with ``align``.
+    """
+
+    __slots__ = ("_length", "dtype", "fit_panels", "moments", "panels")
+
+    def __init__(
+        self,
+        length: int,
+        dtype: np.dtype[Any],
+        panels: NDArray[Any],
+        moments: NDArray[Any],
+        fit_panels: NDArray[Any] | None = None,
+    ) -> None:
+        self._length = length
+        self.dtype = dtype
+        self.panels = panels
+        self.moments = moments
+        self.fit_panels = fit_panels
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms that have a weight."""
+        return int(self.panels.shape[1]) // 3
+
+    def take(self, indices: NDArray[np.intp] | slice) -> Self:
+        """Return the frames at ``indices``, in that order, as a copy."""
+        places = np.arange(self._length)[indices]
+        moments = np.zeros((len(self.moments), padded(len(places), self.panels.dtype)), self.moments.dtype)
+        moments[:, : len(places)] = self.moments[:, places]
+        fit_panels = None if self.fit_panels is None else _take_panels(self.fit_panels, places)
+        return type(self)(len(places), self.dtype, _take_panels(self.panels, places), moments, fit_panels)
+
+
+def _lanes(dtype: np.dtype[Any]) -> int:
+    """Return how many frames one panel holds."""
+    return PANEL_BYTES // dtype.itemsize
+
+
+def padded(n: int, dtype: np.dtype[Any]) -> int:
+    """Return ``n`` rounded up to whole panels."""
+    lanes = _lanes(dtype)
+    return -(-n // lanes) * lanes
+
+
+def zero_panels(n: int, depth: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return panels for ``n`` frames; zeros, so that the padding of the last one is harmless."""
+    lanes = _lanes(dtype)
+    count = -(-n // lanes)
+    if count == 1:
+        return np.zeros((1, depth, lanes), dtype)
+    # Aligned, because a register that straddles two cache lines loads at half the speed.
+    size = count * depth * lanes
+    raw = np.zeros(size + ALIGNMENT // dtype.itemsize, dtype)
+    start = -raw.ctypes.data % ALIGNMENT // dtype.itemsize
+    return raw[start : start + size].reshape(count, depth, lanes)
+
+
+def to_panels(frames: NDArray[Any]) -> NDArray[Any]:
+    """Return frames, (n, 3·atoms), in panels."""
+    n, depth = frames.shape
+    panels = zero_panels(n, depth, frames.dtype)
+    lanes = panels.shape[2]
+    whole = n // lanes
+    panels[:whole] = frames[: whole * lanes].reshape(whole, lanes, depth).transpose(0, 2, 1)
+    if n % lanes:
+        panels[-1, :, : n % lanes] = frames[whole * lanes :].T
+    return panels
+
+
+def _take_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]:
+    taken = zero_panels(len(indices), panels.shape[1], panels.dtype)
+    compiled.rmsd_frames.take_frames(panels, indices, taken)
+    return taken
+
+
+def from_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]:
+    """Return the frames at ``indices``, (n, 3·atoms), out of their panels."""
+    lanes = panels.shape[2]
+    frames: NDArray[Any] = panels[indices // lanes, :, indices % lanes]
+    return frames
