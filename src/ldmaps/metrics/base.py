@@ -23,7 +23,16 @@ from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
 from ldmaps.threads import resolve_threads, tile_rows, walk
 
-__all__ = ["ExtensionScan", "Metric", "NearestScan", "Points", "as_float_array", "squared_matrix"]
+__all__ = [
+    "ExtensionScan",
+    "Metric",
+    "NearestScan",
+    "Points",
+    "as_float_array",
+    "check_stored_names",
+    "squared_matrix",
+    "stored_array",
+]
 
 #: Fills, for the rows of a slice, which point is nearest and its d².
 NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
@@ -207,6 +216,39 @@ def squared_matrix(
 
     walk(n, min(side, 64 if n < 4096 else side), work, n_threads)
     return out
+
+
+def stored_array(
+    arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], kinds: str = "f"
+) -> NDArray[Any]:
+    """Return one of a model file's arrays, or raise unless shape and kind of numbers fit and all are finite.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        None stands for any size.
+    kinds : str
+        NumPy's letters for kinds of dtypes: "f" for floats, "i" for integers.
+    """
+    if name not in arrays:
+        raise InvalidInputError(f"the array {name!r} is missing")
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(
+        size in (None, actual) for size, actual in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype.kind not in kinds or not np.isfinite(array).all():
+        expected = ", ".join("any" if size is None else str(size) for size in shape)
+        raise InvalidInputError(
+            f"the array {name!r} of shape {array.shape} and type {array.dtype} must have shape ({expected}) and hold "
+            "finite numbers"
+        )
+    return array
+
+
+def check_stored_names(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> None:
+    """Raise unless a model file's arrays are exactly the named ones."""
+    if set(arrays) != set(names):
+        raise InvalidInputError(f"expected the arrays {', '.join(names)}, got {', '.join(arrays) or 'none'}")
 
 
 def as_float_array(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import InvalidInputError, LdmapsError
-from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, RowPoints, check_same_width
 
 __all__ = ["EarthMover"]
@@ -129,7 +129,8 @@ class EarthMover(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints | RowPoints:
         """Rebuild points from rows."""
-        values = as_float_array(arrays["values"])
+        check_stored_names(arrays, ("values",))
+        values = stored_array(arrays, "values", (None, None))
         return ColumnPoints(values.T.copy()) if self.ground_distance is None else RowPoints(values.copy())
 
     def _spacing(self, bins: int) -> NDArray[np.float64]:

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import compiled
 from ldmaps.compiled.layout import BLOCK, MAX_SCANNED_FEATURES
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, Points, as_float_array
+from ldmaps.metrics.base import (
+    ExtensionScan,
+    Metric,
+    NearestScan,
+    Points,
+    as_float_array,
+    check_stored_names,
+    stored_array,
+)
 
 __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width"]
 
@@ -299,7 +307,8 @@ class Euclidean(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints | RowPoints:
         """Rebuild points from rows."""
-        return self.prepare(arrays["values"])
+        check_stored_names(arrays, ("values",))
+        return self.prepare(stored_array(arrays, "values", (None, None)))
 
 
 def _check_range(X: NDArray[Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import RowPoints, check_same_width
 
 __all__ = ["Function"]
@@ -99,7 +99,8 @@ class Function(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> RowPoints:
         """Rebuild points from rows."""
-        return self.prepare(arrays["values"])
+        check_stored_names(arrays, ("values",))
+        return self.prepare(stored_array(arrays, "values", (None, None)))
 
     def _refuse(self, value: object, i: int, j: int) -> NoReturn:
         raise InvalidInputError(

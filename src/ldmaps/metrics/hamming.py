@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
 
 __all__ = ["Hamming"]
@@ -70,4 +70,5 @@ class Hamming(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints:
         """Rebuild points from rows."""
-        return self.prepare(arrays["values"])
+        check_stored_names(arrays, ("values",))
+        return self.prepare(stored_array(arrays, "values", (None, None)))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
 
 __all__ = ["Periodic"]
@@ -76,7 +76,8 @@ class Periodic(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints:
         """Rebuild points from rows."""
-        return self.prepare(arrays["values"])
+        check_stored_names(arrays, ("values",))
+        return self.prepare(stored_array(arrays, "values", (None, None)))
 
     def _periods(self, n_features: int) -> NDArray[np.float64]:
         if type(self.period) is float and 0 < self.period < math.inf:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
 
 __all__ = ["Precomputed", "PrecomputedPoints"]
 
@@ -199,10 +199,10 @@ class Precomputed(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> PrecomputedPoints:
         """Rebuild points for the right-hand side."""
-        ids = np.asarray(arrays["ids"], dtype=np.intp)
-        n_training = int(arrays["n_training"])
-        if ids.ndim != 1 or (ids.size and not 0 <= ids.min() <= ids.max() < n_training):
+        check_stored_names(arrays, ("ids", "n_training", "precision"))
+        ids = stored_array(arrays, "ids", (None,), "i").astype(np.intp)
+        n_training = int(stored_array(arrays, "n_training", (), "i"))
+        if ids.size and not 0 <= ids.min() <= ids.max() < n_training:
             raise InvalidInputError(f"ids must be numbers of training points below {n_training}")
-        return PrecomputedPoints(
-            None, np.arange(len(ids)), ids, n_training, np.asarray(arrays["precision"]).dtype
-        )
+        precision = stored_array(arrays, "precision", (0,)).dtype
+        return PrecomputedPoints(None, np.arange(len(ids)), ids, n_training, precision)

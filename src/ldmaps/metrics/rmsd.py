@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import compiled
 from ldmaps.compiled.layout import MOMENTS, SCALE
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array
+from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, padded, to_panels, zero_panels
 
@@ -212,18 +212,24 @@ class RMSD(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> RMSDPoints:
         """Rebuild points from :meth:`export_points`, bit by bit."""
-        coordinates = arrays["coordinates"]
+        is_aligned = self.align is not None
+        names = ("coordinates", "moments", "fit_coordinates", "precision")
+        check_stored_names(arrays, names if is_aligned else names[:2])
+        coordinates = stored_array(arrays, "coordinates", (None, None, 3))
         n = len(coordinates)
-        moments = np.zeros((len(arrays["moments"]), padded(n, coordinates.dtype)), coordinates.dtype)
-        moments[:, :n] = arrays["moments"]
-        fit = arrays.get("fit_coordinates")
-        return RMSDPoints(
-            n,
-            coordinates.dtype if fit is None else arrays["precision"].dtype,
-            to_panels(coordinates.reshape(n, -1)),
-            moments,
-            None if fit is None else to_panels(fit.reshape(n, -1)),
-        )
+        given = stored_array(arrays, "moments", (1 if is_aligned else MOMENTS, n))
+        if given.dtype != coordinates.dtype or (given < 0).any():
+            raise InvalidInputError("the frames' moments must not be negative, in the coordinates' precision")
+        moments = np.zeros((len(given), padded(n, coordinates.dtype)), coordinates.dtype)
+        moments[:, :n] = given
+        panels = to_panels(coordinates.reshape(n, -1))
+        if not is_aligned:
+            return RMSDPoints(n, coordinates.dtype, panels, moments)
+        fit = stored_array(arrays, "fit_coordinates", (n, None, 3))
+        if not fit.dtype == coordinates.dtype == np.float64:
+            raise InvalidInputError("frames with an alignment subset are stored in float64")
+        precision = stored_array(arrays, "precision", (0,)).dtype
+        return RMSDPoints(n, precision, panels, moments, to_panels(fit.reshape(n, -1)))
 
     def joined(self, first: Points, second: Points) -> RMSDPoints:
         """Return the frames of both, those of ``second`` last."""
