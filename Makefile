@@ -44,10 +44,11 @@ test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two p
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: lint
-lint: $(INSTALLED) ## Check style, formatting and types
+lint: $(INSTALLED) ## Check style, formatting, types and what imports what
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 
 .PHONY: accuracy
 accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full size (half an hour, 3 GB): docs/accuracy.md

@@ -23,7 +23,7 @@ from sklearn.base import clone
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension.embedder import Coverage
+from ldmaps.extension import Coverage
 from ldmaps.maps import absorb
 from ldmaps.streaming import Reservoir
 

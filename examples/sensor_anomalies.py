@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.extension.embedder import Coverage
+from ldmaps.extension import Coverage
 from ldmaps.landmarks import KMedoids
 from ldmaps.maps import absorb
 from ldmaps.regions import OutOfDomain, Region, RegionTracker

@@ -33,9 +33,7 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.parser import build_parser
-
-    print(script(arguments.shell, build_parser()))
+    print(script(arguments.shell, arguments.parser))
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:

@@ -50,4 +50,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add_command(commands)
+    parser.set_defaults(parser=parser)  # which `ldmaps completion` describes
     return parser

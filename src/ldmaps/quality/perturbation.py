@@ -165,7 +165,7 @@ def predict_errors(
     --------
     >>> from ldmaps import DiffusionMap, LandmarkDiffusionMap
     >>> from ldmaps.datasets import swiss_roll
-    >>> from ldmaps.quality.fidelity import rms_error
+    >>> from ldmaps.quality import rms_error
     >>> roll = swiss_roll(600).points
     >>> exact = DiffusionMap(40, epsilon=16.0).fit(roll)
     >>> model = LandmarkDiffusionMap(2, epsilon=16.0, n_landmarks=200, extension="nystrom").fit(roll)

@@ -88,7 +88,7 @@ class RegionTracker:
     Examples
     --------
     >>> import numpy as np
-    >>> from ldmaps.extension.embedder import Coverage
+    >>> from ldmaps.extension import Coverage
     >>> from ldmaps.regions import Box
     >>> tracker = RegionTracker({"right": Box({"psi2": (0.5, None)}, margin=0.2)})
     >>> x = np.array([[0.0], [0.6], [0.4], [0.1]])

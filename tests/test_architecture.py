@@ -1,0 +1,240 @@
+"""Rules of the house that no linter checks; ``make lint`` checks the layers (pyproject.toml, importlinter)."""
+
+import ast
+import doctest
+import graphlib
+import importlib
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import ldmaps
+
+PACKAGE = Path(ldmaps.__file__).parent
+ROOT = PACKAGE.parent.parent
+
+
+def module_name(path):
+    parts = ("ldmaps", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in SOURCES.items()}
+
+
+def running_nodes(node):
+    """Yield every node below one, late imports included, but not what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        yield child
+        yield from running_nodes(child)
+
+
+def imports_of(name):
+    """Yield (module, imported name or None) of our own modules, as they are written."""
+    for node in running_nodes(TREES[name]):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports relatively"
+            if node.module.partition(".")[0] == "ldmaps":
+                yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names if alias.name.startswith("ldmaps."))
+
+
+def lazy_homes(package):
+    """Return the module that defines each name which a package loads on first use."""
+    for node in ast.walk(TREES[package]):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "load_on_first_use":
+            return {name: f"{package}.{home}" for name, home in ast.literal_eval(node.args[1]).items()}
+    return {}
+
+
+LAZY = {name: lazy_homes(name) for name in TREES if SOURCES[name].name == "__init__.py"}
+
+
+def test_no_module_imports_itself_through_others():
+    graph = {}
+    for name in TREES:
+        graph[name] = {
+            f"{module}.{imported}"
+            if f"{module}.{imported}" in TREES
+            else LAZY.get(module, {}).get(imported, module)
+            for module, imported in imports_of(name)
+        }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail("modules import each other in a ring: " + " <- ".join(error.args[1]))
+
+
+# -- private names ------------------------------------------------------------------
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")
+
+
+def test_no_private_name_is_imported_from_another_module():
+    """A private module belongs to the package that holds it."""
+    breaches = []
+    for name in TREES:
+        inside = name if SOURCES[name].name == "__init__.py" else name.rpartition(".")[0]
+        for module, imported in imports_of(name):
+            path = module.split(".")
+            if imported is not None:
+                path.append(imported)
+            for place, part in enumerate(path):
+                holder = ".".join(path[:place])
+                is_ours = ".".join(path[: place + 1]) in TREES and f"{inside}.".startswith(f"{holder}.")
+                if is_private(part) and not is_ours:
+                    breaches.append(f"{name} imports {'.'.join(path)}")
+    assert breaches == []
+
+
+def private_names_made(tree):
+    """Return private attributes, methods and functions that a module makes."""
+    made = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            made.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            made.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            made.add(node.id)
+    return {name for name in made if is_private(name)}
+
+
+#: Private names of other packages that one of ours happens to use as well.
+NOT_OURS = {"ldmaps.cli.completion": {"_actions"}}  # argparse's
+
+
+def test_no_private_attribute_of_another_module_is_used():
+    made = {name: private_names_made(tree) for name, tree in TREES.items()}
+    breaches = []
+    for name, tree in TREES.items():
+        foreign = set().union(*(names for other, names in made.items() if other != name))
+        foreign -= made[name] | NOT_OURS.get(name, set())
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr in foreign
+                and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+                and not (isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super")
+            ):
+                breaches.append(f"{name}, line {node.lineno}: {ast.unparse(node)}")
+    assert breaches == []
+
+
+# -- the map of the house ---------------------------------------------------------------
+
+
+def table_of_the_house():
+    """Return the packages and files in the first column of CONTRIBUTING's table, from top to bottom."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", text, re.MULTILINE)
+    return [place for row in rows for place in re.findall(r"`([^`]+)`", row)]
+
+
+def test_every_module_is_in_one_row_of_the_table_in_contributing():
+    places = table_of_the_house()
+    assert [place for place in places if not (PACKAGE / place).exists()] == []
+    for path in SOURCES.values():
+        relative = path.relative_to(PACKAGE).as_posix()
+        if relative == "__init__.py":
+            continue
+        holding = [
+            place
+            for place in places
+            if relative == place or (place.endswith("/") and relative.startswith(place))
+        ]
+        assert len(holding) == 1, f"{relative} is in the rows {holding}"
+
+
+def test_the_table_is_in_the_order_of_the_layers():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    floor = {name.strip(" ()"): place for place, layer in enumerate(layers) for name in layer.split("|")}
+    floors = [floor[place.removesuffix("/").removesuffix(".py")] for place in table_of_the_house()]
+    assert floors == sorted(floors)
+
+
+# -- public names ---------------------------------------------------------------------------
+
+
+def public_names():
+    """Return the names that docs/api.md lists, by module."""
+    listed, module = {}, None
+    for line in (ROOT / "docs" / "api.md").read_text(encoding="utf-8").splitlines():
+        if heading := re.fullmatch(r"## `(ldmaps[\w.]*)`", line):
+            module = heading[1]
+            assert module not in listed
+            listed[module] = []
+        elif row := re.match(r"\| ((?:`\w+`(?:, )?)+) \|", line):
+            listed[module] += re.findall(r"`(\w+)`", row[1])
+    return listed
+
+
+PUBLIC = public_names()
+
+
+def test_a_public_name_is_listed_once():
+    counts = Counter(name for names in PUBLIC.values() for name in names)
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_are_what_the_package_exports(module):
+    exported = {name for name in importlib.import_module(module).__all__ if name != "__version__"}
+    elsewhere = set() if module == "ldmaps" else exported & set(PUBLIC["ldmaps"])
+    assert set(PUBLIC[module]) == exported - elsewhere
+    for name in exported:
+        namespace = {}
+        exec(f"from {module} import {name}", namespace)
+        assert namespace[name] is not None
+
+
+def test_every_package_that_exports_names_is_listed():
+    exporting = {
+        name
+        for name in TREES
+        if name.count(".") <= 1
+        and SOURCES[name].name == "__init__.py"
+        and getattr(importlib.import_module(name), "__all__", None)
+    }
+    assert exporting <= set(PUBLIC)
+
+
+def examples():
+    """Yield the Python that users read: examples, code in the documentation, and docstrings."""
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        yield path.name, path.read_text(encoding="utf-8")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for block in re.findall(
+            r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            yield path.name, block
+    for name, path in SOURCES.items():
+        for example in doctest.DocTestParser().get_examples(path.read_text(encoding="utf-8")):
+            yield name, example.source
+
+
+def test_examples_import_public_names_alone():
+    breaches = []
+    for name, code in examples():
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "ldmaps":
+                names = PUBLIC.get(node.module, ())
+                breaches += [
+                    f"{name}: from {node.module} import {alias.name}"
+                    for alias in node.names
+                    if alias.name not in names
+                ]
+            elif isinstance(node, ast.Import):
+                modules = {alias.name for alias in node.names if alias.name.partition(".")[0] == "ldmaps"}
+                breaches += [f"{name}: import {module}" for module in sorted(modules - set(PUBLIC))]
+    assert breaches == []
