@@ -181,6 +181,26 @@ def test_a_cancelled_stream_closes_its_source_once_the_poll_is_back(model, max_d
     assert source.opened_by is not threading.main_thread()
 
 
+def test_a_cancellation_does_not_wait_for_records_to_be_delivered(model):
+    """Whoever cancels has stopped listening: the records that wait for company are not forced on the consumer."""
+    source, got = Watched(), []
+
+    async def main():
+        async for one in StreamEmbedder(model, max_delay=600.0).astream(source):
+            got.append(one)
+
+    async def cancelled():
+        task = asyncio.create_task(main())
+        while not source.polling.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert got == []
+
+
 def test_async_code_closes_a_source_that_cannot_be_opened(model):
     class Shut(Watched):
         def open(self, position=None):

@@ -147,12 +147,13 @@ class Gathering:
         if records is None:
             self._ended = True
             return True
-        if records.empty:
+        count = len(records)
+        if not count and not records.rejected:
             self._listen()
             return False
         if self.stall_after is not None:
             self._heard, self._told = self._clock(), False
-        self._received += len(records)
+        self._received += count
         if not self.max_delay:
             self._ready = records
         elif self._batch is None:

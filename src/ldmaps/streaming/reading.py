@@ -10,6 +10,8 @@ import logging
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextvars import copy_context
+from functools import partial
 
 from ldmaps.streaming.gathering import LOOK_UP, Batch, Gathering
 from ldmaps.streaming.records import Position, Records
@@ -255,6 +257,7 @@ class AsyncReader(Reader):
             if records is not None and records.empty:
                 await asyncio.sleep(min(wait, 0.001))
             return records
-        # Shielded, so that a cancelled poll is still there for aclose to wait for.
-        self._polling = asyncio.ensure_future(asyncio.to_thread(self._poll, most, wait))
+        # As asyncio.to_thread, but shielded: aclose waits for a poll that was cancelled.
+        poll = partial(copy_context().run, self._poll, most, wait)
+        self._polling = asyncio.get_running_loop().run_in_executor(None, poll)
         return await asyncio.shield(self._polling)
