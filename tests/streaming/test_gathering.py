@@ -124,6 +124,16 @@ def test_a_stall_is_told_once_and_again_after_the_next_record(clock, caplog, max
     assert "nothing came from it for 0.19 s (stall_after=0.1); still waiting" in caplog.text
 
 
+def test_the_time_until_the_source_is_open_is_no_stall(clock):
+    gathering = Gathering("it", 10, stall_after=0.1, clock=clock)
+    clock.now += 60
+    gathering.receive(Records.none())
+    assert gathering.stalls == 0
+    clock.now += 0.2
+    gathering.receive(Records.none())
+    assert gathering.stalls == 1
+
+
 def test_a_stall_that_is_an_error_comes_after_the_records_that_wait(clock):
     gathering = Gathering("it", 10, max_delay=60.0, stall_after=0.1, on_stall="raise", clock=clock)
     gathering.receive(records(0))

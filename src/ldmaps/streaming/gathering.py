@@ -121,7 +121,7 @@ class Gathering:
         self._received = 0
         self._ended = False
         self._outcome: BaseException | None = None
-        self._heard = clock()
+        self._heard: float | None = None  # when something came, or when it was first listened for
         self._told = False
 
     def step(self) -> Request | Records | None:
@@ -184,7 +184,10 @@ class Gathering:
         """Warn or fail when nothing came for too long, once a stall."""
         if self.stall_after is None or self._told:
             return
-        silence = self._clock() - self._heard
+        now = self._clock()
+        if self._heard is None:
+            self._heard = now
+        silence = now - self._heard
         if silence < self.stall_after:
             return
         self._told = True
