@@ -76,8 +76,8 @@ def open_source(
         from ldmaps.streaming.sources.redis import RedisSource
 
         return RedisSource(name, model_facts=model_facts, columns=columns, idle_end=idle_end)
-    known = format_of(name)
-    if form is None and (top is not None or (known is not None and known.kind == "trajectory")):
+    named_form = format_of(name)
+    if form is None and (top is not None or (named_form is not None and named_form.kind == "trajectory")):
         if follow:
             from ldmaps.streaming.sources.growing import GrowingTrajectory
 

@@ -261,5 +261,5 @@ class _DCD(FrameFormat):
         return 0.1 * box_vectors(lengths, angles)
 
 
-def _no_frame(kind: str, wanted: object, found: object) -> SourceError:
-    return SourceError(f"no {kind} frame begins here (expected {wanted}, found {found})")
+def _no_frame(kind: str, wanted: object, received: object) -> SourceError:
+    return SourceError(f"no {kind} frame begins here (expected {wanted}, found {received})")

@@ -37,21 +37,21 @@ def read_table(path: str, model: Any) -> dict[str, Any]:
             "write the table with ldmaps embed and this map"
         )
     numbers = {name: _numbers(path, name, values) for name, values in columns.items() if name != "file"}
-    shown: dict[str, Any] = {"points": np.column_stack([numbers.pop(name) for name in names])}
+    arguments: dict[str, Any] = {"points": np.column_stack([numbers.pop(name) for name in names])}
     for name, argument in _KNOWN.items():
         values = numbers.pop(name, None)
         if values is not None and np.isfinite(values).all():
-            shown[argument] = values
-    nearest = shown.get("nearest")
+            arguments[argument] = values
+    nearest = arguments.get("nearest")
     if nearest is not None and (nearest.min() < 0 or nearest.max() >= len(model.multiplicities_)):
         raise InvalidInputError(
             f"{path} names landmark {int(nearest.max())}, but the map has {len(model.multiplicities_)}; "
             "write the table with this map"
         )
     if "file" in columns:
-        shown["files"] = columns["file"].astype(str)
-    shown["columns"] = {name: values for name, values in numbers.items() if not np.isnan(values).all()}
-    return shown
+        arguments["files"] = columns["file"].astype(str)
+    arguments["columns"] = {name: values for name, values in numbers.items() if not np.isnan(values).all()}
+    return arguments
 
 
 def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[str, NDArray[np.float64]]:
