@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.objects import is_atom_group, select_group
-from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, Reading
-from ldmaps.inputs.topology import Selection, load_topology, select_atoms
+from ldmaps.inputs.source import Atoms, FrameChunk, Reading
+from ldmaps.inputs.topology import SelectedFrames, Selection, load_topology, select_atoms
 from ldmaps.streaming.records import Rejected
 
 __all__ = ["ChosenAtoms"]
 
 
-class ChosenAtoms(FrameSource):
+class ChosenAtoms(SelectedFrames):
     """The atoms of a stream that are to be embedded; holds no frames itself.
 
     Parameters
@@ -48,18 +48,17 @@ class ChosenAtoms(FrameSource):
         n_atoms: int | None = None,
     ) -> None:
         facts = model_facts if model_facts and model_facts.get("kind") == "frames" else None
-        self.files = (name,)
-        self.select = select if select is not None else (facts or {}).get("select")
-        reading = Reading(self.select, periodic=periodic)
-        self.periodic = periodic
-        self._selection: Selection | None = None
-        self._any_good = False
+        reading = Reading(select if select is not None else (facts or {}).get("select"), periodic=periodic)
         if top is not None:
-            self._selection, self.n_stream_atoms = _selected(name, top, reading)
-            self.atoms: Atoms | None = self._selection.atoms if self._selection.atoms.names else None
-            self.n_atoms = len(self._selection.chosen)
+            selection, self.n_stream_atoms = _selected(name, top, reading)
         else:
-            self.n_stream_atoms = self.n_atoms = self._untold(name, model_facts or {}, n_atoms)
+            self.n_stream_atoms = _untold(name, reading.select, model_facts or {}, n_atoms)
+            every = np.arange(self.n_stream_atoms)
+            selection = Selection(every, every, None, None, Atoms((), (), None))
+        super().__init__(selection, reading)
+        self.files = (name,)
+        self.periodic = periodic
+        self._any_good = False
         self.check_same(facts)
         width = (model_facts or {}).get("n_features")
         if width is not None and width != 3 * self.n_atoms:
@@ -68,38 +67,23 @@ class ChosenAtoms(FrameSource):
                 "that the map was fitted on with select"
             )
 
-    def _untold(self, name: str, facts: Mapping[str, Any], n_atoms: int | None) -> int:
-        if self.select not in (None, "all"):
-            raise InvalidInputError(
-                f"{name}: to choose the atoms {self.select!r} give a topology of the stream's atoms with top=... "
-                "(-t top.pdb); if the stream has just those atoms, pass select='all'"
-            )
-        count = n_atoms if n_atoms is not None else facts.get("n_atoms")
-        if count is None and facts.get("takes_frames") and facts.get("n_features"):
-            count = facts["n_features"] // 3
-        if count is None:
-            raise InvalidInputError(
-                f"{name}: how many atoms a frame has is not known; give a topology with top=... (-t top.pdb)"
-            )
-        return int(count)
-
     def __iter__(self) -> Iterator[FrameChunk]:
         return iter(())
 
     @property
     def can_repair(self) -> bool:
         """Whether molecules that the box cut apart are joined."""
-        return self._selection is not None and self._selection.molecules is not None
+        return self._selection.molecules is not None
 
     @property
     def to_read(self) -> NDArray[np.intp] | None:
         """Atoms to read of every frame; None for all."""
-        return None if self._selection is None else self._selection.read_or_none(self.n_stream_atoms)
+        return self._selection.read_or_none(self.n_stream_atoms)
 
     @property
     def n_to_read(self) -> int:
         """How many atoms these are."""
-        return self.n_stream_atoms if self._selection is None else len(self._selection.read)
+        return len(self._selection.read)
 
     def check_count(self, n_atoms: int) -> None:
         """Raise when the stream's frames have another number of atoms."""
@@ -127,16 +111,17 @@ class ChosenAtoms(FrameSource):
         self, xyz: NDArray[np.float32], box: NDArray[np.float64] | None, numbers: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_], tuple[Rejected, ...]]:
         good = np.ones(len(xyz), dtype=bool)
-        if self._selection is None:
-            return xyz, good, ()
-        name = self.describe()
         try:
-            return self._selection.take(xyz, box, numbers, name), good, ()
+            return self._selection.take(xyz, box, numbers, self.describe()), good, ()
         except InvalidInputError as error:
             # One frame that cannot be made whole must not take its neighbours along.
             if len(xyz) == 1:
                 good[0] = False
-                return _none(self.n_atoms), good, (Rejected(int(numbers[0]), str(error)),)
+                return (
+                    np.empty((0, self.n_atoms, 3), dtype=np.float32),
+                    good,
+                    (Rejected(int(numbers[0]), str(error)),),
+                )
         parts = [
             self._taken(
                 xyz[row : row + 1], None if box is None else box[row : row + 1], numbers[row : row + 1]
@@ -150,8 +135,20 @@ class ChosenAtoms(FrameSource):
         )
 
 
-def _none(n_atoms: int) -> NDArray[np.float32]:
-    return np.empty((0, n_atoms, 3), dtype=np.float32)
+def _untold(name: str, select: str | None, facts: Mapping[str, Any], n_atoms: int | None) -> int:
+    if select not in (None, "all"):
+        raise InvalidInputError(
+            f"{name}: to choose the atoms {select!r} give a topology of the stream's atoms with top=... "
+            "(-t top.pdb); if the stream has just those atoms, pass select='all'"
+        )
+    count = n_atoms if n_atoms is not None else facts.get("n_atoms")
+    if count is None and facts.get("takes_frames") and facts.get("n_features"):
+        count = facts["n_features"] // 3
+    if count is None:
+        raise InvalidInputError(
+            f"{name}: how many atoms a frame has is not known; give a topology with top=... (-t top.pdb)"
+        )
+    return int(count)
 
 
 def _selected(name: str, top: Any, reading: Reading) -> tuple[Selection, int]:
