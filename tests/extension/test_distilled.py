@@ -227,6 +227,15 @@ def test_tiny_data(n):
     assert np.isfinite(model.transform(X + 0.1)).all()
 
 
+@pytest.mark.parametrize("seed", [10, 14, 22])
+def test_very_uneven_density_is_no_overflow(seed):
+    """Tuning walks off to ever wider weights there."""
+    X = np.random.default_rng(seed).standard_cauchy((400, 2))
+    model = distilled_map(1, "connected", n_landmarks=10, random_state=seed).fit(X)
+    assert np.isfinite(model.embedding_).all()
+    assert model.embedder_.bandwidth < 1e5 * model.epsilon_
+
+
 def test_more_coordinates_than_landmarks_is_an_error():
     with pytest.raises(InvalidInputError, match="needs at least 9 landmarks"):
         distilled_map(8, 9.0, n_landmarks=8).fit(TRAIN)

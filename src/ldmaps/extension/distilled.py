@@ -57,6 +57,9 @@ ROWS_PER_LANDMARK, MIN_ROWS = 20, 10_000
 HELD_OUT_SHARE, MAX_HELD_OUT, MIN_HELD_OUT = 0.2, 4000, 20
 #: Weights are tuned up to so many landmarks, over so many points, in so many steps.
 TUNED_LANDMARKS, TUNING_ROWS_PER_LANDMARK, MIN_TUNING_ROWS, TUNING_STEPS = 600, 8, 2000, 100
+#: Tuning looks at widths within this factor of the one it starts from. Where density is very uneven the error keeps
+#: falling, by less and less, towards widths that overflow.
+WIDEST_TUNING = 1e4
 #: Draws of landmarks that are worth trying, and up to how many landmarks.
 DRAWS, DRAWN_AGAIN = 3, 100
 #: Bytes of weights held at a time.
@@ -316,7 +319,7 @@ def _tune(problem: _Problem, data: _Rows, start: _Setting) -> _Setting:
     squared /= 2.0 * start.bandwidth  # the rate is then 1 to begin with
 
     def loss(parameters: _Array) -> tuple[float, _Array]:
-        log_weights, rate = parameters[:size], math.exp(parameters[size])
+        log_weights, rate = parameters[:size], math.exp(_bounded(parameters[size]))
         weights = interpolation_weights(squared, rate, log_weights, problem.n_threads)
         root = np.sqrt(data.weights)[:, None]
         missing = data.targets - weights @ problem.baseline
@@ -329,16 +332,22 @@ def _tune(problem: _Problem, data: _Rows, start: _Setting) -> _Setting:
         by_weight, by_rate = weight_gradient(
             weights, squared, problem.baseline + change, residuals, problem.n_threads
         )
-        gradient = np.append(by_weight, by_rate * rate) * (-2.0 / len(data))
+        is_inside = abs(parameters[size]) < math.log(WIDEST_TUNING)
+        gradient = np.append(by_weight, by_rate * rate * is_inside) * (-2.0 / len(data))
         # The logarithm: errors span decades, and L-BFGS stops by how little a step gains.
         return math.log(error), gradient / error
 
-    found = minimize(
+    optimum = minimize(
         loss,
         np.append(start.log_weights, 0.0),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": TUNING_STEPS, "ftol": 1e-5},
     )
-    log_weights = found.x[:size]
-    return _Setting(start.bandwidth * math.exp(-float(found.x[size])), log_weights - log_weights.max())
+    log_weights = optimum.x[:size]
+    return _Setting(start.bandwidth * math.exp(-_bounded(optimum.x[size])), log_weights - log_weights.max())
+
+
+def _bounded(log_rate: float) -> float:
+    most = math.log(WIDEST_TUNING)
+    return min(max(float(log_rate), -most), most)
