@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import names, not_negative, positive
+from ldmaps.inputs.formats import table_streams
 
 if TYPE_CHECKING:
     from ldmaps.streaming import Sink, Source, StreamEmbedder
@@ -16,7 +17,6 @@ __all__ = ["HAPPENED", "CommandStream", "add_stream_options"]
 
 #: Exit status when an event of --exit-on ended the stream.
 HAPPENED = 4
-FORMAT_NAMES = ("csv", "ndjson", "npy")
 _KINDS = ("enter", "leave", "dwell")
 
 
@@ -28,7 +28,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     )
     reading = parser.add_argument_group("reading")
     reading.add_argument(
-        "--format", choices=FORMAT_NAMES, help="format of stdin or of a table (its first bytes tell)"
+        "--format", choices=table_streams(), help="format of stdin or of a table (its first bytes tell)"
     )
     reading.add_argument(
         "--columns",

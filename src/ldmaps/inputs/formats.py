@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["FORMATS", "Format", "format_of", "known_format", "output_format", "suffixes"]
+__all__ = ["FORMATS", "Format", "format_of", "known_format", "output_format", "suffixes", "table_streams"]
 
 
 class Format(NamedTuple):
@@ -125,6 +125,15 @@ def suffixes(*, kind: str | None = None, written_by: str | None = None) -> tuple
         if (written_by in form.written_by if written_by else form.reader and form.kind == kind)
         for suffix in form.suffixes
     )
+
+
+def table_streams() -> tuple[str, ...]:
+    """Return the decoders that read tables as they come.
+
+    >>> table_streams()
+    ('csv', 'ndjson', 'npy')
+    """
+    return tuple(dict.fromkeys(form.decoder for form in FORMATS if form.kind == "table" and form.decoder))
 
 
 def output_format(path: str, command: str) -> Format:

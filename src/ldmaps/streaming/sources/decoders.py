@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import table_streams
 from ldmaps.streaming.records import Position, Records
-from ldmaps.streaming.sources.decoding import BOM, FORMATS, Decoder, excerpt
+from ldmaps.streaming.sources.decoding import BOM, Decoder, excerpt
 from ldmaps.streaming.sources.decoding_csv import CsvDecoder
 from ldmaps.streaming.sources.decoding_json import JsonDecoder
 from ldmaps.streaming.sources.decoding_npy import NpyDecoder
@@ -44,7 +45,7 @@ def open_decoder(
         if columns is not None:
             raise InvalidInputError("npy messages have no columns to choose; leave columns out")
         return NpyDecoder(facts)
-    raise InvalidInputError(f"the format must be one of {', '.join(FORMATS)}, got {form!r}")
+    raise InvalidInputError(f"the format must be one of {', '.join(table_streams())}, got {form!r}")
 
 
 class _Sniffing(Decoder):

@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.formats import format_of
+from ldmaps.inputs.formats import format_of, table_streams
 from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
 
 __all__ = [
     "BOM",
-    "FORMATS",
     "TROUBLE",
     "Decoder",
     "LineDecoder",
@@ -33,7 +32,6 @@ __all__ = [
     "times_of",
 ]
 
-FORMATS = ("csv", "ndjson", "npy")
 #: A longer line is no record but a fault, and is not kept.
 MAX_LINE = 64 << 20
 #: Below so many lines the set-up of decoding them together costs more than it gains.
@@ -76,10 +74,10 @@ class Decoder(ABC):
 def form_of(path: str) -> str | None:
     """Return the form that a file's name tells, None if it tells none; raise if such a file cannot be streamed."""
     form = format_of(path)
-    if form is not None and form.decoder not in FORMATS:
+    if form is not None and form.decoder not in table_streams():
         raise InvalidInputError(
             f"{path} is {form.name}, which is no stream of records; embed it with ldmaps embed, or write one of "
-            f"{', '.join(FORMATS)}"
+            f"{', '.join(table_streams())}"
         )
     return None if form is None else form.decoder
 
