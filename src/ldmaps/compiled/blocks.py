@@ -32,7 +32,7 @@ def extend(
     The nearest landmark's d² is subtracted inside the exponential: it cancels in
     the normalised weights, and a point far from all landmarks does not become 0/0.
     ``coefficients`` is Bᵀ, (k, M), so that every sum runs over contiguous memory.
-    Blocks of landmarks that are all too far to matter are passed over, which pays
+    Blocks of landmarks that are all too far to matter are skipped, which pays
     where neighbours among the landmarks stand together.
     """
     n_blocks = (squared.shape[1] + BLOCK - 1) // BLOCK

@@ -48,7 +48,7 @@ def squared_euclidean_columns(a: Array, r0: int, r1: int, b: Array, c0: int, c1:
     for p0 in range(c0, c1, FEATURE_PANEL):
         p1 = min(p0 + FEATURE_PANEL, c1)
         q0, q1 = p0 - c0, p1 - c0
-        # Few features: slices are made once a panel, not once a row, since a row takes few cycles.
+        # Few features: slices are made once per panel, not once per row, since a row takes few cycles.
         if features == 1:
             _euclidean_1(a[0, r0:r1], b[0, p0:p1], out, q0, q1)
         elif features == 2:

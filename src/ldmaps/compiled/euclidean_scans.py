@@ -47,9 +47,9 @@ def _lower_by_eight(
         x = a0[i], a1[i], a2[i]
         left = min(min(_between(x, y0), _between(x, y1)), min(_between(x, y2), _between(x, y3)))
         right = min(min(_between(x, y4), _between(x, y5)), min(_between(x, y6), _between(x, y7)))
-        low, known = min(left, right), lowest[i]
-        where[i] = first if low < known else where[i]
-        lowest[i] = min(low, known)
+        low, before = min(left, right), lowest[i]
+        where[i] = first if low < before else where[i]
+        lowest[i] = min(low, before)
 
 
 @compiled(fastmath={"contract", "nnan", "ninf", "nsz"})
@@ -145,7 +145,7 @@ def extend_euclidean_columns(
     """Embed points as ``extend`` does, bit for bit, but measure no block of landmarks that cannot matter.
 
     A block farther than the nearest landmark by so much that its weights are lost in
-    rounding is told by its box, which a few operations compare with a point.
+    rounding is recognised by its box, which a few operations compare with a point.
     """
     features, n = b.shape
     n_blocks = lower.shape[1]

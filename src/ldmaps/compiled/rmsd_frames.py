@@ -180,11 +180,11 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
 
 
 @compiled
-def take_frames(panels: Any, chosen: Any, out: Any) -> None:
-    """Write the chosen frames of ``panels`` to the panels ``out``, in that order."""
+def take_frames(panels: Any, indices: Any, out: Any) -> None:
+    """Write the frames at ``indices`` of ``panels`` to the panels ``out``, in that order."""
     depth, lanes = panels.shape[1], panels.shape[2]
-    for place in range(chosen.size):
-        source, lane = panels[chosen[place] // lanes], chosen[place] % lanes
+    for place in range(indices.size):
+        source, lane = panels[indices[place] // lanes], indices[place] % lanes
         target, own = out[place // lanes], place % lanes
         for k in range(depth):
             target[k, own] = source[k, lane]

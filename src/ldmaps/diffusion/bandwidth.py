@@ -102,8 +102,8 @@ def _coifman(
     n_threads: int | None,
 ) -> Bandwidth:
     if len(points) > COIFMAN_POINTS:
-        chosen = np.sort(rng.choice(len(points), COIFMAN_POINTS, replace=False))
-        points, weights = points.take(chosen), weights[chosen]
+        sample = np.sort(rng.choice(len(points), COIFMAN_POINTS, replace=False))
+        points, weights = points.take(sample), weights[sample]
     weights = weights / weights.sum()
     # A handful of rows brackets the distances: a grid from far below the closest pair to beyond the widest.
     block = np.empty((min(64, len(points)), len(points)), dtype=points.dtype)

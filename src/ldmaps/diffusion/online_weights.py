@@ -43,7 +43,7 @@ def weight_gradient(
     """
     tile = tile_rows(weights.shape[1], weights.itemsize)
     starts = range(0, len(weights), tile)
-    # One row of partial sums a tile, added up in order, so that threads cannot change the rounding.
+    # One row of partial sums per tile, added up in order, so that threads cannot change the rounding.
     by_weight = np.empty((len(starts), weights.shape[1]))
     by_rate = np.empty(len(starts))
 

@@ -1,4 +1,4 @@
-"""Tiled, threaded walks over blocks of squared distances: nobody else loops over pairs.
+"""Tiled, threaded loops over blocks of squared distances: nobody else loops over pairs.
 
             b: cols ─►
           ┌──────────────┐   A tile of rows against all columns. Each tile is
@@ -8,7 +8,7 @@
           └──────────────┘   the number of threads, so results do not either.
 
 Every kernel releases the GIL and keeps its scratch to itself, so any number of
-Python threads may walk at once.
+Python threads may loop at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 #: Pairs to a part of a search that stores no distances: enough to be worth another thread, and where progress shows.
 SCAN_ENTRIES = 1 << 19, 1 << 24
-#: Landmarks from which a single point is worth asking the metric how to pass over some of them.
+#: Landmarks from which a single point is worth asking the metric how to skip some of them.
 SCANNED_LANDMARKS = 2048
 
 
@@ -149,8 +149,8 @@ def distance_sums(
     begins |= large | np.concatenate([[False], large[:-1]])
     firsts = np.flatnonzero(begins)
     lasts = np.append(firsts[1:], len(sizes))
-    wanted = ~large[firsts]
-    parcels = [slice(*ends) for ends in zip(firsts[wanted].tolist(), lasts[wanted].tolist(), strict=True)]
+    is_small = ~large[firsts]
+    parcels = [slice(*ends) for ends in zip(firsts[is_small].tolist(), lasts[is_small].tolist(), strict=True)]
 
     def work(groups: slice) -> None:
         metric.group_distance_sums(points, bounds[groups.start : groups.stop + 1], weights, sums)
@@ -193,7 +193,7 @@ def kernel_curve(
     columns = slice(0, len(points))
     tile = tile_rows(len(points), points.dtype.itemsize)
     starts = range(0, len(points), tile)
-    # One row of partial sums a tile, added up in order, so that threads cannot change the rounding.
+    # One row of partial sums per tile, added up in order, so that threads cannot change the rounding.
     sums = np.zeros((len(starts), len(rates)))
     moments = np.zeros_like(sums)
     reduce = compiled.blocks.kernel_moments
@@ -253,13 +253,13 @@ def extend(
     scan = metric.extension_scan(landmarks, rate)
 
     def work(rows: slice) -> None:
-        found = result.coordinates[rows], result.nearest[rows], result.squared_distance[rows]
+        parts = result.coordinates[rows], result.nearest[rows], result.squared_distance[rows]
         if scan is not None:
-            scan(points, rows, weights, coefficients, *found)
+            scan(points, rows, weights, coefficients, *parts)
             return
         block = np.empty((rows.stop - rows.start, len(landmarks)), dtype=points.dtype)
         metric.squared_block(points, rows, landmarks, columns, block)
-        function(block, rate, weights, coefficients, *found)
+        function(block, rate, weights, coefficients, *parts)
 
     if scan is not None:
         tile = _scan_rows(len(points), len(landmarks))

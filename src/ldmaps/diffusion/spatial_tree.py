@@ -65,13 +65,13 @@ def spanning_edges(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.f
         own = labels[searching]
         outside = labels[neighbours[searching]] != own[:, None]
         place = np.argmax(outside, axis=1)
-        found = outside[np.arange(len(searching)), place]
-        distance = np.where(found, lengths[searching, place], np.inf)
+        has_outside = outside[np.arange(len(searching)), place]
+        distance = np.where(has_outside, lengths[searching, place], np.inf)
         target = neighbours[searching, place]
         best = np.full(n_components, np.inf)
         np.minimum.at(best, own, distance)
         # A list that ends inside the component, nearer than its best, may hide a nearer neighbour beyond.
-        open_ended = ~found & (lengths[searching, -1] < best[own])
+        open_ended = ~has_outside & (lengths[searching, -1] < best[own])
         if open_ended.any():
             again = np.flatnonzero(open_ended)
             new_distance, new_target = _nearest_outside(values, tree, labels, searching[again], best)
@@ -107,9 +107,11 @@ def _nearest_outside(
             members = np.flatnonzero(labels[points] == component)
             others = np.flatnonzero(labels != component)
             bound = best[component] if np.isfinite(best[component]) else np.inf
-            found, index = cKDTree(values[others]).query(values[points[members]], distance_upper_bound=bound)
-            hit = np.isfinite(found)
-            distance[members[hit]] = found[hit]
+            nearest, index = cKDTree(values[others]).query(
+                values[points[members]], distance_upper_bound=bound
+            )
+            hit = np.isfinite(nearest)
+            distance[members[hit]] = nearest[hit]
             target[members[hit]] = others[index[hit]]
         return distance, target
     # Many small components: longer lists for the points that need them, until each is settled.
@@ -117,15 +119,15 @@ def _nearest_outside(
     count = 2 * _NEIGHBOURS
     while len(waiting):
         count = min(count * 2, len(values))
-        found, index = tree.query(values[points[waiting]], k=count)
+        lengths, index = tree.query(values[points[waiting]], k=count)
         own = labels[points[waiting]]
         outside = labels[index] != own[:, None]
         place = np.argmax(outside, axis=1)
         rows = np.arange(len(waiting))
         hit = outside[rows, place]
-        distance[waiting[hit]] = found[rows, place][hit]
+        distance[waiting[hit]] = lengths[rows, place][hit]
         target[waiting[hit]] = index[rows, place][hit]
-        unsettled = ~hit & (found[:, -1] < best[own]) & (count < len(values))
+        unsettled = ~hit & (lengths[:, -1] < best[own]) & (count < len(values))
         waiting = waiting[unsettled]
     return distance, target
 

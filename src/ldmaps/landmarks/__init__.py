@@ -1,4 +1,4 @@
-"""Choosing landmarks: one file a method, and the table of their names."""
+"""Choosing landmarks: one file per method, and the table of their names."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int
     """
     if isinstance(landmarks, str):
         if landmarks not in SELECTORS:
-            known = ", ".join(f'"{name}"' for name in SELECTORS)
+            names = ", ".join(f'"{name}"' for name in SELECTORS)
             raise InvalidInputError(
-                f"landmarks={landmarks!r} is not known; use {known}, a selector or an index array"
+                f"landmarks={landmarks!r} is not known; use {names}, a selector or an index array"
             )
         selector = SELECTORS[landmarks]()
     elif isinstance(landmarks, LandmarkSelector):

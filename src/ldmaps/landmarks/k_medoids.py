@@ -102,8 +102,8 @@ class KMedoids(LandmarkSelector):
         if self.init == "k-means++":
             # A pool of a few points to a seed spreads them as well as all points; the iteration moves them anyway.
             pool = np.sort(rng.permutation(len(sample))[: max(MIN_POOL, POOL_PER_LANDMARK * count)])
-            chosen = _spread_seeds(sample.take(pool), metric, count, sample_weights[pool], rng, n_threads)
-            seeds = pool[chosen]
+            places = _spread_seeds(sample.take(pool), metric, count, sample_weights[pool], rng, n_threads)
+            seeds = pool[places]
         else:
             seeds = rng.choice(len(sample), count, replace=False)
         # In the order of the points all along: which of two equals is the first then never changes.

@@ -1,4 +1,4 @@
-"""Distances between points, one file a metric, behind the seam of :mod:`ldmaps.metrics.base`."""
+"""Distances between points, one file per metric, behind the seam of :mod:`ldmaps.metrics.base`."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def resolve_metric(metric: Metric | str | Callable[..., Any]) -> Metric:
             raise InvalidInputError("the metric 'function' has no default: pass the function f(x, y) itself")
         if metric in METRICS:
             return METRICS[metric]()
-        known = [name for name in METRICS if name != Function.name]
-        close = get_close_matches(metric.lower().replace("-", "_"), known, n=1, cutoff=0.4)
+        names = [name for name in METRICS if name != Function.name]
+        close = get_close_matches(metric.lower().replace("-", "_"), names, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(
-            f"unknown metric {metric!r}: known are {', '.join(map(repr, known))}, or pass a Metric "
+            f"unknown metric {metric!r}: known are {', '.join(map(repr, names))}, or pass a Metric "
             f"or a function f(x, y) -> float.{hint}"
         )
     if isinstance(metric, type) and issubclass(metric, Metric):

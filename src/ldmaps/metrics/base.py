@@ -272,9 +272,9 @@ def as_float_array(
         dtype = np.float32 if array.dtype == np.float32 else np.float64
     array = np.asarray(array, dtype=dtype)
     if array.ndim not in ndim:
-        wanted = " or ".join(f"{rank}-dimensional" for rank in ndim)
+        ranks = " or ".join(f"{rank}-dimensional" for rank in ndim)
         hint = "; reshape a single point to (1, features)" if array.ndim == 1 else ""
-        raise InvalidInputError(f"points must be a {wanted} array, got shape {array.shape}{hint}")
+        raise InvalidInputError(f"points must be a {ranks} array, got shape {array.shape}{hint}")
     if array.shape[0] == 0 or array.size == 0:
         raise InvalidInputError(f"points must not be empty, got shape {array.shape}")
     if not np.isfinite(array).all():

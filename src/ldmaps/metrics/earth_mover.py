@@ -31,7 +31,7 @@ class EarthMover(Metric):
     positions : array-like of shape (bins,), optional
         Strictly increasing positions of the bins on a line, by default 0, 1, 2, …
         The distance is then W₁ = Σ_k |F_k − G_k| (x_{k+1} − x_k) with F and G the
-        cumulative histograms, at the cost of a subtraction a bin.
+        cumulative histograms, at the cost of a subtraction per bin.
     ground_distance : array-like of shape (bins, bins), optional
         Symmetric distances between bins that do not lie on a line. Each pair of
         histograms is then a transport problem, solved exactly by POT
@@ -89,7 +89,7 @@ class EarthMover(Metric):
             self._ground(bins)
             return RowPoints(share.astype(values.dtype, copy=False))
         # |F_k − G_k| Δx_k = |F_k Δx_k − G_k Δx_k|: with the spacing multiplied in beforehand, a pair costs
-        # one subtraction a bin. Both F and G end at 1, so the last bin says nothing.
+        # one subtraction per bin. Both F and G end at 1, so the last bin says nothing.
         share.cumsum(axis=1, out=share)
         share[:, :-1] *= self._spacing(bins)
         share[:, -1] = 0.0

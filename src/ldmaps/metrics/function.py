@@ -16,7 +16,7 @@ __all__ = ["Function"]
 
 
 class Function(Metric):
-    """A distance given by a Python function, called once a pair.
+    """A distance given by a Python function, called once per pair.
 
     Parameters
     ----------
