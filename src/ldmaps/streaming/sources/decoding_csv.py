@@ -80,9 +80,9 @@ class CsvDecoder(LineDecoder):
         if self.width is None:
             self.width = count
         if count != self.width:
-            listed = "" if header is None else f" ({', '.join(header)})"
+            named = "" if header is None else f" ({', '.join(header)})"
             raise InvalidInputError(
-                f"the table has {count} columns to use{listed}, but the map takes {self.width}; choose them with columns"
+                f"the table has {count} columns to use{named}, but the map takes {self.width}; choose them with columns"
             )
         if header is not None and self._places is not None:
             left = set(range(layout.count)) - set(self._places)
