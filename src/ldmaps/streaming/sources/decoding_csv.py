@@ -82,7 +82,8 @@ class CsvDecoder(LineDecoder):
         if count != self.width:
             named = "" if header is None else f" ({', '.join(header)})"
             raise InvalidInputError(
-                f"the table has {count} columns to use{named}, but the map takes {self.width}; choose them with columns"
+                f"the table has {count} columns to use{named}, but the map takes {self.width}; "
+                "choose them with columns"
             )
         if header is not None and self._places is not None:
             left = set(range(layout.count)) - set(self._places)
