@@ -360,7 +360,7 @@ def test_model_files_of_another_kind(roll_map, tmp_path, capsys):
             new.writestr(name, data)
     assert "upgrade ldmaps" in complaint(capsys, "info", newer)
     (tmp_path / "text.ldm").write_text("no model")
-    assert "is not an ldmaps file, or is cut off" in complaint(capsys, "info", tmp_path / "text.ldm")
+    assert "is not an ldmaps file" in complaint(capsys, "info", tmp_path / "text.ldm")
     assert "there is no model file" in complaint(capsys, "info", tmp_path / "none.ldm")
 
 
