@@ -14,25 +14,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_MODULES = frozenset(
-    {
-        "blocks",
-        "cells",
-        "euclidean",
-        "euclidean_scans",
-        "features",
-        "graphs",
-        "perturbation",
-        "products",
-        "rmsd_aligned",
-        "rmsd_blocks",
-        "rmsd_frames",
-        "rows",
-    }
-)
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise  # numba itself is missing
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
