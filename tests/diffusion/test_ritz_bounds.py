@@ -46,6 +46,29 @@ def test_no_error_exceeds_its_bound(name, noise, seed):
     assert (np.abs(values - eigenvalues[:count]) <= value_errors + 1e-14).all()
 
 
+def test_bounds_hold_where_all_residuals_point_the_same_way():
+    """The worst case, which random matrices never meet: one hidden direction couples to every Ritz vector."""
+    rng = np.random.default_rng(1)
+    said = 0
+    for _ in range(6000):
+        third = rng.choice([0.01, 0.4])
+        values = np.array([0.9, 0.9 - 10 ** rng.uniform(-3, -0.4), third])
+        residuals = np.array([*10 ** rng.uniform(-4, -0.2, 2), 0.0])
+        hidden = third + rng.choice([0.0, 0.9]) * (residuals @ residuals) / (0.9 - third)
+        matrix = np.diag([*values, hidden])
+        matrix[3, :3] = matrix[:3, 3] = residuals
+        eigenvalues, exact = (part[..., ::-1] for part in np.linalg.eigh(matrix))
+        if eigenvalues[2] > third + 1e-12 or eigenvalues[3] < -third:
+            continue  # what the bounds take for granted is not so
+        value_errors, angles = error_bounds(values, residuals)
+        for i in np.flatnonzero(angles[:2] < 1):
+            said += 1
+            image = matrix[:, i] / np.linalg.norm(matrix[:, i])
+            assert np.linalg.norm(image - exact[:, i] * (exact[:, i] @ image)) <= angles[i] + 1e-14
+            assert abs(eigenvalues[i] - values[i]) <= value_errors[i] + 1e-14
+    assert said > 2000
+
+
 def test_bounds_are_sharp_where_the_error_is_beyond_the_block():
     rng = np.random.default_rng(0)
     eigenvalues = np.array([0.999, 0.998, 0.997, *np.linspace(0.3, 0.29, 37)])

@@ -133,7 +133,7 @@ def test_bands_done_elsewhere_add_up_to_the_whole(small_cuts):
     np.testing.assert_array_equal(whole, kernel.product(vectors))
 
 
-def test_a_product_goes_on_where_it_was_left(small_cuts):
+def test_a_product_goes_on_where_it_was_left(small_cuts, monkeypatch):
     kernel = kernel_of("euclidean", 300)
     vectors = np.random.default_rng(5).normal(size=(300, 2))
     states = []
@@ -141,8 +141,16 @@ def test_a_product_goes_on_where_it_was_left(small_cuts):
         vectors, on_band=lambda so_far: states.append(PartialProduct(so_far.sums.copy(), so_far.n_bands))
     )
     assert [state.n_bands for state in states] == list(range(1, len(kernel.bands()) + 1))
+    done = []
+    original = StreamedKernel.band_product
+    monkeypatch.setattr(
+        StreamedKernel, "band_product", lambda *arguments: done.append(1) or original(*arguments)
+    )
     for state in states:
+        done.clear()
+        ahead = len(kernel.bands()) - state.n_bands
         np.testing.assert_array_equal(kernel.product(vectors, 2, partial=state), whole)
+        assert len(done) == ahead
 
 
 def test_error_of_a_metric_is_raised(small_cuts):

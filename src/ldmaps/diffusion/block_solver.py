@@ -279,7 +279,10 @@ class _BlockLanczos:
         return block, sums
 
     def _absorb(self, block: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
-        """Make V and A V of a pass part of the basis: Q = G⁻¹ V and S Q = G A V, orthonormal and without u₁."""
+        """Make V and A V of a pass part of the basis: Q = G⁻¹ V and S Q = G A V, orthonormal and without u₁.
+
+        Of the start nothing is known before; later blocks are across the basis already.
+        """
         state, scale, trivial = self._state, self.walk.scale[:, None], self.walk.trivial
         vectors, images = block / scale, sums * scale
         lengths = np.linalg.norm(vectors, axis=0)
@@ -287,9 +290,6 @@ class _BlockLanczos:
             along = trivial @ vectors
             vectors -= np.outer(trivial, along)
             images -= np.outer(trivial, along)  # S u₁ = u₁
-            shares = state.basis.T @ vectors
-            vectors -= state.basis @ shares
-            images -= state.images @ shares
             mixing = _whitening(vectors, lengths)
             vectors, images = vectors @ mixing, images @ mixing
             lengths = np.ones(mixing.shape[1])

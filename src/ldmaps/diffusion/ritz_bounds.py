@@ -19,10 +19,13 @@ The textbook's sin∠ ≤ r_i/gap charges the whole residual to the nearest eige
 Here neighbours among the p are charged with r_i r_j only, and the gap is that to what
 lies beyond them, which makes the difference where eigenvalues crowd.
 
-S y_i, which is known anyway, is closer to v than y_i: S shrinks what is across by at
-least μ/λ and turns s_j by θ_j/λ, so that
+S y_i is known as well, and closer to v than y_i. Its part across v is that of
 
-    sin∠(S y_i, v) ≤ |z| √((μ/θ_i)² + Σ_j (m_j θ_j/θ_i)²) / cos∠(y_i, v).
+    S (y_i − s_i v) = λ (y_i − s_i v) − (λ − θ_i) y_i + r_i,
+
+which is −λ s_i s_j along y_j, at most max(λ (1 − s_i²), λ − θ_i) along y_i, and across Y
+λ (1 − s_i²) z/s_i − S₂ z/s_i − Σ_j r_j s_j/s_i: what S does to z, and terms of higher
+order. Divided by λ s_i, its part along v, it is the tangent of the angle.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ def error_bounds(
     --------
     >>> value_errors, angles = error_bounds(np.array([0.9, 0.8, 0.1]), np.array([0.01, 0.01, 0.01]))
     >>> print(value_errors.round(6), angles.round(4))
-    [0.000127 0.000145 0.01    ] [0.0019 0.0026 1.    ]
+    [0.000127 0.000145 0.01    ] [0.002  0.0025 1.    ]
     """
     value_errors, angles = residuals.copy(), np.ones(len(values))
     for i in range(len(values) - 1):
@@ -72,19 +75,22 @@ def error_bounds(
             value_errors[i] = min(value_errors[i], cut / (values[i] - rest))
             others = np.delete(np.arange(p), i)
             distances = np.abs(values[i] - values[others])
-            ratios = values[others] / values[i]
             for _ in range(_ROUNDS):
                 # λ_i ≥ θ_i, so it can only be closer to those above than θ_i is.
                 apart = distances - value_errors[i] * (others < i)
                 if (apart <= 0).any():
                     break
-                mixing = residuals[others] / apart
-                across = values[i] - rest - residuals[others] @ mixing
-                if across <= residuals[i] * np.sqrt(1.0 + mixing @ mixing):
+                mixing = residuals[others] / apart  # m_j
+                coupled = residuals[others] @ mixing
+                spread = 1.0 + mixing @ mixing
+                across = values[i] - rest - coupled
+                if across <= residuals[i] * np.sqrt(spread):
                     break
-                length = residuals[i] / across
-                cosine = np.sqrt(1.0 - length**2 * (1.0 + mixing @ mixing))
-                shrunk = np.sqrt((rest / values[i]) ** 2 + ((mixing * ratios) ** 2).sum())
-                angles[i] = min(angles[i], length * shrunk / cosine)
+                length = residuals[i] / across  # |z|
+                sine_squared = length**2 * spread
+                cosine = np.sqrt(1.0 - sine_squared)
                 value_errors[i] = min(value_errors[i], residuals[i] * length / cosine)
+                along = max(sine_squared, value_errors[i] / values[i]) / cosine
+                shrunk = (sine_squared + (rest + coupled) / values[i]) / cosine**2
+                angles[i] = min(angles[i], np.sqrt(length**2 * (mixing @ mixing + shrunk**2) + along**2))
     return value_errors, angles
