@@ -12,6 +12,7 @@ __all__ = [
     "AccuracyWarning",
     "BadRecordError",
     "CheckpointError",
+    "ConvergenceWarning",
     "DisconnectedError",
     "InvalidInputError",
     "LdmapsError",
@@ -153,6 +154,10 @@ class SpectrumWarning(LdmapsWarning):
 
 class AccuracyWarning(LdmapsWarning):
     """A result was computed outside the range where its derivation holds."""
+
+
+class ConvergenceWarning(LdmapsWarning):
+    """An iteration ended before its result met the tolerance; the result comes with the bounds it reached."""
 
 
 def one_line(error: object, most: int | None = None) -> str:

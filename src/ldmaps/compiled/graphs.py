@@ -8,7 +8,7 @@ import numpy as np
 
 from ldmaps.compiled.jit import compiled
 
-__all__ = ["all_within_hops", "attach_nearest", "count_edges", "pick_by_degree"]
+__all__ = ["all_within_hops", "attach_nearest", "count_edges", "pick_by_degree", "reaches_all"]
 
 
 @compiled
@@ -37,6 +37,29 @@ def all_within_hops(squared: Any, cutoff: float, radii: Any) -> bool:
                 kept += 1
         n_unseen = kept
     return bool(n_unseen == 0)
+
+
+@compiled
+def reaches_all(starts: Any, columns: Any, squares: Any, cutoff: float, seen: Any, waiting: Any) -> bool:
+    """Say whether hops of d² ≤ cutoff along the entries of a symmetric CSR matrix lead from the first row to all.
+
+    ``seen`` holds False and ``waiting`` anything, a place for each row.
+    """
+    n = seen.shape[0]
+    seen[0] = True
+    waiting[0] = 0
+    n_waiting, n_seen = 1, 1
+    while n_waiting > 0 and n_seen < n:
+        n_waiting -= 1
+        here = waiting[n_waiting]
+        for place in range(starts[here], starts[here + 1]):
+            other = columns[place]
+            if squares[place] <= cutoff and not seen[other]:
+                seen[other] = True
+                waiting[n_waiting] = other
+                n_waiting += 1
+                n_seen += 1
+    return bool(n_seen == n)
 
 
 @compiled

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, issparse
+from scipy.sparse import coo_array, issparse
 from scipy.sparse.csgraph import connected_components
 
 from ldmaps import compiled
@@ -130,12 +130,10 @@ def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH)
 def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
     if issparse(squares):
-        near = squares.data <= epsilon
-        starts = np.concatenate([[0], np.cumsum(near)])[squares.indptr]
-        graph = csr_array(
-            (np.ones(starts[-1], dtype=bool), squares.indices[near], starts), shape=squares.shape
-        )
-        return int(connected_components(graph, directed=False, return_labels=False)) == 1
+        n = squares.shape[0]
+        seen, waiting = np.zeros(n, dtype=bool), np.empty(n, dtype=np.intp)
+        reaches = compiled.graphs.reaches_all
+        return bool(reaches(squares.indptr, squares.indices, squares.data, epsilon, seen, waiting))
     return bool(compiled.graphs.all_within_hops(squares, epsilon, np.zeros(len(squares))))
 
 

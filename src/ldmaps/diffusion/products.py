@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from ldmaps import compiled
 from ldmaps.threads import resolve_threads, single_threaded_blas, walk, walk_over
 
-__all__ = ["multiply", "symmetric_product", "transposed_product"]
+__all__ = ["equal_bands", "multiply", "symmetric_product", "transposed_product"]
 
 #: Entries of a stored matrix that make a product worth another thread, and into how many parts one is cut at most.
 MIN_PRODUCT = 1 << 20
@@ -46,7 +46,7 @@ def symmetric_product(
 ) -> NDArray[np.float64]:
     """Return ``matrix @ vector`` of a symmetric dense matrix, of which only the upper half is read."""
     n = len(matrix)
-    bands = _equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
+    bands = equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
     # Each band has sums of its own, added up in order, so that threads cannot change the rounding.
     parts = {band.start: np.empty(n) for band in bands}
     function = compiled.products.symmetric_matvec_band
@@ -63,7 +63,7 @@ def symmetric_product(
 
 
 @cache
-def _equal_bands(n: int, n_bands: int) -> list[slice]:
+def equal_bands(n: int, n_bands: int) -> list[slice]:
     """Cut the rows of an n×n matrix, at multiples of four, so that its upper half falls into equal parts."""
     shares = 1.0 - np.sqrt(1.0 - np.arange(n_bands) / n_bands)
     bounds = [*(4 * np.round(n * shares / 4).astype(int)).tolist(), n]

@@ -17,6 +17,8 @@ def sparse_squares(metric: Metric, points: Points, epsilon: float, n_threads: in
     """Return d² of all pairs whose kernel entry exp(−d²/(2ε)) is above the dtype's rounding, zeros stored."""
     cutoff = _cutoff(epsilon, points)
     starts, columns, squares = near_pairs(metric, points, cutoff, n_threads)
+    if len(columns) < 2**31:
+        starts = starts.astype(columns.dtype)  # or scipy would widen the columns to the starts' type
     return csr_array((squares, columns, starts), shape=(len(points), len(points)))
 
 

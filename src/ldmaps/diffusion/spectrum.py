@@ -29,7 +29,15 @@ from ldmaps.diffusion.products import multiply, symmetric_product
 from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
 from ldmaps.threads import resolve_threads, single_threaded_blas
 
-__all__ = ["MAX_GAP_COMPONENTS", "Spectrum", "fix_signs", "residuals", "solve_spectrum", "spectral_gap"]
+__all__ = [
+    "MAX_GAP_COMPONENTS",
+    "Spectrum",
+    "SymmetricWalk",
+    "fix_signs",
+    "residuals",
+    "solve_spectrum",
+    "spectral_gap",
+]
 
 #: ``n_components="gap"`` looks for the gap among this many leading non-trivial eigenvalues.
 MAX_GAP_COMPONENTS = 10
@@ -72,6 +80,49 @@ class Spectrum:
         )
 
 
+@dataclass(frozen=True)
+class SymmetricWalk:
+    """The diagonals that make S = G A G of a kernel, and eigenvectors of the walk of those of S.
+
+    Attributes
+    ----------
+    weights, source_weights, degrees : ndarray of shape (n,)
+        c, s = c q^-α and D_ii.
+    scale : ndarray of shape (n,)
+        G_ii.
+    trivial : ndarray of shape (n,)
+        u₁ ∝ √(C D), of length 1: S u₁ = u₁.
+    """
+
+    weights: NDArray[np.float64]
+    source_weights: NDArray[np.float64]
+    degrees: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    trivial: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, weights: NDArray[np.float64], tempered: NDArray[np.float64], row_sums: NDArray[np.float64]
+    ) -> SymmetricWalk:
+        """Make the walk from c, q^-α and Σ_j A_ij c_j q_j^-α, or raise where no number comes out."""
+        degrees = tempered * row_sums  # D_ii
+        scale = tempered * np.sqrt(weights / degrees)  # G_ii
+        trivial = np.sqrt(weights * degrees)
+        if not (np.isfinite(scale).all() and np.isfinite(trivial).all()):
+            raise LdmapsError(
+                "the eigenproblem has values that are not finite; epsilon may be far too small or too large"
+            )
+        return cls(weights, weights * tempered, degrees, scale, trivial / np.linalg.norm(trivial))
+
+    def spectrum(self, values: NDArray[np.float64], vectors: NDArray[np.float64]) -> Spectrum:
+        """Return eigenpairs of the walk from those of S: ψ = (C D)^-½ u, in falling order."""
+        order = np.argsort(values)[::-1]
+        values, vectors = values[order], vectors[:, order]
+        psi = vectors / np.sqrt(self.weights * self.degrees)[:, None]
+        psi /= np.sqrt(self.weights @ psi**2)  # ψᵀCψ = 1
+        return Spectrum(values, fix_signs(psi), self.source_weights, self.degrees)
+
+
 def solve_spectrum(
     kernel: Any,
     weights: NDArray[np.float64],
@@ -99,19 +150,10 @@ def solve_spectrum(
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
         return product(kernel, vector, threads)
 
-    density = apply(weights) if alpha else np.ones(n)  # q
-    tempered = density**-alpha if alpha else density  # q^-α
-    source = weights * tempered
-    degrees = tempered * (apply(source))  # D_ii
-    scale = tempered * np.sqrt(weights / degrees)  # G_ii
-
-    # The trivial pair is known in closed form, u₁ = √(C D): taken out, λ₂ leads and nothing mixes with it.
-    trivial = np.sqrt(weights * degrees)
-    if not (np.isfinite(scale).all() and np.isfinite(trivial).all()):
-        raise LdmapsError(
-            "the eigenproblem has values that are not finite; epsilon may be far too small or too large"
-        )
-    trivial /= np.linalg.norm(trivial)
+    tempered = apply(weights) ** -alpha if alpha else np.ones(n)  # q^-α
+    walk = SymmetricWalk.of(weights, tempered, apply(weights * tempered))
+    # The trivial pair is known in closed form: taken out, λ₂ leads and nothing mixes with it.
+    scale, trivial = walk.scale, walk.trivial
     values = None
     fits_dense = n <= FULL_SIZE and not issparse(kernel)
     if n > DENSE_SIZE or issparse(kernel):
@@ -147,11 +189,7 @@ def solve_spectrum(
         # Below every eigenvalue of S (all lie in [-1, 1]), so that the trivial vector never comes among the top.
         symmetric -= 3.0 * np.outer(trivial, trivial)
         values, vectors = eigh(symmetric, subset_by_index=(n - n_eigenvalues, n - 1))
-    order = np.argsort(values)[::-1]
-    values, vectors = values[order], vectors[:, order]
-    psi = vectors / np.sqrt(weights * degrees)[:, None]
-    psi /= np.sqrt(weights @ psi**2)  # ψᵀCψ = 1
-    return Spectrum(values, fix_signs(psi), source, degrees)
+    return walk.spectrum(values, vectors)
 
 
 def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:

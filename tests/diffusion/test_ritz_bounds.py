@@ -1,0 +1,112 @@
+"""What residuals say about Ritz pairs is true, and sharp."""
+
+import numpy as np
+import pytest
+
+from ldmaps.diffusion.ritz_bounds import error_bounds
+
+
+def symmetric_matrix(eigenvalues, rng):
+    n = len(eigenvalues)
+    vectors = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    return (vectors * eigenvalues) @ vectors.T, vectors
+
+
+def ritz_pairs(matrix, subspace):
+    basis = np.linalg.qr(subspace)[0]
+    values, mixing = np.linalg.eigh(basis.T @ matrix @ basis)
+    values, vectors = values[::-1], (basis @ mixing)[:, ::-1]
+    return values, vectors, np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
+
+
+SPECTRA = {
+    "gaps": [0.95, 0.8, 0.6, 0.5, 0.4, *np.linspace(0.2, 0.0, 55)],
+    "crowd": [*np.linspace(0.999, 0.98, 8), *np.linspace(0.9, 0.0, 52)],
+    "pairs": [*np.repeat([0.98, 0.9, 0.7], 2) + np.tile([1e-5, 0.0], 3), *np.linspace(0.3, 0.0, 54)],
+}
+
+
+@pytest.mark.parametrize("noise", [1e-1, 1e-2, 1e-3, 1e-5])
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("seed", range(8))
+def test_no_error_exceeds_its_bound(name, noise, seed):
+    rng = np.random.default_rng(seed)
+    eigenvalues = np.array(SPECTRA[name])
+    matrix, exact = symmetric_matrix(eigenvalues, rng)
+    count = 8
+    values, vectors, residuals = ritz_pairs(
+        matrix, exact[:, :count] + noise * rng.normal(size=(60, count)) / 8
+    )
+    value_errors, angles = error_bounds(values, residuals)
+    images = matrix @ vectors
+    images /= np.linalg.norm(images, axis=0)
+    cosines = (images * exact[:, :count]).sum(axis=0)
+    sines = np.linalg.norm(images - exact[:, :count] * cosines, axis=0)
+    assert (sines <= angles + 1e-14).all()
+    assert (np.abs(values - eigenvalues[:count]) <= value_errors + 1e-14).all()
+
+
+def test_bounds_hold_where_all_residuals_point_the_same_way():
+    """The worst case, which random matrices never meet: one hidden direction couples to every Ritz vector."""
+    rng = np.random.default_rng(1)
+    said = 0
+    for _ in range(6000):
+        third = rng.choice([0.01, 0.4])
+        values = np.array([0.9, 0.9 - 10 ** rng.uniform(-3, -0.4), third])
+        residuals = np.array([*10 ** rng.uniform(-4, -0.2, 2), 0.0])
+        hidden = third + rng.choice([0.0, 0.9]) * (residuals @ residuals) / (0.9 - third)
+        matrix = np.diag([*values, hidden])
+        matrix[3, :3] = matrix[:3, 3] = residuals
+        eigenvalues, exact = (part[..., ::-1] for part in np.linalg.eigh(matrix))
+        if eigenvalues[2] > third + 1e-12 or eigenvalues[3] < -third:
+            continue  # what the bounds take for granted is not so
+        value_errors, angles = error_bounds(values, residuals)
+        for i in np.flatnonzero(angles[:2] < 1):
+            said += 1
+            image = matrix[:, i] / np.linalg.norm(matrix[:, i])
+            assert np.linalg.norm(image - exact[:, i] * (exact[:, i] @ image)) <= angles[i] + 1e-14
+            assert abs(eigenvalues[i] - values[i]) <= value_errors[i] + 1e-14
+    assert said > 2000
+
+
+def test_bounds_are_sharp_where_the_error_is_beyond_the_block():
+    rng = np.random.default_rng(0)
+    eigenvalues = np.array([0.999, 0.998, 0.997, *np.linspace(0.3, 0.29, 37)])
+    matrix, exact = symmetric_matrix(eigenvalues, rng)
+    values, vectors, residuals = ritz_pairs(matrix, exact[:, :5] + 1e-4 * rng.normal(size=(40, 5)))
+    images = matrix @ vectors / np.linalg.norm(matrix @ vectors, axis=0)
+    sines = np.sqrt(1 - (images * exact[:, :5]).sum(axis=0)[:3] ** 2)
+    angles = error_bounds(values, residuals)[1][:3]
+    assert (angles < 3 * sines).all()
+    assert (residuals[:3] / 0.001 > 100 * sines).all(), "r/gap says nothing here"
+
+
+def test_eigenvalue_errors_are_of_second_order_but_never_above_the_residual():
+    values, residuals = np.array([0.9, 0.5, 0.1]), np.array([1e-3, 1e-3, 1e-3])
+    value_errors, _ = error_bounds(values, residuals)
+    assert (value_errors[:2] < 1e-5).all()
+    assert value_errors[2] == residuals[2]
+
+
+def test_nothing_is_said_where_residuals_exceed_gaps():
+    value_errors, angles = error_bounds(np.array([0.9, 0.89, 0.88]), np.array([0.1, 0.1, 0.1]))
+    np.testing.assert_array_equal(angles, 1.0)
+    np.testing.assert_array_equal(value_errors, 0.1)
+
+
+def test_nothing_is_said_of_a_single_pair():
+    assert error_bounds(np.array([0.5]), np.array([1e-9]))[1] == [1.0]
+
+
+def test_smaller_residuals_give_smaller_bounds():
+    values = np.array([0.99, 0.97, 0.9, 0.5])
+    wide = error_bounds(values, np.full(4, 1e-3))
+    narrow = error_bounds(values, np.full(4, 1e-4))
+    for before, after in zip(wide, narrow, strict=True):
+        assert (after[:3] < before[:3]).all()
+
+
+def test_arguments_are_left_alone():
+    residuals = np.array([0.01, 0.02, 0.03])
+    error_bounds(np.array([0.9, 0.5, 0.1]), residuals)
+    np.testing.assert_array_equal(residuals, [0.01, 0.02, 0.03])
