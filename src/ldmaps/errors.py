@@ -13,6 +13,7 @@ __all__ = [
     "BadRecordError",
     "CheckpointError",
     "DisconnectedError",
+    "GradientError",
     "InvalidInputError",
     "LdmapsError",
     "LdmapsWarning",
@@ -83,6 +84,10 @@ class DisconnectedError(InvalidInputError):
             f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}"
             'use epsilon="connected", or fit each component by itself.'
         )
+
+
+class GradientError(InvalidInputError):
+    """A map has no gradient, because its metric has none."""
 
 
 class ToleranceError(LdmapsError, ValueError):
