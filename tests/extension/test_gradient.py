@@ -465,3 +465,35 @@ def test_gradient_of_an_unfitted_map():
 
     with pytest.raises(NotFittedError):
         LandmarkDiffusionMap(2).gradient(np.zeros((2, 3)))
+
+
+def test_ordinary_superpositions_take_the_quick_way():
+    """A mistake in the quick way would not show in a gradient: lanes that do not pass its checks are found again."""
+    from ldmaps.metrics import _gradient_kernels as kernels
+
+    rng = np.random.default_rng(6)
+    size, count = kernels.BLOCK, 37
+    x = rng.normal(size=(4, 3))
+    z = rng.normal(size=(count, 4, 3))
+    block = np.zeros((12, size))
+    block[:, :count] = z.reshape(count, 12).T
+    matrices, root, certain = np.zeros(9 * size), np.empty(size), np.zeros(size)
+    kernels._add_products(x.ravel(), block.ravel(), matrices, count)
+    wanted = np.einsum("ai,jak->jik", x, z)
+    np.testing.assert_allclose(matrices.reshape(9, size)[:, :count].T.reshape(-1, 3, 3), wanted, atol=1e-14)
+    left, sizes, right = np.linalg.svd(wanted)
+    sign = np.linalg.det(left @ right)
+    sizes[:, 2] *= sign
+    lam = sizes.sum(axis=1)
+    norms = rng.uniform(1, 2, size=count)
+    squared = norms + 3.0 - 2 * np.sqrt(3.0 * norms) * lam * (1 + 1e-6)  # as rounded as float32 has it
+    kernels._roots(3.0, np.sqrt(3.0), norms, np.sqrt(norms), squared, root)
+    np.testing.assert_allclose(root[:count], lam, rtol=1e-5)
+    kernels._rotations(matrices, root, certain, count)
+    left[:, :, 2] *= sign[:, None]
+    q = (sizes[:, 0] + sizes[:, 1]) * (sizes[:, 1] + sizes[:, 2]) * (sizes[:, 0] + sizes[:, 2])
+    clear = q > 2 * kernels.SMALLEST_Q * (sizes**2).sum(axis=1) ** 1.5
+    assert clear.sum() > 30
+    assert (certain[:count][clear] == 1).all()
+    found = matrices.reshape(9, size)[:, :count].T.reshape(-1, 3, 3)
+    np.testing.assert_allclose(found[clear], (left @ right)[clear], atol=1e-9)

@@ -179,7 +179,7 @@ class Embedder:
         GradientError
             The map's metric has no gradient.
         """
-        squares_gradient = self._squares_gradient
+        squares_gradient = self.squares_gradient  # raises first of all where there is none
         points = self.prepare(X)
         values = np.asarray(X, dtype=np.float64)
         extended, gradient = extend_with_gradient(
@@ -196,8 +196,13 @@ class Embedder:
         return extended, gradient.reshape(*gradient.shape[:2], *values.shape[1:])
 
     @cached_property
-    def _squares_gradient(self) -> SquaresGradient:
+    def squares_gradient(self) -> SquaresGradient:
+        """What sums up gradients of d² to the landmarks."""
         return self.metric.squares_gradient(self.landmarks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Made again where it is needed: it is as large as the landmarks.
+        return {name: value for name, value in self.__dict__.items() if name != "squares_gradient"}
 
     def coverage_of(self, extended: Extended) -> Coverage:
         """Judge embedded points by their distance to the nearest landmark."""

@@ -37,8 +37,8 @@ __all__ = ["BLOCK", "aligned_gradients", "rmsd_gradients", "vector_gradients"]
 BLOCK = 256
 #: Below this share of ‖M‖³, q determines R to fewer than about twelve digits.
 SMALLEST_Q = 1e-3
-#: Largest step of the last Newton iteration, as a share of q/‖M‖², after which λ counts as converged.
-LARGEST_STEP = 1e-6
+#: Largest error of R that may come from λ: after a step t that of λ is t²(λ² + y)/(2q), and R's ‖M‖²/q times as large.
+LARGEST_ERROR = 1e-8
 
 EXACT = {"contract", "nnan", "ninf", "nsz"}
 REDUCE = {"contract", "nnan", "ninf", "nsz", "reassoc"}
@@ -129,7 +129,7 @@ def _roots(norm: float, size: float, norms: Any, scales: Any, squared: Any, root
 def _rotations(m: Any, root: Any, certain: Any, count: int) -> None:
     """Replace the matrices by their rotations; ``certain`` is not positive where one must be found another way.
 
-    ``root`` is λ to a few digits, from the distances.
+    ``root`` is λ as the distances have it.
     """
     for j in range(min(count, BLOCK)):
         a, b, c = np.float64(m[j]), np.float64(m[BLOCK + j]), np.float64(m[2 * BLOCK + j])
@@ -148,12 +148,9 @@ def _rotations(m: Any, root: Any, certain: Any, count: int) -> None:
             + (c10 * c10 + c11 * c11 + c12 * c12)
             + (c20 * c20 + c21 * c21 + c22 * c22)
         )
-        # Newton on y² − ‖cof M‖² − 2λ det M with λ² = ‖M‖² + 2y, which a step t keeps exactly.
+        # One step of Newton on y² − ‖cof M‖² − 2λ det M with λ² = ‖M‖² + 2y, which a step t keeps exactly.
         lam = root[j]
         y = 0.5 * (lam * lam - square)
-        t = 0.5 * (y * y - cofactors - 2.0 * det * lam) / (y * lam - det)
-        y -= t * (lam - 0.5 * t)
-        lam -= t
         t = 0.5 * (y * y - cofactors - 2.0 * det * lam) / (y * lam - det)
         y -= t * (lam - 0.5 * t)
         lam -= t
@@ -171,7 +168,7 @@ def _rotations(m: Any, root: Any, certain: Any, count: int) -> None:
         m[8 * BLOCK + j] = u * i + v * c22 - r * (g * ac + h * bc + i * cc)
         # Comparisons that NaN fails.
         large = q * q > SMALLEST_Q * SMALLEST_Q * square * square * square and q > 0.0
-        certain[j] = 1.0 if large and abs(t) * square <= LARGEST_STEP * q else 0.0
+        certain[j] = 1.0 if large and t * t * (lam * lam + y) * square <= LARGEST_ERROR * q * q else 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT)

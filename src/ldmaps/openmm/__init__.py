@@ -1,4 +1,4 @@
-"""OpenMM simulations: a reporter that embeds frames and acts on events."""
+"""OpenMM simulations: a reporter that embeds frames and acts on events, and forces along a map's coordinates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
+    from ldmaps.openmm.forces import bias_variable, coordinate_force, domain_wall
     from ldmaps.openmm.reporter import LandmarkReporter, run_until
 
 __all__ = [
@@ -17,6 +18,9 @@ __all__ = [
     "Snapshot",
     "Stop",
     "StopSimulation",
+    "bias_variable",
+    "coordinate_force",
+    "domain_wall",
     "run_until",
 ]
 
@@ -29,6 +33,9 @@ __getattr__, __dir__ = load_on_first_use(
         "Snapshot": "actions",
         "Stop": "actions",
         "StopSimulation": "actions",
+        "bias_variable": "forces",
+        "coordinate_force": "forces",
+        "domain_wall": "forces",
         "run_until": "reporter",
     },
 )

@@ -1,0 +1,65 @@
+"""How far points are beyond a map's domain, smoothly: what a wall around the domain is made of.
+
+Landmark j reaches to r_j (the radii of :class:`~ldmaps.extension.embedder.Coverage`). With u_j = d_j² − r_j²
+
+    U(x) = −2τ ln Σ_j exp(−u_j/(2τ)) ≤ min_j u_j,        excess = √(U + ε) − √ε  where U > 0, else 0.
+
+For landmarks that reach to √ε and τ → 0 the excess is the distance to the nearest landmark less √ε. A
+softness τ above 0 rounds the places where two landmarks are equally near, and moves the border outwards
+by no more than τ ln(M)/√ε.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.extension.embedder import Embedder
+
+__all__ = ["SOFTNESS", "excess_with_gradient"]
+
+#: τ in units of ε.
+SOFTNESS = 0.05
+
+
+def excess_with_gradient(
+    embedder: Embedder, X: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how far points are beyond the domain, in the metric's units, and the gradient of that.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, features), or (n, atoms, 3) for frames
+
+    Returns
+    -------
+    excess : ndarray of shape (n,)
+        0 inside.
+    gradient : ndarray of the shape of ``X``
+    """
+    points = embedder.prepare(X)
+    squared = squared_matrix(embedder.metric, points, embedder.landmarks, 1)
+    beyond = squared.astype(np.float64) - embedder.squared_radii
+    rate = 0.5 / (SOFTNESS * embedder.epsilon)
+    lowest = beyond.min(axis=1, keepdims=True)
+    shares = np.exp(rate * (lowest - beyond))
+    totals = shares.sum(axis=1)
+    smooth = lowest[:, 0] - np.log(totals) / rate
+    root = math.sqrt(embedder.epsilon)
+    distance = np.sqrt(np.maximum(smooth, 0.0) + embedder.epsilon)
+    excess = distance - root
+    outside = smooth > 0
+    shares *= (outside / (2.0 * distance * totals))[:, None]
+    gradient: NDArray[Any] = np.zeros((len(X), 1, X[0].size), points.dtype)
+    if outside.any():
+        embedder.squares_gradient.add_up(
+            np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64),
+            squared,
+            np.ascontiguousarray(shares[:, None], dtype=points.dtype),
+            gradient,
+        )
+    return excess, gradient.reshape(X.shape).astype(np.float64)
