@@ -18,6 +18,7 @@ __all__ = [
     "LdmapsError",
     "LdmapsWarning",
     "ModelFileError",
+    "OutsideDomainWarning",
     "ShortFileWarning",
     "SinkError",
     "SourceError",
@@ -158,6 +159,10 @@ class SpectrumWarning(LdmapsWarning):
 
 class AccuracyWarning(LdmapsWarning):
     """A result was computed outside the range where its derivation holds."""
+
+
+class OutsideDomainWarning(LdmapsWarning):
+    """A biased simulation spends most of its time where its map is not valid."""
 
 
 def one_line(error: object, most: int | None = None) -> str:

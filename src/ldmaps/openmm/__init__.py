@@ -8,10 +8,13 @@ from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
+    from ldmaps.openmm.bias_log import BiasLog
     from ldmaps.openmm.forces import bias_variable, coordinate_force, domain_wall
     from ldmaps.openmm.reporter import LandmarkReporter, run_until
+    from ldmaps.openmm.reweighting import effective_number, metadynamics_weights
 
 __all__ = [
+    "BiasLog",
     "Branch",
     "LandmarkReporter",
     "Save",
@@ -21,12 +24,15 @@ __all__ = [
     "bias_variable",
     "coordinate_force",
     "domain_wall",
+    "effective_number",
+    "metadynamics_weights",
     "run_until",
 ]
 
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
+        "BiasLog": "bias_log",
         "Branch": "actions",
         "LandmarkReporter": "reporter",
         "Save": "actions",
@@ -36,6 +42,8 @@ __getattr__, __dir__ = load_on_first_use(
         "bias_variable": "forces",
         "coordinate_force": "forces",
         "domain_wall": "forces",
+        "effective_number": "reweighting",
+        "metadynamics_weights": "reweighting",
         "run_until": "reporter",
     },
 )
