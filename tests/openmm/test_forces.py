@@ -11,9 +11,9 @@ from openmm import app, unit  # noqa: E402
 from ldmaps import DiffusionMap, LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
-from ldmaps.extension.domain import excess_with_gradient  # noqa: E402
+from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient  # noqa: E402
 from ldmaps.metrics import RMSD  # noqa: E402
-from ldmaps.openmm import bias_variable, coordinate_force, domain_wall  # noqa: E402
+from ldmaps.openmm import bias_variable, coordinate_force, domain_wall, outward_force  # noqa: E402
 
 MOLECULE = alanine_dipeptide(stride=50)
 FRAMES = MOLECULE.frames.astype(np.float64)
@@ -256,6 +256,50 @@ def test_inside_the_wall_exerts_nothing(model):
     assert (forces == 0).all()
 
 
+# -- outwards --------------------------------------------------------------------------
+
+
+def test_log_density_has_the_gradient_of_its_differences(model):
+    frames, step = np.concatenate([FRAMES[:2], outside(model)]), 1e-6
+    embedder, counts = model.embedder_, model.multiplicities_
+    value, found = log_density_with_gradient(embedder, counts, frames)
+    squares = embedder.metric.pairwise(frames, FRAMES[model.landmark_indices_]) ** 2
+    kernel = np.exp(-squares / (2 * model.epsilon_)) @ counts
+    np.testing.assert_allclose(value[:3], np.log(kernel[:3]), rtol=1e-8)
+    assert np.isfinite(value).all()  # of the last, ρ itself is 0
+    for atom, axis in ((0, 0), (7, 1), (15, 2)):
+        there, back = frames.copy(), frames.copy()
+        there[:, atom, axis] += step
+        back[:, atom, axis] -= step
+        ends = [log_density_with_gradient(embedder, counts, end)[0] for end in (there, back)]
+        slope = (ends[0] - ends[1]) / (2 * step)
+        scale = np.abs(found).max(axis=(1, 2))
+        assert (np.abs(found[:, atom, axis] - slope) <= 1e-5 * scale).all()
+
+
+def test_outward_force_is_high_where_points_are_dense_and_vanishes_outside(model):
+    force = outward_force(model, 2 * unit.kilojoules_per_mole, topology=TOPOLOGY)
+    dense = FRAMES[model.landmark_indices_[np.argmax(model.multiplicities_)]]
+    context = context_of(force, dense)
+    high, slope = energy_and_forces(context)
+    lonely = min(
+        log_density_with_gradient(model.embedder_, model.multiplicities_, FRAMES[[index]])[0][0]
+        for index in model.landmark_indices_
+    )
+    here = log_density_with_gradient(model.embedder_, model.multiplicities_, dense[None])
+    assert high == pytest.approx(2 * np.log(1 + np.exp(here[0][0] - lonely)), rel=1e-5)
+    assert high > 4
+    step = 1e-4
+    moved = dense + step * slope / np.abs(slope).max()
+    context.setPositions(moved)
+    lower = energy_and_forces(context)[0]
+    assert lower - high == pytest.approx(-(slope * (moved - dense)).sum(), rel=0.05)
+    context.setPositions(outside(model)[2])
+    far, nothing = energy_and_forces(context)
+    assert far == pytest.approx(0, abs=1e-6)
+    assert np.abs(nothing).max() < 1e-4
+
+
 # -- refusals -------------------------------------------------------------------------
 
 
@@ -295,7 +339,7 @@ def test_strength_of_a_wall(model, strength):
 
 
 def test_units_of_a_wall(model):
-    with pytest.raises(InvalidInputError, match="energy over a squared length"):
+    with pytest.raises(InvalidInputError, match="strength must be in kilojoule/.*, got 5 nm"):
         domain_wall(model, 5 * unit.nanometer, topology=TOPOLOGY)
     with pytest.raises(InvalidInputError, match="margin must be a number of at least 0"):
         domain_wall(model, 5.0, margin=-1, topology=TOPOLOGY)

@@ -9,7 +9,7 @@ from ldmaps._lazy import load_on_first_use
 if TYPE_CHECKING:
     from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
     from ldmaps.openmm.bias_log import BiasLog
-    from ldmaps.openmm.forces import bias_variable, coordinate_force, domain_wall
+    from ldmaps.openmm.forces import bias_variable, coordinate_force, domain_wall, outward_force
     from ldmaps.openmm.reporter import LandmarkReporter, run_until
     from ldmaps.openmm.reweighting import effective_number, metadynamics_weights
 
@@ -26,6 +26,7 @@ __all__ = [
     "domain_wall",
     "effective_number",
     "metadynamics_weights",
+    "outward_force",
     "run_until",
 ]
 
@@ -44,6 +45,7 @@ __getattr__, __dir__ = load_on_first_use(
         "domain_wall": "forces",
         "effective_number": "reweighting",
         "metadynamics_weights": "reweighting",
+        "outward_force": "forces",
         "run_until": "reporter",
     },
 )

@@ -18,15 +18,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension.domain import excess_with_gradient
+from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient
 from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
 from ldmaps.settings import is_whole_number
 
 if TYPE_CHECKING:
     from ldmaps.extension.embedder import Embedder
 
-__all__ = ["CoordinateValue", "WallEnergy", "bias_variable", "coordinate_force", "domain_wall"]
+__all__ = [
+    "CoordinateValue",
+    "FloodEnergy",
+    "WallEnergy",
+    "bias_variable",
+    "coordinate_force",
+    "domain_wall",
+    "outward_force",
+]
 
 #: Width of a Gaussian bump by default, as a share of the range that the landmarks span.
 DEFAULT_WIDTH = 1 / 30
@@ -62,6 +71,29 @@ class WallEnergy:
         excess, gradient = excess_with_gradient(self.embedder, positions_in_nm(state, self.n_atoms)[None])
         stretch = max(float(excess[0]) - self.margin, 0.0)
         return 0.5 * self.strength * stretch**2, -self.strength * stretch * gradient[0]
+
+
+class FloodEnergy:
+    """Computes E ln(1 + ρ(x)/ρ₀), high where a map's points are dense, and its force; can be pickled."""
+
+    def __init__(
+        self, embedder: Embedder, strength: float, multiplicities: NDArray[np.float64], n_atoms: int
+    ) -> None:
+        self.embedder = embedder
+        self.strength = strength
+        self.n_atoms = n_atoms
+        squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
+        densities = np.exp(-0.5 * squared / embedder.epsilon) @ multiplicities
+        # ρ in units of ρ₀, the density at the loneliest landmark: where the map's domain ends.
+        self.multiplicities = multiplicities / densities.min()
+
+    def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
+        """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
+        frame = positions_in_nm(state, self.n_atoms)[None]
+        logarithm, gradient = log_density_with_gradient(self.embedder, self.multiplicities, frame)
+        energy = np.logaddexp(0.0, logarithm[0])
+        share = np.exp(logarithm[0] - energy)  # ρ/(ρ₀ + ρ)
+        return self.strength * float(energy), -self.strength * share * gradient[0]
 
 
 def coordinate_force(
@@ -142,20 +174,44 @@ def domain_wall(
     from openmm import unit
 
     model = fitted_on_frames(model)
-    if unit.is_quantity(strength):
-        try:
-            strength = strength.value_in_unit(unit.kilojoules_per_mole / unit.nanometer**2)
-        except TypeError as error:
-            raise InvalidInputError(
-                f"strength must be an energy over a squared length, such as kJ/mol/nm², got {strength}"
-            ) from error
-    for name, value in (("strength", strength), ("margin", margin)):
-        if not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
-            raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}")
+    spring = _number("strength", strength, unit.kilojoules_per_mole / unit.nanometer**2)
     particles = _particles(model, atoms, topology, ignore_names)
     embedder = model.embedder_
-    reach = float(margin) * float(np.sqrt(embedder.epsilon))
-    return _python_force(WallEnergy(embedder, float(strength), reach, len(particles)), particles)
+    reach = _number("margin", margin) * float(np.sqrt(embedder.epsilon))
+    return _python_force(WallEnergy(embedder, spring, reach, len(particles)), particles)
+
+
+def outward_force(
+    model: Any,
+    strength: Any,
+    *,
+    atoms: ArrayLike | None = None,
+    topology: Any = None,
+    ignore_names: bool = False,
+) -> Any:
+    """Return an OpenMM force that drives a simulation to where a map has few points, and out of it.
+
+    Its energy is strength·ln(1 + ρ(x)/ρ₀), where ρ is the map's own estimate of how
+    often a place was visited and ρ₀ that of its loneliest landmark; far outside it is 0.
+    With a strength of kT the known free energy landscape becomes flat; above, places
+    are the more attractive the less they are known. Coordinates alone cannot do
+    this: at the border of the data their slope across it vanishes.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap, DiffusionMap or path
+    strength : float or Quantity
+        In kJ/mol, per factor e of density.
+    atoms, topology, ignore_names
+        As for :func:`coordinate_force`.
+    """
+    from openmm import unit
+
+    model = fitted_on_frames(model)
+    energy = _number("strength", strength, unit.kilojoules_per_mole)
+    particles = _particles(model, atoms, topology, ignore_names)
+    flood = FloodEnergy(model.embedder_, energy, model.multiplicities_, len(particles))
+    return _python_force(flood, particles)
 
 
 def bias_variable(
@@ -234,7 +290,23 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
     return indices
 
 
-def _python_force(computation: CoordinateValue | WallEnergy, particles: NDArray[np.intp]) -> Any:
+def _number(name: str, value: Any, wanted: Any = None) -> float:
+    """Return a setting that must not be negative, in the wanted unit where it has one."""
+    from openmm import unit
+
+    if wanted is not None and unit.is_quantity(value):
+        try:
+            value = value.value_in_unit(wanted)
+        except TypeError as error:
+            raise InvalidInputError(f"{name} must be in {wanted}, got {value}") from error
+    if not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
+        raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}")
+    return float(value)
+
+
+def _python_force(
+    computation: CoordinateValue | FloodEnergy | WallEnergy, particles: NDArray[np.intp]
+) -> Any:
     import openmm
 
     if not hasattr(openmm, "PythonForce") or not hasattr(openmm.PythonForce, "setParticles"):
