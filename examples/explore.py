@@ -36,9 +36,7 @@ from ldmaps.openmm import BiasLog, outward_force
 
 EPSILON, N_LANDMARKS = 1.36e-3, 100
 INTERVAL = 50  # steps between frames: 0.2 ps
-STRENGTH = 5.0  # kJ/mol, twice kT: a place is the more attractive the fewer points are known there
-#: After a round with a smaller share of frames outside than this, the next one pushes harder, up to a limit.
-BARREN_SHARE, HARDER, STRONGEST = 0.02, 1.3, 12.0
+STRENGTH = 12.0  # kJ/mol per factor e of density, about five times kT: the less a place is known, the more it attracts
 BIAS_GROUP = 7
 #: The left-handed helix in degrees: φ, ψ.
 LEFT_HANDED = (20.0, 110.0), (-60.0, 110.0)
@@ -179,21 +177,12 @@ class Exploration:
         """Return the frames of a round, from 1."""
         return np.load(self.directory / f"frames_{number:02}.npy")
 
-    def strength(self) -> float:
-        """Return how hard the next round pushes: the harder, the more rounds before it found next to nothing."""
-        barren = 0
-        for one in reversed(self.rounds):
-            if one.outside >= BARREN_SHARE * self.steps / INTERVAL:
-                break
-            barren += 1
-        return min(STRENGTH * HARDER**barren, STRONGEST)
-
     def advance(self) -> Round:
         """Run a round: bias, look what left the map, absorb it."""
         number = len(self.rounds) + 1
         model = self.model()
         start = self.frames(number - 1)[-1] if number > 1 else self.molecule.frames[0]
-        bias = outward_force(model, self.strength(), topology=topology_of(self.molecule))
+        bias = outward_force(model, STRENGTH, topology=topology_of(self.molecule))
         simulation = simulation_from(self.molecule, start, 1000 * self.seed + number, bias)
         log_path = self.directory / f"bias_{number:02}.csv"
         log_path.unlink(missing_ok=True)  # of a round that was interrupted
@@ -366,8 +355,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("exploring"))
     parser.add_argument("--seeds", type=int, default=5, help="explorations, and unbiased runs (default: 5)")
-    parser.add_argument("--round-ps", type=float, default=200.0, help="length of a round (default: 200 ps)")
-    parser.add_argument("--rounds", type=int, default=20, help="most rounds of one exploration (default: 20)")
+    parser.add_argument("--round-ps", type=float, default=100.0, help="length of a round (default: 100 ps)")
+    parser.add_argument("--rounds", type=int, default=30, help="most rounds of one exploration (default: 30)")
     options = parser.parse_args(arguments)
     molecule = alanine_dipeptide(stride=10)
     options.output.mkdir(parents=True, exist_ok=True)

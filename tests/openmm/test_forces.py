@@ -278,7 +278,7 @@ def test_log_density_has_the_gradient_of_its_differences(model):
 
 
 def test_outward_force_is_high_where_points_are_dense_and_vanishes_outside(model):
-    force = outward_force(model, 2 * unit.kilojoules_per_mole, topology=TOPOLOGY)
+    force = outward_force(model, 2 * unit.kilojoules_per_mole, reach=1.5, topology=TOPOLOGY)
     dense = FRAMES[model.landmark_indices_[np.argmax(model.multiplicities_)]]
     context = context_of(force, dense)
     high, slope = energy_and_forces(context)
@@ -287,7 +287,7 @@ def test_outward_force_is_high_where_points_are_dense_and_vanishes_outside(model
         for index in model.landmark_indices_
     )
     here = log_density_with_gradient(model.embedder_, model.multiplicities_, dense[None])
-    assert high == pytest.approx(2 * np.log(1 + np.exp(here[0][0] - lonely)), rel=1e-5)
+    assert high == pytest.approx(2 * np.log(1 + np.exp(here[0][0] - lonely + 1.5**2 / 2)), rel=1e-5)
     assert high > 4
     step = 1e-4
     moved = dense + step * slope / np.abs(slope).max()

@@ -77,15 +77,20 @@ class FloodEnergy:
     """Computes E ln(1 + ρ(x)/ρ₀), high where a map's points are dense, and its force; can be pickled."""
 
     def __init__(
-        self, embedder: Embedder, strength: float, multiplicities: NDArray[np.float64], n_atoms: int
+        self,
+        embedder: Embedder,
+        strength: float,
+        multiplicities: NDArray[np.float64],
+        reach: float,
+        n_atoms: int,
     ) -> None:
         self.embedder = embedder
         self.strength = strength
         self.n_atoms = n_atoms
         squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
         densities = np.exp(-0.5 * squared / embedder.epsilon) @ multiplicities
-        # ρ in units of ρ₀, the density at the loneliest landmark: where the map's domain ends.
-        self.multiplicities = multiplicities / densities.min()
+        # ρ in units of ρ₀: what is left of the loneliest landmark's density at the reach.
+        self.multiplicities = multiplicities / (densities.min() * np.exp(-0.5 * reach**2))
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
@@ -185,6 +190,7 @@ def outward_force(
     model: Any,
     strength: Any,
     *,
+    reach: float = 3.0,
     atoms: ArrayLike | None = None,
     topology: Any = None,
     ignore_names: bool = False,
@@ -192,16 +198,20 @@ def outward_force(
     """Return an OpenMM force that drives a simulation to where a map has few points, and out of it.
 
     Its energy is strength·ln(1 + ρ(x)/ρ₀), where ρ is the map's own estimate of how
-    often a place was visited and ρ₀ that of its loneliest landmark; far outside it is 0.
-    With a strength of kT the known free energy landscape becomes flat; above, places
-    are the more attractive the less they are known. Coordinates alone cannot do
-    this: at the border of the data their slope across it vanishes.
+    often a place was visited and ρ₀ what its loneliest landmark contributes at the
+    reach; beyond, the energy falls to 0. With a strength of kT the known free energy
+    landscape becomes flat; above, places are the more attractive the less they are known.
+    Coordinates alone cannot do this: at the border of the data their slope across it
+    vanishes.
 
     Parameters
     ----------
     model : LandmarkDiffusionMap, DiffusionMap or path
     strength : float or Quantity
         In kJ/mol, per factor e of density.
+    reach : float
+        How far beyond the loneliest landmark, in units of √ε, the force goes on pushing;
+        over this distance it does work of strength·reach²/2.
     atoms, topology, ignore_names
         As for :func:`coordinate_force`.
     """
@@ -210,7 +220,9 @@ def outward_force(
     model = fitted_on_frames(model)
     energy = _number("strength", strength, unit.kilojoules_per_mole)
     particles = _particles(model, atoms, topology, ignore_names)
-    flood = FloodEnergy(model.embedder_, energy, model.multiplicities_, len(particles))
+    flood = FloodEnergy(
+        model.embedder_, energy, model.multiplicities_, _number("reach", reach), len(particles)
+    )
     return _python_force(flood, particles)
 
 
