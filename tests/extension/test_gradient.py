@@ -9,9 +9,10 @@ import pytest
 from point_sets import angles, sheet
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.compiled.layout import GRADIENT_BLOCK
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import GradientError
-from ldmaps.extension.embedder import Embedder
+from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.metrics import RMSD, EarthMover, Euclidean, Hamming, Periodic
 
 N_ATOMS = 6
@@ -64,6 +65,10 @@ def fitted(kind, dtype=np.float64, **settings):
 
 def fresh(kind, n=5, dtype=np.float64):
     return np.asarray(KINDS[kind][1](n, 2), dtype=dtype)
+
+
+def online_step(source_weights, coefficients, bandwidth):
+    return OnlineStep(coefficients=coefficients, source_weights=source_weights, bandwidth=bandwidth)
 
 
 def differences(function, X, step):
@@ -359,7 +364,11 @@ def test_far_outside_the_gradient_is_finite_and_flagged(kind, dtype):
 def test_between_two_landmarks_where_all_kernels_underflow():
     z = np.array([[0.0, 1.0], [0.0, -1.0]])
     embedder = Embedder.build(
-        Euclidean(), Euclidean().prepare(z), 1.0, np.ones(2), np.array([[1.0], [-1.0]]), np.ones(2)
+        Euclidean(),
+        Euclidean().prepare(z),
+        1.0,
+        online_step(np.ones(2), np.array([[1.0], [-1.0]]), 1.0),
+        np.ones(2),
     )
     x = np.array([[1e4, 0.3]])  # y = tanh(x₂), however far along the first axis
     np.testing.assert_allclose(embedder.gradient(x)[0, 0], [0.0, 1 / np.cosh(0.3) ** 2], rtol=1e-7, atol=1e-7)
@@ -373,8 +382,7 @@ def test_map_of_one_landmark_is_flat(kind):
         embedder.metric,
         embedder.landmarks.take(np.array([3])),
         embedder.epsilon,
-        np.ones(1),
-        np.array([[2.0, -1.0]]),
+        online_step(np.ones(1), np.array([[2.0, -1.0]]), embedder.epsilon),
         np.ones(1),
     )
     extended, gradient = alone.extend_with_gradient(fresh(kind))
@@ -393,10 +401,8 @@ def test_single_precision_agrees_with_double(kind):
         embedder.metric,
         embedder.metric.prepare(frames_or_rows),
         embedder.epsilon,
-        embedder.source_weights,
-        embedder.coefficients.T,
+        online_step(embedder.source_weights, embedder.coefficients.T, embedder.bandwidth),
         embedder.squared_radii,
-        embedder.bandwidth,
     )
     gradient = rounded.gradient(X.astype(np.float32))
     assert gradient.dtype == single.gradient(X.astype(np.float32)).dtype == np.float32
@@ -469,16 +475,16 @@ def test_gradient_of_an_unfitted_map():
 
 def test_ordinary_superpositions_take_the_quick_way():
     """A mistake in the quick way would not show in a gradient: lanes that do not pass its checks are found again."""
-    from ldmaps.metrics import _gradient_kernels as kernels
+    from ldmaps.compiled import gradient_rmsd as kernels
 
     rng = np.random.default_rng(6)
-    size, count = kernels.BLOCK, 37
+    size, count = GRADIENT_BLOCK, 37
     x = rng.normal(size=(4, 3))
     z = rng.normal(size=(count, 4, 3))
     block = np.zeros((12, size))
     block[:, :count] = z.reshape(count, 12).T
     matrices, root, certain = np.zeros(9 * size), np.empty(size), np.zeros(size)
-    kernels._add_products(x.ravel(), block.ravel(), matrices, count)
+    kernels.add_products(x.ravel(), block.ravel(), matrices, count)
     wanted = np.einsum("ai,jak->jik", x, z)
     np.testing.assert_allclose(matrices.reshape(9, size)[:, :count].T.reshape(-1, 3, 3), wanted, atol=1e-14)
     left, sizes, right = np.linalg.svd(wanted)
@@ -487,9 +493,9 @@ def test_ordinary_superpositions_take_the_quick_way():
     lam = sizes.sum(axis=1)
     norms = rng.uniform(1, 2, size=count)
     squared = norms + 3.0 - 2 * np.sqrt(3.0 * norms) * lam * (1 + 1e-6)  # as rounded as float32 has it
-    kernels._roots(3.0, np.sqrt(3.0), norms, np.sqrt(norms), squared, root)
+    kernels.write_roots(3.0, np.sqrt(3.0), norms, np.sqrt(norms), squared, root)
     np.testing.assert_allclose(root[:count], lam, rtol=1e-5)
-    kernels._rotations(matrices, root, certain, count)
+    kernels.write_rotations(matrices, root, certain, count)
     left[:, :, 2] *= sign[:, None]
     q = (sizes[:, 0] + sizes[:, 1]) * (sizes[:, 1] + sizes[:, 2]) * (sizes[:, 0] + sizes[:, 2])
     clear = q > 2 * kernels.SMALLEST_Q * (sizes**2).sum(axis=1) ** 1.5

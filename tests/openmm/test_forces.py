@@ -221,12 +221,13 @@ def test_excess_has_the_gradient_of_its_differences(model):
 
 
 def test_excess_is_smooth_where_two_landmarks_are_equally_near():
-    from ldmaps.extension.embedder import Embedder
+    from ldmaps.extension.embedder import Embedder, OnlineStep
     from ldmaps.metrics import Euclidean
 
     z = np.array([[0.0, 2.0], [0.0, -2.0]])
     ones = np.ones(2)
-    embedder = Embedder.build(Euclidean(), Euclidean().prepare(z), 1.0, ones, ones[:, None], ones)
+    step = OnlineStep(coefficients=ones[:, None], source_weights=ones, bandwidth=1.0)
+    embedder = Embedder.build(Euclidean(), Euclidean().prepare(z), 1.0, step, ones)
     x = np.array([[1.0, -1e-9], [1.0, 0.0], [1.0, 1e-9], [5.0, 2.0]])
     excess, gradient = excess_with_gradient(embedder, x)
     np.testing.assert_allclose(gradient[:3, 1], 0.0, atol=1e-6)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.extension.embedder import Embedder
+from ldmaps.metrics.base import squared_matrix
 
 __all__ = ["SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
 

@@ -9,8 +9,6 @@ a finite gradient too.
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,14 +20,6 @@ from ldmaps.metrics.base import Metric, Points, SquaresGradient
 from ldmaps.threads import resolve_threads, tile_rows, walk
 
 __all__ = ["extend_with_gradient"]
-
-
-@cache
-def _share_kernels() -> ModuleType:
-    """Return the compiled loops; loading numba is put off until the first gradient."""
-    from ldmaps.extension import _gradient_kernels
-
-    return _gradient_kernels
 
 
 def extend_with_gradient(
@@ -70,7 +60,9 @@ def extend_with_gradient(
             squared.copy(), rate, weights, coefficients, coordinates, result.nearest[rows], lowest
         )
         shares = np.empty((height, k, len(landmarks)), dtype)
-        _share_kernels().fill_shares(squared, lowest, rate, weights, coefficients, coordinates, shares)
+        compiled.gradient_shares.fill_shares(
+            squared, lowest, rate, weights, coefficients, coordinates, shares
+        )
         squares_gradient.add_up(X[rows], squared, shares, gradient[rows])
 
     tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)

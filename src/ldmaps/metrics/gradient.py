@@ -8,24 +8,16 @@ and then called for batches of points.
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import compiled
+from ldmaps.compiled.layout import GRADIENT_BLOCK
 from ldmaps.metrics.base import SquaresGradient
 
 __all__ = ["AlignedGradient", "SuperposedGradient", "VectorGradient"]
-
-
-@cache
-def _kernels() -> ModuleType:
-    """Return the compiled loops; loading numba is put off until the first gradient."""
-    from ldmaps.metrics import _gradient_kernels
-
-    return _gradient_kernels
 
 
 class VectorGradient(SquaresGradient):
@@ -55,7 +47,9 @@ class VectorGradient(SquaresGradient):
         else:
             X = X - self.period * np.rint(X / self.period)  # in float64: angles may be many periods away
             period = self.period.astype(dtype)
-        _kernels().vector_gradients(self.columns, X.astype(dtype, copy=False), period, shares, gradient)
+        compiled.gradient_features.vector_gradients(
+            self.columns, X.astype(dtype, copy=False), period, shares, gradient
+        )
 
 
 class SuperposedGradient(SquaresGradient):
@@ -81,7 +75,7 @@ class SuperposedGradient(SquaresGradient):
         kept: NDArray[np.intp],
         weights: NDArray[np.float64],
     ) -> None:
-        size = _kernels().BLOCK
+        size = GRADIENT_BLOCK
         n_landmarks, n_atoms = landmarks.shape[:2]
         # Four atoms and a whole block at a time; what is filled up with zeros adds nothing.
         padded = np.zeros((-(-n_landmarks // size) * size, 3 * (-(-n_atoms // 4) * 4)), landmarks.dtype)
@@ -100,7 +94,7 @@ class SuperposedGradient(SquaresGradient):
     ) -> None:
         """Write the sums; see :class:`SquaresGradient`."""
         gradient[:] = 0
-        _kernels().rmsd_gradients(
+        compiled.gradient_rmsd.rmsd_gradients(
             X.reshape(len(X), -1, 3),
             self.kept,
             self.weights,
@@ -145,7 +139,7 @@ class AlignedGradient(SquaresGradient):
     ) -> None:
         """Write the sums; see :class:`SquaresGradient`."""
         gradient[:] = 0
-        _kernels().aligned_gradients(
+        compiled.gradient_aligned.aligned_gradients(
             X.reshape(len(X), -1, 3),
             self.kept,
             self.weights,

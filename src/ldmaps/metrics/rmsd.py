@@ -147,7 +147,7 @@ class RMSD(Metric):
         assert isinstance(landmarks, RMSDPoints)
         # Prepared frames know how many of their atoms have a weight, not how many there were.
         n_atoms = landmarks.n_atoms if self.weights is None else np.size(self.weights)
-        kept, root_weights, fitted, root_fit_weights = self._atoms(n_atoms)
+        kept, root_weights, fitted, root_fit_weights = self.weighed_atoms(n_atoms)
         frames = from_panels(landmarks.panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)
         moments = landmarks.moments[:, : len(landmarks)]
         if fitted is None or root_fit_weights is None:

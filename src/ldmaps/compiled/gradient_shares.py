@@ -1,18 +1,18 @@
-"""Compiled loops behind :mod:`ldmaps.extension.gradient`."""
+"""What each landmark adds to the gradient of the online step."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ldmaps.compiled.blocks import gaussian
+from ldmaps.compiled.jit import EXACT, REDUCE, compiled
 
 __all__ = ["fill_shares"]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "ninf", "nsz", "reassoc"})
+@compiled(fastmath=REDUCE)
 def _weigh(kernel: Any, weights: Any) -> Any:
     total = np.float64(0.0)
     for j in range(kernel.size):
@@ -21,19 +21,19 @@ def _weigh(kernel: Any, weights: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _shift(row: Any, lowest: Any, out: Any) -> None:
     for j in range(row.size):
         out[j] = row[j] - lowest
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "ninf", "nsz"})
+@compiled(fastmath=EXACT)
 def _shares_of(kernel: Any, coefficients: Any, coordinate: Any, factor: Any, out: Any) -> None:
     for j in range(kernel.size):
         out[j] = factor * kernel[j] * (coefficients[j] - coordinate)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill_shares(
     squared: Any, lowest: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, shares: Any
 ) -> None:
