@@ -40,7 +40,7 @@ from ldmaps.openmm import BiasLog, bias_variable, effective_number, metadynamics
 HOT = 600.0  # K
 EPSILON, N_LANDMARKS = 1.36e-3, 100
 KT = 8.31446261815324e-3 * TEMPERATURE
-BUMP_HEIGHT, BUMP_EVERY, BIAS_FACTOR = 1.0, 125, 10.0  # kJ/mol; steps (0.5 ps)
+BUMP_HEIGHT, BUMP_EVERY, BIAS_FACTOR = 0.5, 125, 5.0  # kJ/mol; steps (0.5 ps)
 SETTLING = 0.3  # share of a biased run from before the bias has filled the basins
 KINDS = ("along ψ₂", "along ψ₂ and ψ₃", "along φ and ψ", "unbiased")
 COLOURS = ("#D55E00", "#CC79A7", "#009E73", "#0072B2")
