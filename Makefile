@@ -74,6 +74,7 @@ $(VENV)/.peers: $(INSTALLED)
 bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed against peers and the machine's limits: docs/benchmarks/speed.md
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/gradient.py
 
 .PHONY: bench-scale
 bench-scale: $(INSTALLED) ## Measure memory and time against N and M, up to a million points: docs/benchmarks/scale.md

@@ -14,10 +14,12 @@ __all__ = [
     "CheckpointError",
     "ConvergenceWarning",
     "DisconnectedError",
+    "GradientError",
     "InvalidInputError",
     "LdmapsError",
     "LdmapsWarning",
     "ModelFileError",
+    "OutsideDomainWarning",
     "ShortFileWarning",
     "SinkError",
     "SourceError",
@@ -84,6 +86,10 @@ class DisconnectedError(InvalidInputError):
             f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}"
             'use epsilon="connected", or fit each component by itself.'
         )
+
+
+class GradientError(InvalidInputError):
+    """A map has no gradient, because its metric has none."""
 
 
 class ToleranceError(LdmapsError, ValueError):
@@ -158,6 +164,10 @@ class AccuracyWarning(LdmapsWarning):
 
 class ConvergenceWarning(LdmapsWarning):
     """An iteration ended before its result met the tolerance; the result comes with the bounds it reached."""
+
+
+class OutsideDomainWarning(LdmapsWarning):
+    """A biased simulation spends most of its time where its map is not valid."""
 
 
 def one_line(error: object, most: int | None = None) -> str:

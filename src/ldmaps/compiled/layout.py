@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["AREA", "BLOCK", "MAX_SCANNED_FEATURES", "MOMENTS", "PANEL_BYTES", "SCALE", "SQUARED_NORM"]
+__all__ = [
+    "AREA",
+    "BLOCK",
+    "GRADIENT_BLOCK",
+    "MAX_SCANNED_FEATURES",
+    "MOMENTS",
+    "PANEL_BYTES",
+    "SCALE",
+    "SQUARED_NORM",
+]
 
 #: Landmarks that are measured, or skipped, together.
 BLOCK = 64
+#: Landmarks that are differentiated together; also the distance between rows of their block.
+GRADIENT_BLOCK = 256
 #: With so few features a distance is computed in less time than it takes to store it.
 MAX_SCANNED_FEATURES = 3
 #: Bytes of one row of a panel of frames: a 256-bit register, which LLVM splits where registers are narrower.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.diffusion.pairwise import Extended, extend
-from ldmaps.metrics.base import Metric, Points
+from ldmaps.extension.gradient import extend_with_gradient
+from ldmaps.metrics.base import Metric, Points, SquaresGradient
 
 __all__ = ["Coverage", "Embedder", "OnlineStep"]
 
@@ -146,6 +148,61 @@ class Embedder:
         self.metric.check_compatible(points, self.landmarks)
         coordinates: NDArray[Any] = self.extend(points, 1).coordinates[0]
         return coordinates
+
+    def gradient(self, X: ArrayLike, n_threads: int | None = None) -> NDArray[Any]:
+        """Return ∂y/∂x of new points; see :meth:`extend_with_gradient`."""
+        return self.extend_with_gradient(X, n_threads)[1]
+
+    def extend_with_gradient(
+        self, X: ArrayLike, n_threads: int | None = None
+    ) -> tuple[Extended, NDArray[Any]]:
+        """Embed new points, and differentiate their coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            As they come, not prepared: what preparing does to a point (a frame is
+            centred and turned) is part of what is differentiated.
+
+        Returns
+        -------
+        extended : Extended
+            What :meth:`extend` gives.
+        gradient : ndarray of shape (n, k, features), or (n, k, atoms, 3) for frames
+            ∂y/∂x. Finite everywhere; outside the domain, which :meth:`coverage_of` tells,
+            it is the gradient of an extrapolation. Where it does not exist (half a
+            period away from a landmark; superpositions that are not unique) it is that
+            of one of the ways out.
+
+        Raises
+        ------
+        GradientError
+            The map's metric has no gradient.
+        """
+        squares_gradient = self.squares_gradient  # raises first of all where there is none
+        points = self.prepare(X)
+        values = np.asarray(X, dtype=np.float64)
+        extended, gradient = extend_with_gradient(
+            self.metric,
+            np.ascontiguousarray(values.reshape(len(values), -1)),
+            points,
+            self.landmarks,
+            squares_gradient,
+            self.bandwidth,
+            self.source_weights,
+            self.coefficients,
+            n_threads,
+        )
+        return extended, gradient.reshape(*gradient.shape[:2], *values.shape[1:])
+
+    @cached_property
+    def squares_gradient(self) -> SquaresGradient:
+        """What sums up gradients of d² to the landmarks."""
+        return self.metric.squares_gradient(self.landmarks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Made again where it is needed: it is as large as the landmarks.
+        return {name: value for name, value in self.__dict__.items() if name != "squares_gradient"}
 
     def coverage_of(self, extended: Extended) -> Coverage:
         """Judge embedded points by their distance to the nearest landmark."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -163,6 +164,54 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         return self._extended(X).coordinates
 
+    def gradient(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the derivatives of the coordinates of new points by their features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            Trajectories as for :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components_, features), or (n, n_components_, atoms, 3)
+            In units of one over those of ``X``. For RMSD each coordinate's gradient is
+            orthogonal to translations and rotations of the frame.
+
+        Raises
+        ------
+        GradientError
+            The metric has no gradient: only Euclidean, Periodic and RMSD have one.
+        """
+        return self.transform_with_gradient(X)[1]
+
+    def transform_with_gradient(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Embed new points and return the derivatives of their coordinates as well.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features), or (n, atoms, 3) for frames
+
+        Returns
+        -------
+        coordinates : ndarray of shape (n, n_components_)
+            The same as :meth:`transform` gives, bit for bit.
+        gradient : ndarray of shape (n, n_components_, features), or (n, n_components_, atoms, 3)
+        """
+        check_is_fitted(self, "embedder_")
+        source = as_source(X)
+        if source is None:
+            chunks: Iterable[Any] = [X]
+        else:
+            source.check_same(self.source_)
+            chunks = (chunk.frames for chunk in source)
+        coordinates, gradients = [], []
+        for chunk in chunks:
+            extended, gradient = self.embedder_.extend_with_gradient(self._new_array(chunk), self.n_threads)
+            coordinates.append(extended.coordinates)
+            gradients.append(gradient)
+        return np.concatenate(coordinates), np.concatenate(gradients)
+
     def fit_transform(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> NDArray[Any]:
@@ -309,16 +358,20 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _new_points(self, X: ArrayLike) -> Points:
         """Check new points as scikit-learn does, and prepare them."""
+        return self.embedder_.prepare(self._new_array(X))
+
+    def _new_array(self, X: ArrayLike) -> Any:
+        """Return new points after scikit-learn's checks."""
         check_is_fitted(self, "embedder_")
         shape = _shape(X)
         if len(shape) == 3 and shape[0]:
             # Frames go straight to the metric, which checks them in one pass.
             _check_frames(self.metric_, shape)
-            return self.embedder_.prepare(X)
+            return X
         if isinstance(self.metric_, Precomputed):
             # Columns are training points or landmarks; the metric tells which and checks the count.
-            return self.embedder_.prepare(X)
-        return self.embedder_.prepare(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+            return X
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
         """Return how many eigenpairs to solve for, or raise when ``n_components`` does not fit."""

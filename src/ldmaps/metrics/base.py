@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import GradientError, InvalidInputError
 from ldmaps.threads import resolve_threads, tile_rows, walk
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Metric",
     "NearestScan",
     "Points",
+    "SquaresGradient",
     "as_float_array",
     "check_stored_names",
     "squared_matrix",
@@ -53,6 +54,32 @@ class Points(ABC):
     @abstractmethod
     def take(self, indices: NDArray[np.intp] | slice) -> Self:
         """Return the points at ``indices``, in that order, as a copy."""
+
+
+class SquaresGradient(ABC):
+    """Sums of gradients of d² to the landmarks of a map; immutable once made."""
+
+    @abstractmethod
+    def add_up(
+        self,
+        X: NDArray[np.float64],
+        squared: NDArray[Any],
+        shares: NDArray[Any],
+        gradient: NDArray[Any],
+    ) -> None:
+        """Write Σ_j g_cj ∂d²(x_i, z_j)/∂x_i; trusts its input and is safe to call from several threads.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, features), float64
+            The points as they came, not prepared.
+        squared : ndarray of shape (n, M)
+            d²(x_i, z_j).
+        shares : ndarray of shape (n, k, M)
+            g of each point.
+        gradient : ndarray of shape (n, k, features)
+            To be filled; C-contiguous, as all the others are.
+        """
 
 
 class Metric(ABC):
@@ -128,6 +155,19 @@ class Metric(ABC):
         exp(−rate·d²) s_j. Safe to call from several threads. Asked for every batch.
         """
         return None
+
+    def squares_gradient(self, landmarks: Points) -> SquaresGradient:
+        """Return what sums up gradients of d² to these landmarks.
+
+        Raises
+        ------
+        GradientError
+            By default: d² is not known to have a gradient.
+        """
+        raise GradientError(
+            f"the metric {self!r} has no gradient, so neither has a map fitted with it; "
+            "gradients need Euclidean, Periodic or RMSD: fit the map with one of these"
+        )
 
     def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[Any]:
         """Return distances between all points of ``X`` and of ``Y`` (of ``X`` itself without ``Y``).

@@ -17,10 +17,12 @@ from ldmaps.metrics.base import (
     Metric,
     NearestScan,
     Points,
+    SquaresGradient,
     as_float_array,
     check_stored_names,
     stored_array,
 )
+from ldmaps.metrics.gradient import VectorGradient
 
 __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width"]
 
@@ -283,6 +285,10 @@ class Euclidean(Metric):
             )
 
         return scan
+
+    def squares_gradient(self, landmarks: Points) -> SquaresGradient:
+        """Return what sums up gradients of d² to these landmarks."""
+        return VectorGradient(cast(RowPoints, landmarks).values)
 
     def group_distance_sums(
         self,

@@ -11,8 +11,16 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.base import (
+    Metric,
+    Points,
+    SquaresGradient,
+    as_float_array,
+    check_stored_names,
+    stored_array,
+)
 from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
+from ldmaps.metrics.gradient import VectorGradient
 
 __all__ = ["Periodic"]
 
@@ -61,6 +69,11 @@ class Periodic(Metric):
         compiled.features.squared_periodic_columns(
             left, rows.start, rows.stop, right, cols.start, cols.stop, period, out
         )
+
+    def squares_gradient(self, landmarks: Points) -> SquaresGradient:
+        """Return what sums up gradients of d² to these landmarks."""
+        values = cast(ColumnPoints, landmarks).values
+        return VectorGradient(values, self._periods(values.shape[1]))
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the numbers of features differ."""

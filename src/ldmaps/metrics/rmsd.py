@@ -15,9 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
-from ldmaps.compiled.layout import MOMENTS, SCALE
+from ldmaps.compiled.layout import MOMENTS, SCALE, SQUARED_NORM
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.base import (
+    Metric,
+    Points,
+    SquaresGradient,
+    as_float_array,
+    check_stored_names,
+    stored_array,
+)
+from ldmaps.metrics.gradient import AlignedGradient, SuperposedGradient
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, padded, to_panels, zero_panels
 
@@ -133,6 +141,21 @@ class RMSD(Metric):
             compiled.rmsd_blocks.group_distance_sums(points.panels, points.moments, bounds, weights, sums)
         else:
             super().group_distance_sums(points, bounds, weights, sums)
+
+    def squares_gradient(self, landmarks: Points) -> SquaresGradient:
+        """Return what sums up gradients of d² to these landmarks."""
+        assert isinstance(landmarks, RMSDPoints)
+        # Prepared frames know how many of their atoms have a weight, not how many there were.
+        n_atoms = landmarks.n_atoms if self.weights is None else np.size(self.weights)
+        kept, root_weights, fitted, root_fit_weights = self.weighed_atoms(n_atoms)
+        frames = from_panels(landmarks.panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)
+        moments = landmarks.moments[:, : len(landmarks)]
+        if fitted is None or root_fit_weights is None:
+            norms, scales = moments[SQUARED_NORM], moments[SCALE]
+            return SuperposedGradient(frames, norms, scales, kept, root_weights**2)
+        fit_weights = np.zeros(len(kept))
+        fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
+        return AlignedGradient(frames / root_weights[:, None], kept, root_weights**2, fit_weights)
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the frames differ in atoms, precision or alignment."""

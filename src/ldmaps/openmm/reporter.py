@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.openmm.actions import StopSimulation
+from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
 from ldmaps.regions.tracker import Event
 from ldmaps.settings import is_whole_number
 from ldmaps.streaming.record_embedder import RecordEmbedder
@@ -88,8 +88,8 @@ class LandmarkReporter:
                 f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
             )
         self.report_interval = int(report_interval)
-        self._engine = RecordEmbedder(_fitted(model), tracker=tracker, n_threads=1)
-        self._atoms = None if atoms is None else _indices(atoms)
+        self._engine = RecordEmbedder(fitted_on_frames(model), tracker=tracker, n_threads=1)
+        self._atoms = None if atoms is None else atom_indices(atoms)
         self.sink = sink
         self.actions: tuple[Action, ...] = _actions(on_event)
         if self.actions and tracker is None:
@@ -109,7 +109,7 @@ class LandmarkReporter:
     def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
         """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped."""
         if self._checked is not simulation.topology:
-            self._check_atoms(simulation.topology)
+            check_atoms(self._engine.model, simulation.topology, self._atoms, self.ignore_names)
             self._checked = simulation.topology
             self._n_atoms = simulation.system.getNumParticles()
         self._request["steps"] = self.report_interval - simulation.currentStep % self.report_interval
@@ -117,7 +117,7 @@ class LandmarkReporter:
 
     def report(self, simulation: Any, state: Any) -> None:
         """Embed the state's positions, tell the sink, and do what the events ask for."""
-        positions = _positions(state, self._n_atoms)
+        positions = positions_in_nm(state, self._n_atoms)
         if self._atoms is not None:
             positions = positions[self._atoms]
         number, at = np.array([self.n_reports]), np.array([float(state.getTime()._value)])
@@ -140,35 +140,6 @@ class LandmarkReporter:
                     stop = stop or wanted
         if stop is not None:
             raise stop
-
-    def _check_atoms(self, topology: Any) -> None:
-        """Raise when the simulation's atoms are not those the model was fitted on."""
-        wanted = int(self._engine.model.n_features_in_) // 3
-        total = topology.getNumAtoms()
-        indices = np.arange(total) if self._atoms is None else self._atoms
-        if len(indices) and indices.max() >= total:
-            raise InvalidInputError(
-                f"atoms holds index {indices.max()}, but the simulation has {total} atoms, counted from 0"
-            )
-        if len(indices) != wanted:
-            raise InvalidInputError(
-                f"the model was fitted on {wanted} atoms, but the simulation gives {len(indices)}; choose the same "
-                "ones, in the model's order, with atoms="
-            )
-        facts = self._engine.model.source_ or {}
-        names = facts.get("atom_names")
-        if names is None or self.ignore_names:
-            return
-        everything = list(topology.atoms())
-        for place, (name, index) in enumerate(zip(names, indices, strict=True)):
-            atom = everything[index]
-            if name.upper() != atom.name.upper():
-                label = (facts.get("atom_labels") or names)[place]
-                raise InvalidInputError(
-                    f"atom {index} of the simulation is {atom.residue.name}{atom.residue.id}-{atom.name}, where the "
-                    f"model was fitted on {label}; choose the same atoms in the same order with atoms=, or pass "
-                    "ignore_names=True if only the naming differs"
-                )
 
 
 def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event | None:
@@ -199,44 +170,6 @@ def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event 
 
 
 # -- pieces -------------------------------------------------------------------------
-
-
-def _fitted(model: Any) -> Any:
-    if isinstance(model, (str, Path)):
-        from ldmaps.maps.loading import load
-
-        model = load(model)
-    if not hasattr(model, "embedder_"):
-        raise InvalidInputError(f"the reporter needs a fitted map, got {model!r}; call fit first")
-    if not model.metric_.takes_frames:
-        raise InvalidInputError(
-            f"the map's metric {model.metric_!r} does not compare molecular frames; fit one with RMSD"
-        )
-    if model.units_ not in (None, "nm"):
-        raise InvalidInputError(
-            f"the map was fitted on coordinates in {model.units_}, and OpenMM gives nm; fit the map on frames in nm"
-        )
-    return model
-
-
-def _positions(state: Any, n_atoms: int) -> NDArray[np.float64]:
-    """Return the state's positions in nm."""
-    fill = getattr(state, "_getVectorAsNumpy", None)
-    if fill is None:
-        return np.asarray(state.getPositions(asNumpy=True)._value)
-    # What getPositions does, without its units, which take longer than the embedding.
-    positions = np.empty((n_atoms, 3))
-    fill(type(state).Positions, positions)
-    return positions
-
-
-def _indices(atoms: ArrayLike) -> NDArray[np.intp]:
-    indices = np.asarray(atoms)
-    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
-        raise InvalidInputError(f"atoms must be indices from 0, one an atom of the model, got {atoms!r}")
-    if len(np.unique(indices)) != len(indices):
-        raise InvalidInputError("atoms holds an index twice; each atom of the model is another one")
-    return indices.astype(np.intp)
 
 
 def _actions(on_event: Action | Iterable[Action] | None) -> tuple[Action, ...]:

@@ -1,0 +1,118 @@
+"""What gradients cost beside values, and forces beside the rest of a step of an OpenMM run.
+
+python benchmarks/gradient.py     writes docs/benchmarks/gradient.md, .csv
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from harness import Row, median_ratio, turns, write_table
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.datasets import alanine_dipeptide, swiss_roll
+from ldmaps.metrics import RMSD
+from ldmaps.openmm import coordinate_force, domain_wall
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "replica_reset.py"
+
+
+def against_values() -> list[Row]:
+    """Value and gradient against the value alone, one point and a batch, on one thread."""
+    rows = []
+    molecule = alanine_dipeptide(stride=5)
+    for what, points, metric, epsilon in [
+        ("22 atoms, RMSD", molecule.frames, RMSD(molecule.masses), 1.36e-3),
+        ("3-D points", swiss_roll(4000).points, "euclidean", 1.0),
+    ]:
+        for dtype in (np.float32, np.float64):
+            X = points.astype(dtype)
+            model = LandmarkDiffusionMap(2, epsilon, metric=metric, n_landmarks=400, extension="nystrom")
+            embedder = model.fit(X).embedder_
+            for many, few, target in (("one", X[7:8].copy(), 3), (f"{len(X):,}", X, 4)):
+                value, both = turns(
+                    [
+                        lambda few=few: embedder.extend(embedder.prepare(few), 1),
+                        lambda few=few: embedder.extend_with_gradient(few, 1),
+                    ],
+                    rounds=15,
+                    repeats=500 if many == "one" else 1,
+                )
+                rows.append(
+                    Row(
+                        f"value and gradient, {what}, {np.dtype(dtype)}, M = 400, k = 2, {many} at a time",
+                        "value alone",
+                        f"{1e6 * statistics.median(both) / len(few):.1f} µs a point",
+                        f"{1e6 * statistics.median(value) / len(few):.1f} µs a point",
+                        median_ratio(value, both),
+                        f"at most {target} times the time",
+                        f"{1 / median_ratio(value, both):.2f} times the time",
+                    )
+                )
+    return rows
+
+
+def example():
+    spec = importlib.util.spec_from_file_location("replica_reset", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def against_steps(rounds: int = 9, steps: int = 1500) -> list[Row]:
+    """Steps of alanine dipeptide with a bias along one coordinate, or a wall, against steps without."""
+    import openmm
+
+    molecule = alanine_dipeptide(stride=10)
+    model = LandmarkDiffusionMap(2, 1.36e-3, metric=RMSD(molecule.masses), n_landmarks=50)
+    model.fit(molecule.frames)
+    module = example()
+    topology = module.topology_of(molecule)
+    rows = []
+    for platform in ("Reference", "CPU"):
+        simulations = {}
+        for what in ("nothing", "a bias along one coordinate", "a domain wall"):
+            simulation = module.build_simulation(molecule, molecule.frames[0], 1, platform)
+            if what.startswith("a bias"):
+                bias = openmm.CustomCVForce("100*q")
+                bias.addCollectiveVariable("q", coordinate_force(model, 0, topology=topology))
+                simulation.system.addForce(bias)
+            elif what.startswith("a domain"):
+                simulation.system.addForce(domain_wall(model, 5000.0, topology=topology))
+            simulation.context.reinitialize(preserveState=True)
+            simulations[what] = simulation
+        seconds = turns(
+            [lambda one=one: one.step(steps) for one in simulations.values()],
+            rounds=rounds,
+            clock=time.process_time,
+        )
+        plain = seconds[0]
+        for what, ours in list(zip(simulations, seconds, strict=True))[1:]:
+            extra = statistics.median((b - a) / steps for a, b in zip(plain, ours, strict=True))
+            rows.append(
+                Row(
+                    f"a step with {what}, 22 atoms in OBC solvent, M = 50, {platform}",
+                    "the step alone",
+                    f"{1e3 * statistics.median(ours) / steps:.3f} ms",
+                    f"{1e3 * statistics.median(plain) / steps:.3f} ms",
+                    median_ratio(plain, ours),
+                    "less than 0.3 ms more",
+                    f"{1e3 * extra:.3f} ms more",
+                )
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    write_table(
+        "gradient",
+        "Gradients and biasing forces: what they cost",
+        "make bench",
+        [*against_values(), *against_steps()],
+    )

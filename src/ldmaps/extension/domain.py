@@ -1,0 +1,102 @@
+"""How far points are beyond a map's domain, smoothly: what a wall around the domain is made of.
+
+Landmark j reaches to r_j (the radii of :class:`~ldmaps.extension.embedder.Coverage`). With u_j = d_j² − r_j²
+
+    U(x) = −2τ ln Σ_j exp(−u_j/(2τ)) ≤ min_j u_j,        excess = √(U + ε) − √ε  where U > 0, else 0.
+
+For landmarks that reach to √ε and τ → 0 the excess is the distance to the nearest landmark less √ε. A
+softness τ above 0 rounds the places where two landmarks are equally near, and moves the border outwards
+by no more than τ ln(M)/√ε.
+
+Inside, the map's own estimate of how often a place was visited is ρ(x) = Σ_j c_j exp(−d_j²/(2ε)).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.extension.embedder import Embedder
+from ldmaps.metrics.base import squared_matrix
+
+__all__ = ["SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
+
+#: τ in units of ε.
+SOFTNESS = 0.05
+
+
+def excess_with_gradient(
+    embedder: Embedder, X: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how far points are beyond the domain, in the metric's units, and the gradient of that.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, features), or (n, atoms, 3) for frames
+
+    Returns
+    -------
+    excess : ndarray of shape (n,)
+        0 inside.
+    gradient : ndarray of the shape of ``X``
+    """
+    points = embedder.prepare(X)
+    squared = squared_matrix(embedder.metric, points, embedder.landmarks, 1)
+    beyond = squared.astype(np.float64) - embedder.squared_radii
+    rate = 0.5 / (SOFTNESS * embedder.epsilon)
+    lowest = beyond.min(axis=1, keepdims=True)
+    shares = np.exp(rate * (lowest - beyond))
+    totals = shares.sum(axis=1)
+    smooth = lowest[:, 0] - np.log(totals) / rate
+    root = math.sqrt(embedder.epsilon)
+    distance = np.sqrt(np.maximum(smooth, 0.0) + embedder.epsilon)
+    excess = distance - root
+    outside = smooth > 0
+    shares *= (outside / (2.0 * distance * totals))[:, None]
+    if not outside.any():
+        return excess, np.zeros(X.shape)
+    return excess, _summed(embedder, X, squared, shares)
+
+
+def log_density_with_gradient(
+    embedder: Embedder, multiplicities: NDArray[np.float64], X: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return ln ρ(x) and its gradient; finite however far a point is.
+
+    Parameters
+    ----------
+    multiplicities : ndarray of shape (M,)
+        c_j, positive.
+    X : ndarray of shape (n, features), or (n, atoms, 3) for frames
+
+    Returns
+    -------
+    log_density : ndarray of shape (n,)
+    gradient : ndarray of the shape of ``X``
+    """
+    points = embedder.prepare(X)
+    squared = squared_matrix(embedder.metric, points, embedder.landmarks, 1)
+    rate = 0.5 / embedder.epsilon
+    exponents = np.log(multiplicities) - rate * squared.astype(np.float64)
+    highest = exponents.max(axis=1, keepdims=True)
+    shares = np.exp(exponents - highest)
+    totals = shares.sum(axis=1, keepdims=True)
+    shares *= -rate / totals
+    return (highest + np.log(totals))[:, 0], _summed(embedder, X, squared, shares)
+
+
+def _summed(
+    embedder: Embedder, X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return Σ_j g_j ∂d_j²/∂x for one set of shares, of the shape of ``X``."""
+    gradient: NDArray[Any] = np.empty((len(X), 1, X[0].size), squared.dtype)
+    embedder.squares_gradient.add_up(
+        np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64),
+        squared,
+        np.ascontiguousarray(shares[:, None], dtype=squared.dtype),
+        gradient,
+    )
+    return gradient.reshape(X.shape).astype(np.float64)

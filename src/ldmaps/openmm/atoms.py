@@ -1,0 +1,83 @@
+"""Which atoms of a simulation a map was fitted on, and their positions: what reporter and forces share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
+
+
+def fitted_on_frames(model: Any) -> Any:
+    """Return a fitted map of molecular frames in nm, read from its file where a path is given, or raise."""
+    if isinstance(model, (str, Path)):
+        from ldmaps.maps.loading import load
+
+        model = load(model)
+    if not hasattr(model, "embedder_"):
+        raise InvalidInputError(f"a simulation needs a fitted map, got {model!r}; call fit first")
+    if not model.metric_.takes_frames:
+        raise InvalidInputError(
+            f"the map's metric {model.metric_!r} does not compare molecular frames; fit one with RMSD"
+        )
+    if model.units_ not in (None, "nm"):
+        raise InvalidInputError(
+            f"the map was fitted on coordinates in {model.units_}, and OpenMM gives nm; fit the map on frames in nm"
+        )
+    return model
+
+
+def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
+    """Return indices of atoms as an array, or raise."""
+    indices = np.asarray(atoms)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
+        raise InvalidInputError(f"atoms must be indices from 0, one an atom of the model, got {atoms!r}")
+    if len(np.unique(indices)) != len(indices):
+        raise InvalidInputError("atoms holds an index twice; each atom of the model is another one")
+    return indices.astype(np.intp)
+
+
+def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignore_names: bool) -> None:
+    """Raise when a simulation's atoms (all of them by default) are not those the model was fitted on."""
+    wanted = int(model.n_features_in_) // 3
+    total = topology.getNumAtoms()
+    indices = np.arange(total) if atoms is None else atoms
+    if len(indices) and indices.max() >= total:
+        raise InvalidInputError(
+            f"atoms holds index {indices.max()}, but the simulation has {total} atoms, counted from 0"
+        )
+    if len(indices) != wanted:
+        raise InvalidInputError(
+            f"the model was fitted on {wanted} atoms, but the simulation gives {len(indices)}; choose the same "
+            "ones, in the model's order, with atoms="
+        )
+    facts = model.source_ or {}
+    names = facts.get("atom_names")
+    if names is None or ignore_names:
+        return
+    everything = list(topology.atoms())
+    for place, (name, index) in enumerate(zip(names, indices, strict=True)):
+        atom = everything[index]
+        if name.upper() != atom.name.upper():
+            label = (facts.get("atom_labels") or names)[place]
+            raise InvalidInputError(
+                f"atom {index} of the simulation is {atom.residue.name}{atom.residue.id}-{atom.name}, where the "
+                f"model was fitted on {label}; choose the same atoms in the same order with atoms=, or pass "
+                "ignore_names=True if only the naming differs"
+            )
+
+
+def positions_in_nm(state: Any, n_atoms: int) -> NDArray[np.float64]:
+    """Return a state's positions in nm."""
+    fill = getattr(state, "_getVectorAsNumpy", None)
+    if fill is None:
+        return np.asarray(state.getPositions(asNumpy=True)._value)
+    # What getPositions does, without its units, which take longer than the embedding.
+    positions = np.empty((n_atoms, 3))
+    fill(type(state).Positions, positions)
+    return positions

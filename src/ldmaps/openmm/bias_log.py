@@ -1,0 +1,152 @@
+"""A file of the variables, the bias and the domain verdict of a biased run, one line per report."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections import deque
+from pathlib import Path
+from typing import IO, Any
+
+from numpy.typing import ArrayLike
+
+from ldmaps.errors import InvalidInputError, OutsideDomainWarning
+from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
+from ldmaps.settings import is_whole_number
+
+__all__ = ["BiasLog"]
+
+#: Reports over which the share outside the domain is taken.
+WATCHED = 200
+
+
+class BiasLog:
+    """An OpenMM reporter that writes step, time, coordinates, bias and domain verdict as CSV.
+
+    Columns: ``step``, ``time_ps``, ``psi_1`` … ``psi_k``, ``bias_kJ_mol``, ``distance``
+    (to the nearest landmark, in √ε) and ``inside`` (1 or 0).
+
+    Parameters
+    ----------
+    path : path-like
+        Grows while the run goes on. A file that exists is continued if ``append``,
+        and refused otherwise.
+    model : LandmarkDiffusionMap, DiffusionMap or path
+    report_interval : int
+        Steps between two lines.
+    bias : openmm.app.Metadynamics or set of int, optional
+        The run, or the force groups whose energy is the bias. By default the column is
+        empty.
+    atoms, ignore_names
+        As for :class:`~ldmaps.openmm.LandmarkReporter`.
+    append : bool
+        Whether to continue a file of an earlier part of the run.
+
+    Warns
+    -----
+    OutsideDomainWarning
+        Once, when more than half of the last 200 reports were outside the map's domain.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        model: Any,
+        report_interval: int,
+        *,
+        bias: Any = None,
+        atoms: ArrayLike | None = None,
+        ignore_names: bool = False,
+        append: bool = False,
+    ) -> None:
+        if not is_whole_number(report_interval) or report_interval < 1:
+            raise InvalidInputError(
+                f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
+            )
+        self.path = Path(path)
+        self.report_interval = int(report_interval)
+        # Metadynamics gives its force a group of its own, which it keeps to itself.
+        self.bias_groups = {bias._force.getForceGroup()} if hasattr(bias, "_force") else bias
+        self.ignore_names = ignore_names
+        self._model = fitted_on_frames(model)
+        self._atoms = None if atoms is None else atom_indices(atoms)
+        self._header = [
+            "step",
+            "time_ps",
+            *(f"psi_{place + 1}" for place in range(self._model.n_components_)),
+            "bias_kJ_mol",
+            "distance",
+            "inside",
+        ]
+        self._continues = self.path.exists()
+        if self._continues and not append:
+            raise InvalidInputError(
+                f"{str(self.path)!r} exists already; pass append=True to continue it, or another path"
+            )
+        if self._continues:
+            with self.path.open(newline="") as stream:
+                header = next(csv.reader(stream), [])
+            if header != self._header:
+                raise InvalidInputError(
+                    f"{str(self.path)!r} has the columns {header}, not {self._header}: it was written by another run"
+                )
+        self._stream: IO[str] | None = None
+        self._verdicts: deque[bool] = deque(maxlen=WATCHED)
+        self._warned = False
+        self._checked: Any = None
+
+    def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
+        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped."""
+        if self._checked is not simulation.topology:
+            check_atoms(self._model, simulation.topology, self._atoms, self.ignore_names)
+            self._checked = simulation.topology
+        steps = self.report_interval - simulation.currentStep % self.report_interval
+        return {"steps": steps, "periodic": False, "include": ["positions"]}
+
+    def report(self, simulation: Any, state: Any) -> None:
+        """Write a line."""
+        positions = positions_in_nm(state, simulation.system.getNumParticles())
+        if self._atoms is not None:
+            positions = positions[self._atoms]
+        embedder = self._model.embedder_
+        extended = embedder.extend(embedder.prepare(positions[None]), 1)
+        coverage = embedder.coverage_of(extended)
+        bias = ""
+        if self.bias_groups is not None:
+            energy = simulation.context.getState(energy=True, groups=self.bias_groups).getPotentialEnergy()
+            bias = f"{energy._value:.6g}"
+        inside = bool(coverage.inside[0])
+        self._write(
+            [
+                simulation.currentStep,
+                f"{state.getTime()._value:.6g}",
+                *(f"{value:.8g}" for value in extended.coordinates[0]),
+                bias,
+                f"{coverage.distance[0]:.5g}",
+                int(inside),
+            ]
+        )
+        self._verdicts.append(inside)
+        if not self._warned and len(self._verdicts) == WATCHED and sum(self._verdicts) < WATCHED / 2:
+            self._warned = True
+            warnings.warn(
+                f"{WATCHED - sum(self._verdicts)} of the last {WATCHED} frames were outside the map's domain, where "
+                "its coordinates are extrapolated; add a domain_wall, or absorb the new frames into the map",
+                OutsideDomainWarning,
+                stacklevel=2,
+            )
+
+    def close(self) -> None:
+        """Close the file; a later report opens it again."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _write(self, row: list[Any]) -> None:
+        if self._stream is None:
+            self._stream = self.path.open("a", newline="")
+            if not self._continues:
+                csv.writer(self._stream).writerow(self._header)
+                self._continues = True
+        csv.writer(self._stream).writerow(row)
+        self._stream.flush()

@@ -1,0 +1,333 @@
+"""A map's coordinates, and the border of its domain, as forces of an OpenMM system.
+
+    force = coordinate_force(model, 0, topology=simulation.topology)
+    variable = app.BiasVariable(force, -0.02, 0.02, 0.001)          # or bias_variable(model, 0, ...)
+    metadynamics = app.Metadynamics(system, [variable], 300, 8, 1.0, 500)
+    system.addForce(domain_wall(model, 5000.0, topology=topology))
+
+The energy of a coordinate's force is the coordinate, in kJ/mol by OpenMM's custom; it is meant for
+``CustomCVForce``, ``BiasVariable`` and whatever else takes a collective variable. Positions are as OpenMM
+integrates them, not wrapped into the box: map the atoms of one molecule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient
+from ldmaps.metrics.base import squared_matrix
+from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
+from ldmaps.settings import is_whole_number
+
+if TYPE_CHECKING:
+    from ldmaps.extension.embedder import Embedder
+
+__all__ = [
+    "CoordinateValue",
+    "FloodEnergy",
+    "WallEnergy",
+    "bias_variable",
+    "coordinate_force",
+    "domain_wall",
+    "outward_force",
+]
+
+#: Width of a Gaussian bump by default, as a share of the range that the landmarks span.
+DEFAULT_WIDTH = 1 / 30
+
+
+class CoordinateValue:
+    """Computes one coordinate of a state's positions, and the force of an energy equal to it; can be pickled."""
+
+    def __init__(self, embedder: Embedder, coordinate: int, n_atoms: int) -> None:
+        # Of the coefficients only those of the one coordinate, so that no other is differentiated.
+        self.embedder = replace(
+            embedder, coefficients=embedder.coefficients[coordinate : coordinate + 1].copy()
+        )
+        self.n_atoms = n_atoms
+
+    def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
+        """Return the coordinate and minus its gradient, (atoms, 3)."""
+        extended, gradient = self.embedder.extend_with_gradient(positions_in_nm(state, self.n_atoms)[None], 1)
+        return float(extended.coordinates[0, 0]), np.multiply(gradient[0, 0], -1.0, dtype=np.float64)
+
+
+class WallEnergy:
+    """Computes ½ k (excess − margin)² beyond a map's domain, and its force; can be pickled."""
+
+    def __init__(self, embedder: Embedder, strength: float, margin: float, n_atoms: int) -> None:
+        self.embedder = embedder
+        self.strength = strength
+        self.margin = margin
+        self.n_atoms = n_atoms
+
+    def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
+        """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
+        excess, gradient = excess_with_gradient(self.embedder, positions_in_nm(state, self.n_atoms)[None])
+        stretch = max(float(excess[0]) - self.margin, 0.0)
+        return 0.5 * self.strength * stretch**2, -self.strength * stretch * gradient[0]
+
+
+class FloodEnergy:
+    """Computes E ln(1 + ρ(x)/ρ₀), high where a map's points are dense, and its force; can be pickled."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        strength: float,
+        multiplicities: NDArray[np.float64],
+        reach: float,
+        n_atoms: int,
+    ) -> None:
+        self.embedder = embedder
+        self.strength = strength
+        self.n_atoms = n_atoms
+        squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
+        densities = np.exp(-0.5 * squared / embedder.epsilon) @ multiplicities
+        # ρ in units of ρ₀: what is left of the loneliest landmark's density at the reach.
+        self.multiplicities = multiplicities / (densities.min() * np.exp(-0.5 * reach**2))
+
+    def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
+        """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
+        frame = positions_in_nm(state, self.n_atoms)[None]
+        logarithm, gradient = log_density_with_gradient(self.embedder, self.multiplicities, frame)
+        energy = np.logaddexp(0.0, logarithm[0])
+        share = np.exp(logarithm[0] - energy)  # ρ/(ρ₀ + ρ)
+        return self.strength * float(energy), -self.strength * share * gradient[0]
+
+
+def coordinate_force(
+    model: Any,
+    coordinate: int = 0,
+    *,
+    atoms: ArrayLike | None = None,
+    topology: Any = None,
+    ignore_names: bool = False,
+) -> Any:
+    """Return an OpenMM force whose energy is one coordinate of a map.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap, DiffusionMap or path
+        Fitted on frames in nm with RMSD, or the ``.ldm`` file of such a map.
+    coordinate : int
+        Which column of ``model.transform``, from 0: 0 is the slowest motion, ψ₂ of the
+        paper.
+    atoms : array-like of int, optional
+        Which particles of the system the map was fitted on, in its order. By default
+        all atoms of ``topology``.
+    topology : openmm.app.Topology, optional
+        The simulation's. Needed to check the atoms' names where the model knows them.
+    ignore_names : bool
+        Whether to accept atoms whose names are not those of the model's frames, or
+        cannot be checked for want of a topology.
+
+    Returns
+    -------
+    openmm.PythonForce
+        For ``CustomCVForce.addCollectiveVariable`` or ``BiasVariable``. It can be
+        serialized; whoever reads it needs ldmaps, and must trust where it comes from,
+        because OpenMM stores Python objects as pickles.
+
+    Raises
+    ------
+    InvalidInputError
+        For atoms, units or coordinates that do not fit; ``GradientError`` for a map
+        without gradients.
+    """
+    model = fitted_on_frames(model)
+    k = int(model.n_components_)
+    if not is_whole_number(coordinate) or not 0 <= coordinate < k:
+        raise InvalidInputError(
+            f"coordinate {coordinate!r} does not exist: the map has {k}, counted from 0; "
+            f"pass a whole number from 0 to {k - 1}"
+        )
+    particles = _particles(model, atoms, topology, ignore_names)
+    return _python_force(CoordinateValue(model.embedder_, int(coordinate), len(particles)), particles)
+
+
+def domain_wall(
+    model: Any,
+    strength: Any,
+    *,
+    margin: float = 0.0,
+    atoms: ArrayLike | None = None,
+    topology: Any = None,
+    ignore_names: bool = False,
+) -> Any:
+    """Return an OpenMM force that keeps a simulation where a map is valid.
+
+    Its energy is ½·strength·(excess − margin)² where the excess is how far the frame is
+    beyond the reach of every landmark (:mod:`ldmaps.extension.domain`), and 0 inside.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap, DiffusionMap or path
+    strength : float or Quantity
+        Spring constant in kJ/mol/nm², for the RMSD beyond the domain. A frame at
+        300 K is then typically √(2.5/strength) nm beyond the border when it leans on it.
+    margin : float
+        How far beyond the domain, in units of √ε, frames may go freely.
+    atoms, topology, ignore_names
+        As for :func:`coordinate_force`.
+    """
+    from openmm import unit
+
+    model = fitted_on_frames(model)
+    spring = _number("strength", strength, unit.kilojoules_per_mole / unit.nanometer**2)
+    particles = _particles(model, atoms, topology, ignore_names)
+    embedder = model.embedder_
+    reach = _number("margin", margin) * float(np.sqrt(embedder.epsilon))
+    return _python_force(WallEnergy(embedder, spring, reach, len(particles)), particles)
+
+
+def outward_force(
+    model: Any,
+    strength: Any,
+    *,
+    reach: float = 3.0,
+    atoms: ArrayLike | None = None,
+    topology: Any = None,
+    ignore_names: bool = False,
+) -> Any:
+    """Return an OpenMM force that drives a simulation to where a map has few points, and out of it.
+
+    Its energy is strength·ln(1 + ρ(x)/ρ₀), where ρ is the map's own estimate of how
+    often a place was visited and ρ₀ what its loneliest landmark contributes at the
+    reach; beyond, the energy falls to 0. With a strength of kT the known free energy
+    landscape becomes flat; above, places are the more attractive the less they are known.
+    Coordinates alone cannot do this: at the border of the data their slope across it
+    vanishes.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap, DiffusionMap or path
+    strength : float or Quantity
+        In kJ/mol, per factor e of density.
+    reach : float
+        How far beyond the loneliest landmark, in units of √ε, the force goes on pushing;
+        over this distance it does work of strength·reach²/2.
+    atoms, topology, ignore_names
+        As for :func:`coordinate_force`.
+    """
+    from openmm import unit
+
+    model = fitted_on_frames(model)
+    energy = _number("strength", strength, unit.kilojoules_per_mole)
+    particles = _particles(model, atoms, topology, ignore_names)
+    flood = FloodEnergy(
+        model.embedder_, energy, model.multiplicities_, _number("reach", reach), len(particles)
+    )
+    return _python_force(flood, particles)
+
+
+def bias_variable(
+    model: Any,
+    coordinate: int = 0,
+    width: float | None = None,
+    *,
+    limits: tuple[float, float] | None = None,
+    grid_width: int | None = None,
+    atoms: ArrayLike | None = None,
+    topology: Any = None,
+    ignore_names: bool = False,
+) -> Any:
+    """Return one coordinate of a map as a variable of ``openmm.app.Metadynamics``.
+
+    Parameters
+    ----------
+    model, coordinate, atoms, topology, ignore_names
+        As for :func:`coordinate_force`.
+    width : float, optional
+        Standard deviation of the Gaussian bumps, in the coordinate's units. By default
+        1/30 of the range that the landmarks span.
+    limits : (float, float), optional
+        Where OpenMM's table of the bias begins and ends; beyond it the bias is 0, so a
+        simulation must not get there. By default the range of the map's coefficients,
+        which no point whatsoever leaves.
+    grid_width : int, optional
+        Points of the table; by default OpenMM's choice, five to a width.
+
+    Returns
+    -------
+    openmm.app.BiasVariable
+    """
+    from openmm import app
+
+    model = fitted_on_frames(model)
+    force = coordinate_force(model, coordinate, atoms=atoms, topology=topology, ignore_names=ignore_names)
+    if width is None:
+        width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * DEFAULT_WIDTH
+    if not (np.isfinite(width) and width > 0):
+        raise InvalidInputError(f"width must be a positive number in the coordinate's units, got {width!r}")
+    coefficients = model.embedder_.coefficients[coordinate].astype(np.float64)
+    # A little more than the coefficients' range, so that rounding cannot step over the end.
+    slack = 1e-3 * float(np.ptp(coefficients))
+    low, high = limits or (float(coefficients.min()) - slack, float(coefficients.max()) + slack)
+    if not low < high:
+        raise InvalidInputError(f"limits must be a lower and a higher number, got {limits!r}")
+    return app.BiasVariable(force, low, high, width, False, grid_width)
+
+
+# -- pieces -----------------------------------------------------------------------------
+
+
+def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names: bool) -> NDArray[np.intp]:
+    """Return which particles the map was fitted on, checked as far as they can be."""
+    indices = None if atoms is None else atom_indices(atoms)
+    if topology is not None:
+        check_atoms(model, topology, indices, ignore_names)
+        return np.arange(topology.getNumAtoms()) if indices is None else indices
+    if indices is None:
+        raise InvalidInputError(
+            "neither atoms nor topology was given; pass topology=simulation.topology, and atoms= where the map "
+            "was fitted on some of its atoms"
+        )
+    wanted = int(model.n_features_in_) // 3
+    if len(indices) != wanted:
+        raise InvalidInputError(
+            f"the model was fitted on {wanted} atoms, but atoms holds {len(indices)}; choose the same ones, in the "
+            "model's order"
+        )
+    if (model.source_ or {}).get("atom_names") is not None and not ignore_names:
+        raise InvalidInputError(
+            "the model knows its atoms' names, but no topology was given to compare them with; pass "
+            "topology=simulation.topology, or ignore_names=True"
+        )
+    return indices
+
+
+def _number(name: str, value: Any, wanted: Any = None) -> float:
+    """Return a setting that must not be negative, in the wanted unit where it has one."""
+    from openmm import unit
+
+    if wanted is not None and unit.is_quantity(value):
+        try:
+            value = value.value_in_unit(wanted)
+        except TypeError as error:
+            raise InvalidInputError(f"{name} must be in {wanted}, got {value}") from error
+    if not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
+        raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}")
+    return float(value)
+
+
+def _python_force(
+    computation: CoordinateValue | FloodEnergy | WallEnergy, particles: NDArray[np.intp]
+) -> Any:
+    import openmm
+
+    if not hasattr(openmm, "PythonForce") or not hasattr(openmm.PythonForce, "setParticles"):
+        raise InvalidInputError(
+            f"forces of a map need OpenMM 8.6.1 or newer, which has PythonForce; this is "
+            f"{openmm.version.version}: pip install --upgrade openmm"
+        )
+    computation.embedder.squares_gradient  # noqa: B018 - a map without gradients is refused here, not at step 1
+    force = openmm.PythonForce(computation)
+    force.setParticles([int(index) for index in particles])
+    force.setName(type(computation).__name__)
+    return force
