@@ -4,6 +4,8 @@ PYTHON ?= python3
 EXTRAS := plot,earth-mover,trajectory,mdanalysis,parquet,openmm,imd,redis,watch,completion
 # More arguments for pytest, for example: make test PYTEST_ARGS="-k rmsd"
 PYTEST_ARGS ?=
+# More arguments for the mutants, for example: make mutants MUTANT_ARGS="--only distilled"
+MUTANT_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -49,6 +51,10 @@ lint: $(INSTALLED) ## Check style, formatting, types and what imports what
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+
+.PHONY: mutants
+mutants: $(INSTALLED) ## Break the library one line at a time and see that a test notices (a quarter of an hour)
+	$(BIN)/python tools/mutants.py $(MUTANT_ARGS)
 
 .PHONY: accuracy
 accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full size (half an hour, 3 GB): docs/accuracy.md

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["written_whole"]
+__all__ = ["sync_folder", "written_whole"]
 
 
 @contextmanager
@@ -31,7 +31,18 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)
         os.replace(name, target)
+        sync_folder(target.parent)
     except BaseException:
         if os.path.exists(name):
             os.unlink(name)
         raise
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Make a new name survive a power failure, where folders can be synchronised."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

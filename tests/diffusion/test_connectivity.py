@@ -157,6 +157,24 @@ def test_is_connected_leaves_its_matrix_alone():
         assert abs(squares - kept).max() == 0
 
 
+def test_points_exactly_root_epsilon_apart_are_joined():
+    """Whole numbers, so that nothing is rounded: d² = ε counts as within, d² a little above it does not."""
+    X = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0], [7.0, 0.0]])
+    tree = tree_of(X)
+    assert tree.component_sizes(4.0).tolist() == [3, 1]
+    assert tree.component_sizes(9.0).tolist() == [4]
+    assert tree.component_sizes(np.nextafter(4.0, 0.0)).tolist() == [1, 1, 1, 1]
+    dense = euclidean_squares(X)
+    stored = csr_array(dense + 1.0)
+    stored.data -= 1.0
+    for squares in (dense, dense.astype(np.float32), stored):
+        assert is_connected(squares, 9.0)
+        assert not is_connected(squares, np.nextafter(9.0, 0.0))
+    check_connected(tree, 9.0, reach=1.0)
+    with pytest.raises(DisconnectedError):
+        check_connected(tree, np.nextafter(9.0, 0.0), reach=1.0)
+
+
 # -- errors -------------------------------------------------------------------------------
 
 

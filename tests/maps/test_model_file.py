@@ -196,6 +196,15 @@ def test_versions_that_are_none(saved, version):
         load(saved)
 
 
+@pytest.mark.parametrize("name", ["ldmaps outside", "", None, 1, ["ldmaps model"]])
+def test_a_file_of_another_format_is_no_model(saved, name):
+    """An archive of ours, whole and signed, that says it is something else."""
+    edit_header(saved, format=name)
+    for read in (load, read_header):
+        with pytest.raises(ModelFileError, match="is not an ldmaps model"):
+            read(saved)
+
+
 def filled(value):
     """Return a change that puts a value into an array's first place."""
 

@@ -341,3 +341,30 @@ def test_refuses_maps_that_do_not_belong_together():
         predict_errors(
             exact, LandmarkDiffusionMap(2, 20.0, n_landmarks=100, extension="nystrom", alpha=1.0).fit(X), X
         )
+
+
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.AccuracyWarning")
+def test_the_second_order_eigenvalue_solves_its_own_equation():
+    """λ′ is an eigenvalue of Λ + ΦᵀδPΨ + ΦᵀP′R/λ′: the fixed point is reached, not only begun."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 3)) * [2.0, 1.0, 0.3]
+    Z, labels, w, epsilon = X + 0.15 * rng.normal(size=X.shape), np.arange(50), rng.uniform(0.5, 2.0, 50), 1.5
+    naive = Naive(X, Z, labels, w, epsilon)
+    p, k = 6, 2
+    found = expand(X, Z, labels, w, epsilon, naive.lam[1:p], naive.psi[:, 1:p], k)
+    lam, psi = naive.lam[:p], naive.psi[:, :p]
+    phi = (w * naive.D)[:, None] * psi
+    phi /= (phi * psi).sum(axis=0)
+    change = naive.exact(naive.moved) @ psi
+    first = phi.T @ change
+    rest = change - psi @ first
+    displaced = naive.exact(naive.moved) + naive.A * w / naive.D[:, None]
+    second = phi.T @ displaced @ rest
+
+    def miss(value):
+        return np.abs(np.linalg.eigvals(np.diag(lam) + first + second / value) - value).min()
+
+    for i in range(k):
+        value = found.eigenvalues[i] + found.eigenvalue_changes[i]
+        # From λ, where the rounds begin, the first leaves far more.
+        assert miss(value) < 1e-6 * miss(lam[i + 1])

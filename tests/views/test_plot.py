@@ -143,6 +143,41 @@ def test_weights_count_like_copies():
     np.testing.assert_allclose(twice[dense], weighted[dense], atol=0.05)
 
 
+def test_weights_of_a_profile_count_like_copies():
+    values = np.random.default_rng(1).normal(size=500)
+    weights = np.random.default_rng(2).integers(1, 5, 500)
+    along, energy = free_energy_profile(values, weights, cells=30)
+    along_copies, copies = free_energy_profile(np.repeat(values, weights), cells=30)
+    np.testing.assert_allclose(along, along_copies)
+    np.testing.assert_allclose(energy, copies)
+    assert np.nanmax(np.abs(energy - free_energy_profile(values, cells=30)[1])) > 0.1
+
+
+def test_a_lighter_well_lies_higher_by_the_log_of_its_weight():
+    rng = np.random.default_rng(2)
+    left, right = rng.normal(-4, 1, size=(50_000, 2)), rng.normal(4, 1, size=(50_000, 2))
+    weights = np.repeat([1.0, np.exp(-2.0)], 50_000)
+    surface = free_energy_surface(np.vstack([left, right]), weights)
+    x, y = surface.centres()
+    for centre, energy in ((-4, 0.0), (4, 2.0)):
+        well = surface.energy[np.abs(x - centre) < 0.3][:, np.abs(y - centre) < 0.3]
+        assert abs(np.nanmin(well) - energy) < 0.15
+
+
+def test_a_lone_point_is_smeared_out_more_widely_than_a_crowd():
+    """Its density is that of a Gaussian of 2.5 times the width, so it lies 2 ln 2.5 above the log of the shares."""
+    crowd, lone = np.zeros((10_000, 2)), np.array([[1.0, 1.0]])
+    # Corners of the grid, so that nothing is cut off at its edges.
+    corners = np.array([[-1.0, -1.0], [3.0, 3.0]])
+    surface = free_energy_surface(np.vstack([crowd, lone, corners]), cells=80)
+    x, y = surface.centres()
+    energy = surface.energy[np.abs(x - 1).argmin(), np.abs(y - 1).argmin()]
+    assert energy == pytest.approx(np.log(10_000) + 2 * np.log(2.5), abs=0.1)
+    # And it is shown as far as its density is half of its peak: √(2 ln 2) widths of 3 cells.
+    row = surface.energy[np.abs(x - 1).argmin()]
+    assert 6 <= np.isfinite(row).sum() <= 8
+
+
 def test_two_wells_differ_by_the_log_of_their_shares():
     rng = np.random.default_rng(2)
     left, right = rng.normal(-4, 1, size=(80_000, 2)), rng.normal(4, 1, size=(20_000, 2))

@@ -13,7 +13,16 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import as_picoseconds
 
-__all__ = ["Block", "box_vectors", "import_mdtraj", "joined", "one_line", "sliced", "unpacked"]
+__all__ = [
+    "Block",
+    "box_vectors",
+    "import_mdtraj",
+    "joined",
+    "one_line",
+    "sliced",
+    "stacked_boxes",
+    "unpacked",
+]
 
 #: Coordinates (n, atoms, 3), times (n,) and lattice vectors (n, 3, 3), the latter two where they are known.
 Block = tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]
@@ -48,8 +57,8 @@ def unpacked(form: Format, handle: Any, read: Any) -> Block:
     else:
         *rest, lengths, angles = read[1:3] if form.name == "DCD" else read[1:4]
         times = rest[0] if rest else None
-        if lengths is not None and angles is not None and np.all(lengths > 0):
-            vectors = box_vectors(lengths, angles)
+        if lengths is not None and angles is not None:
+            vectors = _boxes_where_there_are_any(np.asarray(lengths), np.asarray(angles))
     frames = np.asarray(xyz, dtype=np.float32)
     if handle.distance_unit == "angstroms":
         frames = frames * np.float32(0.1)
@@ -59,6 +68,16 @@ def unpacked(form: Format, handle: Any, read: Any) -> Block:
         None if times is None else as_picoseconds(times),
         None if vectors is None else np.asarray(vectors, dtype=np.float64),
     )
+
+
+def _boxes_where_there_are_any(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Return lattice vectors, zeros for frames that have no box; None where none has one."""
+    present = (lengths > 0).all(axis=1)
+    if not present.any():
+        return None
+    vectors = np.zeros((len(lengths), 3, 3))
+    vectors[present] = box_vectors(lengths[present], angles[present])
+    return vectors
 
 
 def box_vectors(lengths: Any, angles: Any) -> NDArray[np.float64]:
@@ -77,10 +96,23 @@ def sliced(block: Block, rows: slice) -> Block:
 
 
 def joined(blocks: Sequence[Block]) -> Block:
-    """Return blocks as one; times and boxes that not all have are dropped."""
+    """Return blocks as one; times that not all have are dropped, frames without a box have one of zeros."""
+    frames, times, boxes = zip(*blocks, strict=True)
+    return (
+        np.concatenate(frames),
+        None if any(part is None for part in times) else np.concatenate(times),
+        stacked_boxes(
+            [box for xyz, boxes_of in zip(frames, boxes, strict=True) for box in _each(boxes_of, len(xyz))]
+        ),
+    )
 
-    def join(parts: Sequence[Any]) -> Any:
-        return None if any(part is None for part in parts) else np.concatenate(parts)
 
-    xyz, times, box = map(join, zip(*blocks, strict=True))
-    return xyz, times, box
+def stacked_boxes(boxes: Sequence[NDArray[Any] | None]) -> NDArray[np.float64] | None:
+    """Return one box (3, 3) a frame as an array, zeros where a frame has none; None where no frame has one."""
+    if all(box is None for box in boxes):
+        return None
+    return np.asarray([np.zeros((3, 3)) if box is None else box for box in boxes], dtype=np.float64)
+
+
+def _each(boxes: NDArray[np.float64] | None, n_frames: int) -> Sequence[NDArray[np.float64] | None]:
+    return [None] * n_frames if boxes is None else list(boxes)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError, ShortFileWarning
 from ldmaps.inputs.dcd_layout import dcd_layout
 from ldmaps.inputs.formats import known_format
-from ldmaps.inputs.frame_blocks import Block, import_mdtraj, joined, one_line, sliced, unpacked
+from ldmaps.inputs.frame_blocks import Block, import_mdtraj, joined, one_line, sliced, stacked_boxes, unpacked
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
@@ -162,8 +162,7 @@ class MDTrajFiles(SelectedFrames):
         wanted = islice(enumerate(models), reading.first, reading.stop, reading.stride)
         while batch := list(islice(wanted, self._chunk)):
             frames = np.stack([model[self._selection.read] for _, (model, _) in batch])
-            lattices = [box for _, (_, box) in batch if box is not None]
-            box = np.asarray(lattices, dtype=np.float64) if lattices else None
+            box = stacked_boxes([box for _, (_, box) in batch])
             yield np.asarray([number for number, _ in batch], dtype=np.int64), (frames, None, box)
 
     def _load_whole(self, path: str) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.frame_blocks import stacked_boxes
 from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_picoseconds, bonds_among
 from ldmaps.inputs.topology import SelectedFrames, Selection, select_atoms
 from ldmaps.inputs.whole import Molecules
@@ -131,9 +132,9 @@ class AtomGroupFrames(SelectedFrames):
     def _packed(self, rows: list[tuple[NDArray[Any], int, float, Any]]) -> FrameChunk:
         positions, steps, times, boxes = zip(*rows, strict=True)
         numbers = np.asarray(steps, dtype=np.int64)
-        box = None
-        if all(one is not None for one in boxes):
-            box = NM_PER_ANGSTROM * np.asarray(boxes, dtype=np.float64)
+        box = stacked_boxes(boxes)
+        if box is not None:
+            box *= NM_PER_ANGSTROM
         file = self.files[0] if self.files else ""
         frames = self._selection.take(np.stack(positions).astype(np.float32), box, numbers, file)
         return FrameChunk(frames, numbers, as_picoseconds(times), file)

@@ -23,6 +23,7 @@ from ldmaps.regions import Box, Event, OutOfDomain, RegionTracker
 from ldmaps.streaming import Embedded, Records
 from ldmaps.views.live import LivePage
 from ldmaps.views.live.access import Access
+from ldmaps.views.live.server import LARGEST_MESSAGE
 from ldmaps.views.live.state import BURST, EVENTS, HISTORY, MOST, MOST_AT_FIRST, LiveState
 
 REASON = "the live page needs starlette, uvicorn and websockets: pip install 'ldmaps[watch]'"
@@ -402,6 +403,77 @@ def test_a_foreign_host_is_refused(guarded, host):
         with pytest.raises(InvalidStatus) as refused:
             Viewer(guarded, additional_headers={"Host": host}, origin=f"http://{host}")
         assert refused.value.response.status_code in (400, 403)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.maps.example.org:80",
+        "http://evilmaps.example.org:80",
+        "http://maps.example.org:80.evil.example",
+        "http://user@maps.example.org:80",
+        "http://maps.example.org:8",
+        "http://maps.example.org",
+        "ftp://maps.example.org:80",
+        "//maps.example.org:80",
+        "http://[maps.example.org:80",
+    ],
+)
+def test_an_origin_is_the_whole_of_our_own(origin):
+    access = Access("0.0.0.0", TOKEN, ["maps.example.org"])
+    assert access.accepts_origin("http://maps.example.org:80", "maps.example.org:80")
+    assert access.accepts_origin("https://MAPS.example.org:80", "maps.example.org:80")
+    assert not access.accepts_origin(origin, "maps.example.org:80")
+
+
+def handshake(page, host, origin):
+    """Ask for a WebSocket byte by byte, as no library would, and return the answer's first line."""
+    lines = [
+        "GET /stream HTTP/1.1",
+        f"Host: {host}",
+        f"Origin: {origin}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        "Sec-WebSocket-Version: 13",
+    ]
+    with socket.create_connection(("127.0.0.1", page.port), timeout=20) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        return connection.recv(4096).split(b"\r\n")[0]
+
+
+def test_a_websocket_under_a_foreign_name_is_refused_though_its_origin_agrees(guarded):
+    """DNS rebinding: the name is the attacker's, points here, and is sent as Host and as Origin."""
+    here = f"127.0.0.1:{guarded.port}"
+    assert b"101" in handshake(guarded, here, f"http://{here}")
+    for host in ("evil.example", f"evil.example:{guarded.port}", f"evil{here}"):
+        assert b"403" in handshake(guarded, host, f"http://{host}")
+
+
+def test_a_long_greeting_is_not_even_read(guarded):
+    here = f"127.0.0.1:{guarded.port}"
+    with connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=20, proxy=None) as one:
+        one.send(json.dumps({"token": "", "padding": "x" * LARGEST_MESSAGE}))
+        with pytest.raises(ConnectionClosed):
+            one.recv(timeout=20)
+        assert one.protocol.close_code == 1009
+
+
+def test_those_who_do_not_greet_are_no_more_than_the_viewers(model):
+    with LivePage(model, max_viewers=2) as page:
+        here = f"127.0.0.1:{page.port}"
+
+        def stranger():
+            return connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=20, proxy=None)
+
+        with stranger() as first, stranger():
+            with pytest.raises(InvalidStatus) as refused, stranger():
+                pass
+            assert refused.value.response.status_code == 403
+            first.close()
+            wait_until(lambda: page.viewers == 0)
+            with Viewer(page) as viewer:
+                assert "names" in viewer.map()
 
 
 def test_names_of_this_machine_are_accepted(guarded):

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
 from ldmaps.views.assets import asset
+from ldmaps.views.report import page as page_module
 from ldmaps.views.report import report_html, write_report
 from ldmaps.views.report.charts import nice_ticks
 from ldmaps.views.report.colours import PALETTES, palette
+from ldmaps.views.report.contents import gather
 from ldmaps.views.report.page import SCRIPTS
 from ldmaps.views.report.structures import elements_from_masses, landmark_structures
 
@@ -147,6 +150,8 @@ def test_text_from_users_stays_text(roll_map, roll, place):
     reader = read(text)
     assert len(reader.scripts) == 2
     assert not [tag for tag, attributes in reader.tags if tag == "img" or "onerror" in attributes]
+    # Not even "<!--<script " may stand there, after which a browser overlooks the end of the element.
+    assert not set("<>&") & set(reader.scripts[0])
     if place != "title":
         assert NASTY in json.dumps(json.loads(reader.scripts[0]), ensure_ascii=False).replace('\\"', '"')
 
@@ -166,6 +171,30 @@ def test_names_from_a_model_file_stay_text(molecule_map):
         molecule_map.source_ = before
     assert len(reader.scripts) == 2
     assert "img" not in [tag for tag, _ in reader.tags]
+
+
+@pytest.mark.parametrize("place", ["notes", "facts", "subtitle", "unit", "rule", "version"])
+def test_what_stands_above_the_map_stays_text(roll_map, monkeypatch, place):
+    contents = gather(roll_map)
+    if place == "notes":
+        contents = replace(contents, notes=[NASTY])
+    if place == "facts":
+        contents = replace(contents, what=NASTY)
+    if place == "subtitle":
+        monkeypatch.setattr(type(roll_map.metric_), "name", NASTY)
+    if place == "unit":
+        monkeypatch.setattr(roll_map, "units_", NASTY)
+    if place == "rule":
+        bandwidth = replace(roll_map.bandwidth_, rule=NASTY)
+        monkeypatch.setattr(roll_map, "bandwidth_", bandwidth)
+    if place == "version":
+        monkeypatch.setattr(page_module, "__version__", NASTY)
+    monkeypatch.setattr(page_module, "gather", lambda model: contents)
+    text = report_html(roll_map)
+    reader = read(text)
+    assert len(reader.scripts) == 2
+    assert not [tag for tag, attributes in reader.tags if tag == "img" or "onerror" in attributes]
+    assert "&lt;img" in text
 
 
 def test_the_page_stays_small(page, roll_map, roll):

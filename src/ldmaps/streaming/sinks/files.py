@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import CheckpointError, InvalidInputError
+from ldmaps.files import sync_folder
 from ldmaps.inputs.formats import output_format
 from ldmaps.streaming.checkpoint import lock
 from ldmaps.streaming.records import Embedded
@@ -153,7 +154,7 @@ class TextSink(Sink):
                 f"{self.path} exists already; name another output, overwrite it (--force), or go on with its checkpoint"
             )
         os.ftruncate(descriptor, 0)
-        _sync_folder(folder)
+        sync_folder(folder)
         return descriptor
 
     def _take(self, descriptor: int) -> None:
@@ -270,13 +271,3 @@ def _to_stdout(data: bytes) -> None:
     else:
         buffer.write(data)
     sys.stdout.flush()
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a new file's name survive a power failure too, where folders can be synchronised."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -1,0 +1,164 @@
+"""What reaches the disk, and in which order: recorded from the calls, since no crash of a process can show it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.datasets import swiss_roll
+from ldmaps.files import written_whole
+from ldmaps.streaming import OutputFile, StreamEmbedder
+from ldmaps.streaming.checkpoint import Checkpoint, model_digest
+
+POINTS = swiss_roll(300, random_state=0).points
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptors are told by their inodes")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LandmarkDiffusionMap(2, 9.0, n_landmarks=40).fit(POINTS)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Every fsync, rename and write, with what it was done to: ("sync", name, size), ("rename", name) …"""
+    recorded = []
+    names = {}
+    fsync, rename, write = os.fsync, os.replace, os.write
+
+    def named(descriptor):
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            return "folder", 0
+        return names.get(status.st_ino, os.readlink(f"/proc/self/fd/{descriptor}")), status.st_size
+
+    def record_fsync(descriptor):
+        fsync(descriptor)
+        recorded.append(("sync", *named(descriptor)))
+
+    def record_replace(old, new):
+        recorded.append(("rename", os.fspath(old), os.fspath(new), os.path.getsize(old)))
+        rename(old, new)
+
+    def record_write(descriptor, data):
+        recorded.append(("write", named(descriptor)[0]))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    monkeypatch.setattr(os, "replace", record_replace)
+    monkeypatch.setattr(os, "write", record_write)
+    return recorded
+
+
+needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="names of descriptors need /proc")
+
+
+@needs_proc
+def test_a_file_is_on_disk_before_it_gets_its_name(tmp_path, calls):
+    """Without this a power cut may leave the new name with nothing in it."""
+    path = tmp_path / "map.ldm"
+    with written_whole(path) as stream:
+        stream.write(b"x" * 1000)
+    (rename,) = [call for call in calls if call[0] == "rename"]
+    place = calls.index(rename)
+    assert rename[2:] == (str(path), 1000)
+    assert ("sync", rename[1], 1000) in calls[:place]
+
+
+@needs_proc
+def test_the_name_is_on_disk_too(tmp_path, calls):
+    """A rename lives in the folder, which is synchronised after it."""
+    with written_whole(tmp_path / "map.ldm") as stream:
+        stream.write(b"x")
+    kinds = [call[:2] for call in calls]
+    assert kinds.index(("sync", "folder")) > [call[0] for call in calls].index("rename")
+
+
+@needs_proc
+def test_a_new_output_is_in_its_folder_before_anything_is_promised(tmp_path, calls):
+    output = OutputFile(tmp_path / "psi.csv")
+    output.flush()
+    output.close()
+    assert ("sync", "folder", 0) in calls
+    assert any(call[:2] == ("sync", str(tmp_path / "psi.csv")) for call in calls)
+
+
+@needs_proc
+def test_every_checkpoint_comes_after_the_outputs_it_speaks_of(tmp_path, calls, model):
+    np.savetxt(tmp_path / "input.csv", POINTS[:200], delimiter=",")
+    output = tmp_path / "psi.csv"
+    StreamEmbedder(model, max_batch=20).run(
+        tmp_path / "input.csv", [OutputFile(output)], checkpoint=tmp_path / "c", checkpoint_every=0.0
+    )
+    renames = [place for place, call in enumerate(calls) if call[0] == "rename"]
+    assert len(renames) > 5
+    for begin, end in zip([0, *renames[:-1]], renames, strict=True):
+        between = calls[begin:end]
+        writes = [place for place, call in enumerate(between) if call == ("write", str(output))]
+        syncs = [place for place, call in enumerate(between) if call[:2] == ("sync", str(output))]
+        assert syncs, "a checkpoint without the output's fsync before it"
+        assert not writes or syncs[-1] > writes[-1], (
+            "the checkpoint speaks of what was written after the fsync"
+        )
+    # Each checkpoint names exactly as many bytes as were safe by then.
+    assert output.stat().st_size == [call[2] for call in calls if call[:2] == ("sync", str(output))][-1]
+
+
+def test_a_checkpoint_promises_no_more_than_the_sinks_have_flushed(tmp_path, model, monkeypatch):
+    order = []
+    real_write, real_flush = Checkpoint.write, OutputFile.flush
+
+    def flush(self):
+        mark = real_flush(self)
+        order.append(("flush", mark["bytes"]))
+        return mark
+
+    def write(self, **content):
+        order.append(("checkpoint", content["sinks"][0]["mark"]["bytes"]))
+        return real_write(self, **content)
+
+    monkeypatch.setattr(OutputFile, "flush", flush)
+    monkeypatch.setattr(Checkpoint, "write", write)
+    np.savetxt(tmp_path / "input.csv", POINTS[:100], delimiter=",")
+    StreamEmbedder(model, max_batch=10).run(
+        tmp_path / "input.csv",
+        [OutputFile(tmp_path / "o.csv")],
+        checkpoint=tmp_path / "c",
+        checkpoint_every=0.0,
+    )
+    written = [place for place, (kind, _) in enumerate(order) if kind == "checkpoint"]
+    assert len(written) > 5
+    for place in written:
+        assert order[place - 1] == ("flush", order[place][1])
+
+
+# -- what a checkpoint knows a model by --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda embedder: {"coefficients": -embedder.coefficients},
+        lambda embedder: {"source_weights": embedder.source_weights**2},
+        lambda embedder: {"epsilon": 1.5 * embedder.epsilon},
+        lambda embedder: {"bandwidth": 1.5 * embedder.bandwidth},
+        lambda embedder: {"landmarks": embedder.prepare(POINTS[40:80])},
+    ],
+    ids=["coefficients", "weights", "epsilon", "bandwidth", "landmarks"],
+)
+def test_a_model_that_embeds_otherwise_has_another_digest(model, change):
+    class Changed:
+        embedder_ = replace(model.embedder_, **change(model.embedder_))
+
+    assert model_digest(Changed) != model_digest(model)
+    probe = model.embedder_.prepare(POINTS[:20])
+    before, after = (
+        made.coverage_of(made.extend(probe)).distance.tolist() + made.extend(probe).coordinates.tolist()
+        for made in (model.embedder_, Changed.embedder_)
+    )
+    assert before != after

@@ -1,0 +1,180 @@
+"""Break the library one line at a time and see that a test notices: ``make mutants``.
+
+tools/mutants.toml lists the mutants: a file of src/ldmaps, a snippet that stands in it exactly once, what takes its
+place, and the tests that must fail then. Where no test can fail, because the two snippets mean the same, ``equivalent``
+says why. The sources are copied to a temporary folder, so the working tree is never touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["LIST", "Mutant", "MutantError", "main", "read_mutants", "verdict"]
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = Path(__file__).with_name("mutants.toml")
+#: Seconds that the tests of one mutant may take; a mutant that never ends is noticed, too.
+PATIENCE = 600.0
+#: What pytest's exit status says: some test failed, or a module could not be imported.
+_NOTICED = (1, 2)
+
+
+class MutantError(Exception):
+    """An entry of the list is not as it must be."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One line to break.
+
+    Attributes
+    ----------
+    name : str
+        What is broken, in a few words.
+    file : str
+        Below src/ldmaps.
+    old, new : str
+        The snippet and what takes its place.
+    tests : tuple of str
+        Test ids below tests/; at least one of them must fail.
+    equivalent : str
+        Why no test can fail; empty where one must.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    equivalent: str
+
+    def applied(self, source: Path) -> str:
+        """Return the file's text with the mutant in it, or raise if the snippet is gone."""
+        path = source / "ldmaps" / self.file
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        count = text.count(self.old)
+        if count != 1:
+            raise MutantError(
+                f"{self.name}: the snippet stands {count} times in {self.file}, expected once; "
+                f"bring tools/mutants.toml up to date\n{self.old}"
+            )
+        return text.replace(self.old, self.new)
+
+
+def read_mutants(path: Path = LIST) -> list[Mutant]:
+    """Return the list, or raise if an entry is incomplete or a name stands twice."""
+    mutants = []
+    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
+        unknown = set(entry) - {"name", "file", "old", "new", "tests", "equivalent"}
+        if unknown or not {"name", "file", "old", "new"} <= set(entry):
+            raise MutantError(f"an entry needs name, file, old and new, and has {', '.join(sorted(entry))}")
+        if ("tests" in entry) == ("equivalent" in entry):
+            raise MutantError(f"{entry['name']}: name the tests that notice it, or why none can (equivalent)")
+        mutants.append(
+            Mutant(
+                entry["name"],
+                entry["file"],
+                entry["old"],
+                entry["new"],
+                tuple(entry.get("tests", ())),
+                entry.get("equivalent", ""),
+            )
+        )
+    names = [mutant.name for mutant in mutants]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise MutantError(f"names must differ, but {', '.join(twice)} stands twice")
+    return mutants
+
+
+@contextmanager
+def copied(source: Path) -> Iterator[Path]:
+    """Copy the sources, compiled loops included: with their times kept, they need not be compiled again."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(source, copy)
+        yield copy
+
+
+def run_tests(copy: Path, tests: Sequence[str], root: Path = ROOT) -> tuple[int, str]:
+    """Run tests against a copy of the sources; return pytest's exit status and output."""
+    # No bytecode is written: a mutant and its original may have the same size and, to the second, the same time.
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(
+            [*command, *(f"tests/{test}" for test in tests)],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 1, f"not ended after {PATIENCE:.0f} s"
+    return done.returncode, done.stdout + done.stderr
+
+
+def verdict(mutant: Mutant, copy: Path, root: Path = ROOT) -> str:
+    """Put a mutant into the copy, run its tests, and take it out again."""
+    if mutant.equivalent:
+        mutant.applied(copy)
+        return "equivalent"
+    path = copy / "ldmaps" / mutant.file
+    original, times = path.read_text(encoding="utf-8"), path.stat()
+    try:
+        path.write_text(mutant.applied(copy), encoding="utf-8")
+        status, output = run_tests(copy, mutant.tests, root)
+    finally:
+        path.write_text(original, encoding="utf-8")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if status == 0:
+        return "survived"
+    if status in _NOTICED:
+        return "killed"
+    raise MutantError(f"{mutant.name}: pytest ended with status {status}\n{output}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the list; return 1 if a mutant survived or an entry is out of date."""
+    parser = argparse.ArgumentParser(
+        prog="mutants", description="Break one line at a time; tests must notice."
+    )
+    parser.add_argument("--only", metavar="PATTERN", default="", help="those with this in their name or file")
+    options = parser.parse_args(arguments)
+    mutants = [mutant for mutant in read_mutants() if options.only in f"{mutant.file} {mutant.name}"]
+    if not mutants:
+        print(f"no mutant has {options.only!r} in its name or file", file=sys.stderr)
+        return 1
+    counts = dict.fromkeys(("killed", "survived", "equivalent", "stale"), 0)
+    with copied(ROOT / "src") as copy:
+        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        status, output = run_tests(copy, tests)
+        if status != 0:
+            print(f"the tests fail without any mutant:\n{output}", file=sys.stderr)
+            return 1
+        for mutant in mutants:
+            try:
+                result = verdict(mutant, copy)
+            except MutantError as error:
+                result = "stale"
+                print(error, file=sys.stderr)
+            counts[result] += 1
+            print(f"{result:10} {mutant.file}: {mutant.name}", flush=True)
+    print(", ".join(f"{count} {result}" for result, count in counts.items()))
+    return 1 if counts["survived"] or counts["stale"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
