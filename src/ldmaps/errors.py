@@ -17,6 +17,7 @@ __all__ = [
     "LdmapsError",
     "LdmapsWarning",
     "ModelFileError",
+    "OutlierWarning",
     "ShortFileWarning",
     "SinkError",
     "SourceError",
@@ -149,6 +150,10 @@ class ShortFileWarning(LdmapsWarning):
 
 class SpectrumWarning(LdmapsWarning):
     """The spectrum makes the asked-for coordinates doubtful (near-degenerate or near-zero eigenvalues)."""
+
+
+class OutlierWarning(LdmapsWarning):
+    """A few points decide the bandwidth, or carry a coordinate all by themselves."""
 
 
 class AccuracyWarning(LdmapsWarning):

@@ -54,6 +54,13 @@ def add_command(commands: Any) -> None:
         help="bandwidth, a squared distance: a number, 'connected' (smallest that joins all points) or 'coifman'",
     )
     group.add_argument(
+        "--drop-outliers",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="leave out up to this share of the points where they lie apart from all others: 0.01 is 1 %% (0)",
+    )
+    group.add_argument(
         "--components",
         type=n_components,
         default="gap",
@@ -112,6 +119,8 @@ def run(arguments: argparse.Namespace) -> None:
     model.save(arguments.output, include_embedding=not arguments.no_embedding)
     if arguments.json:
         facts = facts_of(arguments.output)
+        facts["participation"] = model.diagnosis_.participation.tolist()
+        facts["left_out"] = model.diagnosis_.left_out.tolist()
         if model.certificate_ is not None:
             facts["certificate"] = asdict(model.certificate_)
         write_json({"output": arguments.output, **facts})
@@ -126,6 +135,7 @@ def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
         n_components=arguments.components,
         epsilon=arguments.epsilon,
         metric=_metric(arguments, source),
+        outliers=arguments.drop_outliers,
         landmarks=arguments.landmarks,
         n_landmarks=arguments.n_landmarks,
         tolerance=arguments.tolerance,
@@ -177,8 +187,12 @@ def _summary(path: str, model: Any) -> str:
             f"\nZ = {certificate.held_out_z:.3g} % on {certificate.n_held_out:,} held-out points; "
             f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
         )
+    diagnosis = model.diagnosis_
+    carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:6])
+    left_out = f"; {len(diagnosis.left_out):,} points left out as outliers" if len(diagnosis.left_out) else ""
     return (
         f"{path}: {model.n_components_} coordinates of {len(model.embedding_):,} points from "
         f"{model.embedder_.n_landmarks:,} landmarks\n"
-        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}{promise}"
+        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}\n"
+        f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}{left_out}{promise}"
     )

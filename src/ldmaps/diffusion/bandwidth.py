@@ -6,19 +6,19 @@ about √ε (eqn dmap_kernel).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import SpanningTree, minimum_spanning_tree
+from ldmaps.diffusion.connectivity import REACH, SpanningTree, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import kernel_curve
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["Bandwidth", "choose_bandwidth"]
+__all__ = ["Bandwidth", "choose_bandwidth", "leave_out_outliers"]
 
 #: The log-log rule looks at no more points than this; its curve is an average over pairs and hardly moves beyond.
 COIFMAN_POINTS = 4000
@@ -83,15 +83,62 @@ def choose_bandwidth(
     return Bandwidth(float(rule), "given")
 
 
+def leave_out_outliers(
+    rule: Any,
+    metric: Metric,
+    points: Points,
+    weights: NDArray[np.float64],
+    share: float,
+    rng: np.random.Generator,
+    n_threads: int | None = None,
+) -> tuple[Bandwidth, NDArray[np.bool_]]:
+    """Return ε and which points stay when the most isolated share of them may be left out.
+
+    The points that stay are the largest group joined by hops of h, where h is √ε, or
+    longer if that is needed to keep the others' share at or below ``share``. With
+    "connected", ε is the smallest at which hops of √ε join all but that share.
+
+    Parameters
+    ----------
+    rule, metric, points, weights, rng, n_threads
+        As for :func:`choose_bandwidth`.
+    share : float
+        Above 0, below ½.
+
+    Returns
+    -------
+    bandwidth : Bandwidth
+        Its ``tree`` is that of the points that stay.
+    stay : ndarray of bool, shape (n,)
+    """
+    n_points = len(points)
+    tree = minimum_spanning_tree(metric, points)
+    joining = tree.epsilon_joining(n_points - int(share * n_points))
+    if isinstance(rule, str) and rule == "connected":
+        _check_distinct(joining, n_points)
+        bandwidth = Bandwidth(joining, "connected")
+    else:
+        bandwidth = choose_bandwidth(rule, metric, points, weights, rng, n_threads)
+    hop = max(bandwidth.epsilon, joining)
+    if hop > REACH**2 * bandwidth.epsilon:
+        sizes = tree.component_sizes(REACH**2 * bandwidth.epsilon).tolist()
+        raise DisconnectedError(sizes, bandwidth.epsilon, joining, REACH)
+    stay = tree.in_largest_component(hop)
+    return replace(bandwidth, tree=tree.among(stay)), stay
+
+
 def _connected(metric: Metric, points: Points) -> Bandwidth:
     tree = minimum_spanning_tree(metric, points)
-    epsilon = tree.connecting_epsilon
+    _check_distinct(tree.connecting_epsilon, len(points))
+    return Bandwidth(tree.connecting_epsilon, "connected", tree=tree)
+
+
+def _check_distinct(epsilon: float, n_points: int) -> None:
     if not epsilon > 0:
         raise InvalidInputError(
-            f"all {len(points)} points coincide, so there is no distance to set epsilon by and no manifold to find; "
+            f"all {n_points} points coincide, so there is no distance to set epsilon by and no manifold to find; "
             "check that the data vary (and, for RMSD, that frames differ by more than a rotation)"
         )
-    return Bandwidth(epsilon, "connected", tree=tree)
 
 
 def _coifman(

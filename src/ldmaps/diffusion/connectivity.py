@@ -57,11 +57,39 @@ class SpanningTree:
 
     def component_sizes(self, epsilon: float) -> NDArray[np.intp]:
         """Return the sizes of the components of the √ε-graph, largest first."""
+        return np.sort(np.bincount(self.components(epsilon)).astype(np.intp))[::-1]
+
+    def components(self, epsilon: float) -> NDArray[np.intp]:
+        """Return which component of the √ε-graph each point is in, numbered from 0; shape (n,)."""
         kept = self.edges[self.squared_lengths <= epsilon]
         n = len(self.edges) + 1
         graph = coo_array((np.ones(len(kept), dtype=bool), (kept[:, 0], kept[:, 1])), shape=(n, n))
-        _, labels = connected_components(graph, directed=False)
-        return np.sort(np.bincount(labels).astype(np.intp))[::-1]
+        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+
+    def in_largest_component(self, epsilon: float) -> NDArray[np.bool_]:
+        """Return which points are in the largest component of the √ε-graph; shape (n,)."""
+        labels = self.components(epsilon)
+        return np.asarray(labels == np.argmax(np.bincount(labels)))
+
+    def epsilon_joining(self, n_points: int) -> float:
+        """Return the smallest ε at which a single component of the √ε-graph holds ``n_points`` points."""
+        lengths = np.unique(self.squared_lengths)
+
+        def is_enough(epsilon: float) -> bool:
+            return int(self.component_sizes(epsilon)[0]) >= n_points
+
+        # The largest component only grows with ε, so bisection finds where it is large enough.
+        low, high = 0, len(lengths) - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_enough(float(lengths[middle])) else (middle + 1, high)
+        return float(lengths[low])
+
+    def among(self, members: NDArray[np.bool_]) -> SpanningTree:
+        """Return the tree of the points of one component, numbered anew."""
+        number = np.cumsum(members) - 1
+        kept = members[self.edges].all(axis=1)
+        return SpanningTree(number[self.edges[kept]].astype(np.intp), self.squared_lengths[kept])
 
 
 def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
