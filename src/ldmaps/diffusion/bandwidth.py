@@ -6,6 +6,7 @@ about √ε (eqn dmap_kernel).
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.connectivity import REACH, SpanningTree, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import kernel_curve
-from ldmaps.errors import DisconnectedError, InvalidInputError
+from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["Bandwidth", "choose_bandwidth", "leave_out_outliers"]
@@ -65,13 +66,20 @@ def choose_bandwidth(
         "connected": the smallest ε at which every point can be reached from
         every other in hops of at most √ε; keeps the finest detail that a single
         map can have. "coifman": the ε at which ln Σ_ij A_ij rises most steeply
-        with ln ε (Coifman et al., IEEE Trans. Image Process. 17, 1891 (2008)).
+        with ln ε (Coifman et al., IEEE Trans. Image Process. 17, 1891 (2008)). Where
+        hops of 5√ε leave up to 4,000 points in pieces at that ε, the smallest at which
+        they do not is taken, with a :class:`~ldmaps.errors.BandwidthWarning`.
     """
     if isinstance(rule, str):
         if rule == "connected":
             return _connected(metric, points)
         if rule == "coifman":
-            return _coifman(metric, points, weights, rng, n_threads)
+            bandwidth = _coifman(metric, points, weights, rng, n_threads)
+            # Of more points the tree would cost more than the rule; a walk in pieces is then the fit's error.
+            if len(points) > COIFMAN_POINTS:
+                return bandwidth
+            tree = minimum_spanning_tree(metric, points)
+            return replace(_held_together(bandwidth, tree, tree.connecting_epsilon), tree=tree)
         raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
     if (
         isinstance(rule, bool)
@@ -117,6 +125,8 @@ def leave_out_outliers(
     if isinstance(rule, str) and rule == "connected":
         _check_distinct(joining, n_points)
         bandwidth = Bandwidth(joining, "connected")
+    elif isinstance(rule, str) and rule == "coifman":
+        bandwidth = _held_together(_coifman(metric, points, weights, rng, n_threads), tree, joining)
     else:
         bandwidth = choose_bandwidth(rule, metric, points, weights, rng, n_threads)
     hop = max(bandwidth.epsilon, joining)
@@ -125,6 +135,29 @@ def leave_out_outliers(
         raise DisconnectedError(sizes, bandwidth.epsilon, joining, REACH)
     stay = tree.in_largest_component(hop)
     return replace(bandwidth, tree=tree.among(stay)), stay
+
+
+def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> Bandwidth:
+    """Return a rule's bandwidth, raised with a warning to the smallest that a fit accepts.
+
+    Parameters
+    ----------
+    joining : float
+        ε at which hops of √ε join the points.
+    """
+    if REACH**2 * bandwidth.epsilon >= joining:
+        return bandwidth
+    accepted = joining / REACH**2 * (1.0 + 1e-9)  # room for rounding
+    sizes = tree.component_sizes(REACH**2 * bandwidth.epsilon)
+    shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
+    warnings.warn(
+        f"the log-log rule gives epsilon = {bandwidth.epsilon:.6g}, at which hops of {REACH:g}*sqrt(epsilon) leave the "
+        f"data in {len(sizes)} components (sizes: {shown}); {accepted:.6g}, the smallest that does not, is taken "
+        "instead. If the small ones do not belong here, leave them out (outliers=, --drop-outliers)",
+        BandwidthWarning,
+        stacklevel=2,
+    )
+    return replace(bandwidth, epsilon=accepted)
 
 
 def _connected(metric: Metric, points: Points) -> Bandwidth:

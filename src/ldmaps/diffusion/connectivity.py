@@ -184,16 +184,18 @@ def check_landmarks_connected(
         if not compiled.graphs.all_within_hops(
             squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk
         ):
-            distances = np.sqrt(np.asarray(squared, dtype=np.float64)) * shrunk
-            gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2 * slack
-            _raise_disconnected(gaps, epsilon, REACH)
+            _raise_disconnected(squared, epsilon, REACH)
     numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
     if not is_connected(squared, numerical**2 * epsilon):
-        _raise_disconnected(np.asarray(squared, dtype=np.float64), epsilon, numerical)
+        _raise_disconnected(squared, epsilon, numerical)
 
 
-def _raise_disconnected(squared: NDArray[np.float64], epsilon: float, reach: float) -> None:
-    """Say into which groups of landmarks hops of ``reach``·√ε fall."""
-    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
+def _raise_disconnected(squared: NDArray[Any], epsilon: float, reach: float) -> None:
+    """Say into which groups hops of ``reach``·√ε between the landmarks themselves fall, and which ε joins those.
+
+    Cells are left aside: what they allow for decides whether to refuse, but an ε that joins
+    landmarks only across their cells would be refused in turn.
+    """
+    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
     sizes = tree.component_sizes(reach**2 * epsilon).tolist()
     raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, reach, "landmarks")

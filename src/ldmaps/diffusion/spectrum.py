@@ -42,6 +42,8 @@ DENSE_RESTARTS = 60
 #: Largest kernel for that last resort: its time grows as n³.
 FULL_SIZE = 5000
 SPARSE_RESTARTS = 2000
+#: A walk that stays where it is with this probability, at half of the points or more, shows nothing of their shape.
+STANDSTILL = 0.95
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,13 @@ class Spectrum:
     vectors: NDArray[np.float64]
     source_weights: NDArray[np.float64]
     degrees: NDArray[np.float64]
+
+    def stay_probabilities(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P_ii, how likely the walk stays where it is (or in its cell); shape (n,).
+
+        P_ii = A_ii s_i/T_i with A_ii = 1 and T_i = Σ_j A_ij s_j = D_i c_i/s_i.
+        """
+        return np.asarray(self.source_weights**2 / (self.degrees * weights))
 
     def leading(self, n_components: int) -> Spectrum:
         """Return the first ``n_components`` pairs alone."""
@@ -181,6 +190,34 @@ def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
     if len(eigenvalues) < 2:
         return len(eigenvalues)
     return int(np.argmax(eigenvalues[:-1] - eigenvalues[1:])) + 1
+
+
+def warn_of_standstill(spectrum: Spectrum, weights: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
+    """Warn when the walk hardly moves, or when several eigenvalues are 1 to rounding.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    weights : ndarray of shape (n,)
+        Multiplicities c.
+    dtype : dtype
+        Precision of the kernel.
+    """
+    ones = int((1.0 - spectrum.eigenvalues < 64.0 * float(np.finfo(dtype).eps)).sum())
+    stays = float(np.median(spectrum.stay_probabilities(weights)))
+    if ones > 1:
+        what = (
+            f"{ones} eigenvalues besides the trivial one are 1 to rounding: the data are {ones + 1} groups that the "
+            "walk does not leave, and any mixture of these coordinates is as good as those returned"
+        )
+    elif stays > STANDSTILL:
+        what = (
+            f"the walk stays where it is with probability {stays:.3g} (median): epsilon is small against the distances "
+            "between neighbours, so the coordinates show single points and not how the data hang together"
+        )
+    else:
+        return
+    warnings.warn(f"{what}; pass a larger epsilon or use more landmarks", SpectrumWarning, stacklevel=4)
 
 
 def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> None:

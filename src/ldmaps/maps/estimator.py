@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth, leave_out_outliers
 from ldmaps.diffusion.pairwise import Extended
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap, warn_of_standstill
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, OutlierWarning
 from ldmaps.extension.embedder import Coverage, Embedder
@@ -343,7 +343,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             fitted.multiplicities,
             fitted.landmark_indices,
             training.used,
-            fitted.bandwidth.tree,
+            fitted.bandwidth,
             len(training.points),
         )
         message = diagnosis.warning(fitted.bandwidth.epsilon, training.place)
@@ -409,6 +409,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         leading = solved.leading(
             spectral_gap(values) if self.n_components == "gap" else int(self.n_components)
         )
+        warn_of_standstill(solved.spectrum, solved.multiplicities, solved.points.dtype)
         check_extensible(leading.spectrum.eigenvalues, solved.points.dtype)
         return leading
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import SpanningTree
+from ldmaps.diffusion.bandwidth import Bandwidth
 
 __all__ = ["Diagnosis", "diagnose", "participation_ratios"]
 
@@ -29,7 +29,7 @@ CARRIED = 0.8
 #: A coordinate is doubtful when so few points carry it: this share of them, at least one, at most ten. (The ratio n_l
 #: itself would not do: a few points at the fringe of a broad coordinate lower it as well.)
 FEW_SHARE, MOST_FEW = 0.03, 10
-#: The bandwidth hangs on outliers when the most isolated share of the points raises it so many times.
+#: The bandwidth hangs on outliers when it is so many times that which joins all but this share of the points.
 OUTLIER_SHARE, RAISED = 0.01, 10.0
 #: Most points that a message names.
 MOST_NAMED = 5
@@ -47,8 +47,9 @@ class Diagnosis:
         For each coordinate (from 0) that is carried by suspiciously few points: these
         training points, the heaviest first. Landmarks stand for their cells.
     isolated : ndarray of int
-        Training points, at most 1 % of them (but one), without which ε would be more than
-        ten times smaller; empty where there are none, or where ε was not found by connecting.
+        Training points that ε was raised for: at most 1 % of all (but one), more than √10
+        times farther from the others than the hops that join 99 %; empty where there are
+        none, or where ε was not found by connecting.
     epsilon_without : float
         ε without them; NaN where there are none.
     left_out : ndarray of int
@@ -100,7 +101,7 @@ def diagnose(
     multiplicities: NDArray[np.float64],
     landmark_indices: NDArray[np.intp],
     used: NDArray[np.intp],
-    tree: SpanningTree | None,
+    bandwidth: Bandwidth,
     n_training: int,
 ) -> Diagnosis:
     """Find out how many points carry each coordinate, and which decide ε.
@@ -114,8 +115,8 @@ def diagnose(
         Which training points they are.
     used : ndarray of int, shape (n,)
         The training points that took part.
-    tree : SpanningTree or None
-        Theirs, if ε was found with one.
+    bandwidth : Bandwidth
+        ε; with the tree of these points, if it was found with one.
     n_training : int
         Number of all training points.
     """
@@ -128,7 +129,8 @@ def diagnose(
         if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < few + 0.5:
             carriers[number] = landmark_indices[carrying]
     isolated, epsilon_without = np.empty(0, dtype=np.intp), math.nan
-    if tree is not None:
+    tree = bandwidth.tree
+    if tree is not None and tree.connecting_epsilon == bandwidth.epsilon:
         most = max(1, int(OUTLIER_SHARE * n_points))
         reach = RAISED * tree.epsilon_joining(n_points - most)
         if tree.connecting_epsilon > reach > 0:
