@@ -22,7 +22,7 @@ inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj reads) or t
 .parquet; - is CSV from stdin); several, and patterns such as 'run*.xtc', are read one after the other.
 
 examples:
-  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -m 400 -o map.ldm
+  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -o map.ldm
   ldmaps fit traj.xtc -t top.pdb --mass-weighted --landmarks pst -o map.ldm
   ldmaps fit sensors.csv --columns temp,flow,load --components 3 -o map.ldm
 
@@ -65,7 +65,7 @@ def add_command(commands: Any) -> None:
         type=n_components,
         default="gap",
         metavar="K",
-        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum)",
+        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum, two at least)",
     )
     group.add_argument(
         "--landmarks", choices=LANDMARK_NAMES, default="kmedoids", help="how to choose them (kmedoids)"
@@ -177,6 +177,8 @@ def _metric(arguments: argparse.Namespace, source: PointSource) -> Any:
 
 
 def _summary(path: str, model: Any) -> str:
+    from ldmaps.diffusion.spectrum import reason_for_kept
+
     squared = f" {model.units_}²" if model.units_ else ""
     leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:6])
     following = " ".join(f"{value:.4f}" for value in model.spectrum_[model.n_components_ :][:3])
@@ -194,5 +196,6 @@ def _summary(path: str, model: Any) -> str:
         f"{path}: {model.n_components_} coordinates of {len(model.embedding_):,} points from "
         f"{model.embedder_.n_landmarks:,} landmarks\n"
         f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}\n"
+        f"kept: {reason_for_kept(model.spectrum_, model.n_components_, model.n_components)}\n"
         f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}{left_out}{promise}"
     )

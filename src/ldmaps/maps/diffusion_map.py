@@ -47,7 +47,7 @@ class DiffusionMap(DiffusionEstimator):
     ----------
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues.
+        ten leading non-trivial eigenvalues, two at least.
     epsilon : {"connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away; too small and the
         walk falls apart, which is an error. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.

@@ -68,7 +68,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     ----------
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues.
+        ten leading non-trivial eigenvalues, two at least.
     epsilon : {"connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer
         landmarks. "connected" takes N rows of distances, "coifman" a sample; a
