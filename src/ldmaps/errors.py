@@ -11,6 +11,7 @@ from collections.abc import Sequence
 __all__ = [
     "AccuracyWarning",
     "BadRecordError",
+    "BandwidthWarning",
     "CheckpointError",
     "ConvergenceWarning",
     "DisconnectedError",
@@ -19,6 +20,7 @@ __all__ = [
     "LdmapsError",
     "LdmapsWarning",
     "ModelFileError",
+    "OutlierWarning",
     "OutsideDomainWarning",
     "ShortFileWarning",
     "SinkError",
@@ -48,8 +50,9 @@ class DisconnectedError(InvalidInputError):
     epsilon : float
         Bandwidth that was tried.
     joining_epsilon : float
-        Smallest bandwidth at which hops of √ε join all groups. Where landmarks
-        stand in for the points it is an estimate.
+        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts.
+        Where landmarks stand in for the points, that of these landmarks; more
+        landmarks need less.
     """
 
     def __init__(
@@ -75,9 +78,9 @@ class DisconnectedError(InvalidInputError):
         hop = "sqrt(epsilon)" if self.reach == 1.0 else f"{self.reach:.2g}*sqrt(epsilon)"
         landmarks = self.counted != "points"
         remedy = (
-            f"about {self.joining_epsilon:.9g} would join them"
+            f"{self.joining_epsilon:.9g} joins these landmarks in hops of sqrt(epsilon), and more landmarks need less"
             if landmarks
-            else f"{self.joining_epsilon:.9g} is the smallest that joins them"
+            else f"{self.joining_epsilon:.9g} is the smallest that joins them in hops of sqrt(epsilon)"
         )
         more = "use more landmarks, " if landmarks else ""
         return (
@@ -156,6 +159,14 @@ class ShortFileWarning(LdmapsWarning):
 
 class SpectrumWarning(LdmapsWarning):
     """The spectrum makes the asked-for coordinates doubtful (near-degenerate or near-zero eigenvalues)."""
+
+
+class BandwidthWarning(LdmapsWarning):
+    """The bandwidth that a rule gives cannot be used, and another was taken."""
+
+
+class OutlierWarning(LdmapsWarning):
+    """A few points decide the bandwidth, or carry a coordinate all by themselves."""
 
 
 class AccuracyWarning(LdmapsWarning):

@@ -383,3 +383,18 @@ def test_debug_shows_the_traceback(tmp_path):
 def test_usage_errors_are_2(arguments, capsys):
     assert run(*arguments) == 2
     assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("always::ldmaps.errors.OutlierWarning")
+def test_a_bad_row_is_named_and_can_be_dropped(tmp_path, capsys):
+    rows = np.column_stack([np.linspace(0, 10, 100), np.zeros(100)])
+    np.savetxt(tmp_path / "rows.csv", np.concatenate([rows, [[5.0, 200.0]]]), delimiter=",")
+    fit = ("fit", tmp_path / "rows.csv", "--components", 1)
+    assert run(*fit, "-o", tmp_path / "ruined.ldm") == 0
+    assert "psi2 is carried by 1.0 of 101 points, mostly row 100 of" in capsys.readouterr().err
+    assert run(*fit, "--drop-outliers", 0.01, "-o", tmp_path / "mended.ldm", "--json") == 0
+    captured = capsys.readouterr()
+    assert "carried" not in captured.err
+    facts = json.loads(captured.out)
+    assert facts["left_out"] == [100]
+    assert facts["participation"][0] > 30

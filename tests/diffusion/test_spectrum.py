@@ -322,15 +322,17 @@ def test_signs_are_turned_column_by_column():
     ("eigenvalues", "k"),
     [
         ([0.99, 0.97, 0.5, 0.45], 2),
-        ([0.9, 0.2, 0.1], 1),
+        ([0.9, 0.2, 0.1], 2),
         ([0.9, 0.8, 0.7, 0.1], 3),
-        ([0.9, 0.5, 0.1], 1),
+        ([0.9, 0.5, 0.1], 2),
+        ([0.9, 0.8, 0.4, 0.0], 2),
         ([0.5, 0.0, -0.5], 1),
+        ([0.5, 1e-9, 0.0], 1),
         ([0.7], 1),
         ([], 0),
     ],
 )
-def test_gap_is_the_largest_drop_and_the_first_among_equals(eigenvalues, k):
+def test_gap_is_the_first_largest_drop_but_two_coordinates_at_least(eigenvalues, k):
     assert spectral_gap(np.array(eigenvalues)) == k
 
 

@@ -22,7 +22,7 @@ inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj reads) or t
 .parquet; - is CSV from stdin); several, and patterns such as 'run*.xtc', are read one after the other.
 
 examples:
-  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -m 400 -o map.ldm
+  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -o map.ldm
   ldmaps fit traj.xtc -t top.pdb --mass-weighted --landmarks pst -o map.ldm
   ldmaps fit sensors.csv --columns temp,flow,load --components 3 -o map.ldm
 
@@ -54,11 +54,18 @@ def add_command(commands: Any) -> None:
         help="bandwidth, a squared distance: a number, 'connected' (smallest that joins all points) or 'coifman'",
     )
     group.add_argument(
+        "--drop-outliers",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="leave out up to this share of the points where they lie apart from all others: 0.01 is 1 %% (0)",
+    )
+    group.add_argument(
         "--components",
         type=n_components,
         default="gap",
         metavar="K",
-        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum)",
+        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum, two at least)",
     )
     group.add_argument(
         "--landmarks", choices=LANDMARK_NAMES, default="kmedoids", help="how to choose them (kmedoids)"
@@ -112,6 +119,8 @@ def run(arguments: argparse.Namespace) -> None:
     model.save(arguments.output, include_embedding=not arguments.no_embedding)
     if arguments.json:
         facts = facts_of(arguments.output)
+        facts["participation"] = model.diagnosis_.participation.tolist()
+        facts["left_out"] = model.diagnosis_.left_out.tolist()
         if model.certificate_ is not None:
             facts["certificate"] = asdict(model.certificate_)
         write_json({"output": arguments.output, **facts})
@@ -126,6 +135,7 @@ def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
         n_components=arguments.components,
         epsilon=arguments.epsilon,
         metric=_metric(arguments, source),
+        outliers=arguments.drop_outliers,
         landmarks=arguments.landmarks,
         n_landmarks=arguments.n_landmarks,
         tolerance=arguments.tolerance,
@@ -167,6 +177,8 @@ def _metric(arguments: argparse.Namespace, source: PointSource) -> Any:
 
 
 def _summary(path: str, model: Any) -> str:
+    from ldmaps.diffusion.spectrum import reason_for_kept
+
     squared = f" {model.units_}²" if model.units_ else ""
     leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:6])
     following = " ".join(f"{value:.4f}" for value in model.spectrum_[model.n_components_ :][:3])
@@ -177,8 +189,13 @@ def _summary(path: str, model: Any) -> str:
             f"\nZ = {certificate.held_out_z:.3g} % on {certificate.n_held_out:,} held-out points; "
             f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
         )
+    diagnosis = model.diagnosis_
+    carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:6])
+    left_out = f"; {len(diagnosis.left_out):,} points left out as outliers" if len(diagnosis.left_out) else ""
     return (
         f"{path}: {model.n_components_} coordinates of {len(model.embedding_):,} points from "
         f"{model.embedder_.n_landmarks:,} landmarks\n"
-        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}{promise}"
+        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}\n"
+        f"kept: {reason_for_kept(model.spectrum_, model.n_components_, model.n_components)}\n"
+        f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}{left_out}{promise}"
     )

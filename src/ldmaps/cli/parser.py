@@ -23,7 +23,7 @@ exit status:
 
 _EPILOG = f"""\
 examples:
-  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -m 400 -o map.ldm
+  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -o map.ldm
   ldmaps fit sensors.csv --metric euclidean -o map.ldm
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
   ldmaps embed map.ldm new.xtc -t top.pdb -o - | head

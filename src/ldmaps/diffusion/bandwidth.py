@@ -6,19 +6,20 @@ about √ε (eqn dmap_kernel).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import SpanningTree, minimum_spanning_tree
+from ldmaps.diffusion.connectivity import REACH, SpanningTree, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import kernel_curve
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["Bandwidth", "choose_bandwidth"]
+__all__ = ["Bandwidth", "choose_bandwidth", "leave_out_outliers"]
 
 #: The log-log rule looks at no more points than this; its curve is an average over pairs and hardly moves beyond.
 COIFMAN_POINTS = 4000
@@ -65,13 +66,20 @@ def choose_bandwidth(
         "connected": the smallest ε at which every point can be reached from
         every other in hops of at most √ε; keeps the finest detail that a single
         map can have. "coifman": the ε at which ln Σ_ij A_ij rises most steeply
-        with ln ε (Coifman et al., IEEE Trans. Image Process. 17, 1891 (2008)).
+        with ln ε (Coifman et al., IEEE Trans. Image Process. 17, 1891 (2008)). Where
+        hops of 5√ε leave up to 4,000 points in pieces at that ε, the smallest at which
+        they do not is taken, with a :class:`~ldmaps.errors.BandwidthWarning`.
     """
     if isinstance(rule, str):
         if rule == "connected":
             return _connected(metric, points)
         if rule == "coifman":
-            return _coifman(metric, points, weights, rng, n_threads)
+            bandwidth = _coifman(metric, points, weights, rng, n_threads)
+            # Of more points the tree would cost more than the rule; a walk in pieces is then the fit's error.
+            if len(points) > COIFMAN_POINTS:
+                return bandwidth
+            tree = minimum_spanning_tree(metric, points)
+            return replace(_held_together(bandwidth, tree, tree.connecting_epsilon), tree=tree)
         raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
     if (
         isinstance(rule, bool)
@@ -83,15 +91,87 @@ def choose_bandwidth(
     return Bandwidth(float(rule), "given")
 
 
+def leave_out_outliers(
+    rule: Any,
+    metric: Metric,
+    points: Points,
+    weights: NDArray[np.float64],
+    share: float,
+    rng: np.random.Generator,
+    n_threads: int | None = None,
+) -> tuple[Bandwidth, NDArray[np.bool_]]:
+    """Return ε and which points stay when the most isolated share of them may be left out.
+
+    The points that stay are the largest group joined by hops of h, where h is √ε, or
+    longer if that is needed to keep the others' share at or below ``share``. With
+    "connected", ε is the smallest at which hops of √ε join all but that share.
+
+    Parameters
+    ----------
+    rule, metric, points, weights, rng, n_threads
+        As for :func:`choose_bandwidth`.
+    share : float
+        Above 0, below ½.
+
+    Returns
+    -------
+    bandwidth : Bandwidth
+        Its ``tree`` is that of the points that stay.
+    stay : ndarray of bool, shape (n,)
+    """
+    n_points = len(points)
+    tree = minimum_spanning_tree(metric, points)
+    joining = tree.epsilon_joining(n_points - int(share * n_points))
+    if isinstance(rule, str) and rule == "connected":
+        _check_distinct(joining, n_points)
+        bandwidth = Bandwidth(joining, "connected")
+    elif isinstance(rule, str) and rule == "coifman":
+        bandwidth = _held_together(_coifman(metric, points, weights, rng, n_threads), tree, joining)
+    else:
+        bandwidth = choose_bandwidth(rule, metric, points, weights, rng, n_threads)
+    hop = max(bandwidth.epsilon, joining)
+    if hop > REACH**2 * bandwidth.epsilon:
+        sizes = tree.component_sizes(REACH**2 * bandwidth.epsilon).tolist()
+        raise DisconnectedError(sizes, bandwidth.epsilon, joining, REACH)
+    stay = tree.in_largest_component(hop)
+    return replace(bandwidth, tree=tree.among(stay)), stay
+
+
+def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> Bandwidth:
+    """Return a rule's bandwidth, raised with a warning to the smallest that a fit accepts.
+
+    Parameters
+    ----------
+    joining : float
+        ε at which hops of √ε join the points.
+    """
+    if REACH**2 * bandwidth.epsilon >= joining:
+        return bandwidth
+    accepted = joining / REACH**2 * (1.0 + 1e-9)  # room for rounding
+    sizes = tree.component_sizes(REACH**2 * bandwidth.epsilon)
+    shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
+    warnings.warn(
+        f"the log-log rule gives epsilon = {bandwidth.epsilon:.6g}, at which hops of {REACH:g}*sqrt(epsilon) leave the "
+        f"data in {len(sizes)} components (sizes: {shown}); {accepted:.6g}, the smallest that does not, is taken "
+        "instead. If the small ones do not belong here, leave them out (outliers=, --drop-outliers)",
+        BandwidthWarning,
+        stacklevel=2,
+    )
+    return replace(bandwidth, epsilon=accepted)
+
+
 def _connected(metric: Metric, points: Points) -> Bandwidth:
     tree = minimum_spanning_tree(metric, points)
-    epsilon = tree.connecting_epsilon
+    _check_distinct(tree.connecting_epsilon, len(points))
+    return Bandwidth(tree.connecting_epsilon, "connected", tree=tree)
+
+
+def _check_distinct(epsilon: float, n_points: int) -> None:
     if not epsilon > 0:
         raise InvalidInputError(
-            f"all {len(points)} points coincide, so there is no distance to set epsilon by and no manifold to find; "
+            f"all {n_points} points coincide, so there is no distance to set epsilon by and no manifold to find; "
             "check that the data vary (and, for RMSD, that frames differ by more than a rotation)"
         )
-    return Bandwidth(epsilon, "connected", tree=tree)
 
 
 def _coifman(

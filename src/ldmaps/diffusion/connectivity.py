@@ -57,11 +57,39 @@ class SpanningTree:
 
     def component_sizes(self, epsilon: float) -> NDArray[np.intp]:
         """Return the sizes of the components of the √ε-graph, largest first."""
+        return np.sort(np.bincount(self.components(epsilon)).astype(np.intp))[::-1]
+
+    def components(self, epsilon: float) -> NDArray[np.intp]:
+        """Return which component of the √ε-graph each point is in, numbered from 0; shape (n,)."""
         kept = self.edges[self.squared_lengths <= epsilon]
         n = len(self.edges) + 1
         graph = coo_array((np.ones(len(kept), dtype=bool), (kept[:, 0], kept[:, 1])), shape=(n, n))
-        _, labels = connected_components(graph, directed=False)
-        return np.sort(np.bincount(labels).astype(np.intp))[::-1]
+        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+
+    def in_largest_component(self, epsilon: float) -> NDArray[np.bool_]:
+        """Return which points are in the largest component of the √ε-graph; shape (n,)."""
+        labels = self.components(epsilon)
+        return np.asarray(labels == np.argmax(np.bincount(labels)))
+
+    def epsilon_joining(self, n_points: int) -> float:
+        """Return the smallest ε at which a single component of the √ε-graph holds ``n_points`` points."""
+        lengths = np.unique(self.squared_lengths)
+
+        def is_enough(epsilon: float) -> bool:
+            return int(self.component_sizes(epsilon)[0]) >= n_points
+
+        # The largest component only grows with ε, so bisection finds where it is large enough.
+        low, high = 0, len(lengths) - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_enough(float(lengths[middle])) else (middle + 1, high)
+        return float(lengths[low])
+
+    def among(self, members: NDArray[np.bool_]) -> SpanningTree:
+        """Return the tree of the points of one component, numbered anew."""
+        number = np.cumsum(members) - 1
+        kept = members[self.edges].all(axis=1)
+        return SpanningTree(number[self.edges[kept]].astype(np.intp), self.squared_lengths[kept])
 
 
 def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
@@ -154,16 +182,18 @@ def check_landmarks_connected(
         if not compiled.graphs.all_within_hops(
             squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk
         ):
-            distances = np.sqrt(np.asarray(squared, dtype=np.float64)) * shrunk
-            gaps = np.maximum(distances - radii[:, None] - radii[None, :], 0.0) ** 2 * slack
-            _raise_disconnected(gaps, epsilon, REACH)
+            _raise_disconnected(squared, epsilon, REACH)
     numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
     if not is_connected(squared, numerical**2 * epsilon):
-        _raise_disconnected(np.asarray(squared, dtype=np.float64), epsilon, numerical)
+        _raise_disconnected(squared, epsilon, numerical)
 
 
-def _raise_disconnected(squared: NDArray[np.float64], epsilon: float, reach: float) -> None:
-    """Say into which groups of landmarks hops of ``reach``·√ε fall."""
-    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
+def _raise_disconnected(squared: NDArray[Any], epsilon: float, reach: float) -> None:
+    """Say into which groups hops of ``reach``·√ε between the landmarks themselves fall, and which ε joins those.
+
+    Cells are left aside: what they allow for decides whether to refuse, but an ε that joins
+    landmarks only across their cells would be refused in turn.
+    """
+    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
     sizes = tree.component_sizes(reach**2 * epsilon).tolist()
     raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, reach, "landmarks")

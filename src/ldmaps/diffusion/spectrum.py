@@ -34,6 +34,7 @@ __all__ = [
     "Spectrum",
     "SymmetricWalk",
     "fix_signs",
+    "reason_for_kept",
     "residuals",
     "solve_spectrum",
     "spectral_gap",
@@ -50,6 +51,10 @@ DENSE_RESTARTS = 60
 #: Largest kernel for that last resort: its time grows as n³.
 FULL_SIZE = 5000
 SPARSE_RESTARTS = 2000
+#: Eigenvalues are known to so many times the kernel's rounding.
+_NOISE = 64.0
+#: A walk that stays where it is with this probability, at half of the points or more, shows nothing of their shape.
+STANDSTILL = 0.95
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,13 @@ class Spectrum:
     vectors: NDArray[np.float64]
     source_weights: NDArray[np.float64]
     degrees: NDArray[np.float64]
+
+    def stay_probabilities(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return P_ii, how likely the walk stays where it is (or in its cell); shape (n,).
+
+        P_ii = A_ii s_i/T_i with A_ii = 1 and T_i = Σ_j A_ij s_j = D_i c_i/s_i.
+        """
+        return np.asarray(self.source_weights**2 / (self.degrees * weights))
 
     def leading(self, n_components: int) -> Spectrum:
         """Return the first ``n_components`` pairs alone."""
@@ -211,19 +223,74 @@ def residuals(kernel: Any, weights: NDArray[np.float64], spectrum: Spectrum) -> 
 
 
 def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
-    """Return k such that the drop from the k-th to the next non-trivial eigenvalue is the largest.
+    """Return how many coordinates stand before the largest drop of the eigenvalues, two at least.
 
-    >>> spectral_gap(np.array([0.99, 0.97, 0.5, 0.45]))
-    2
+    Molecules often have their largest drop behind the first coordinate, and one
+    coordinate is nothing to look at. The second is kept unless its eigenvalue is
+    zero to rounding.
+
+    >>> spectral_gap(np.array([0.99, 0.97, 0.5, 0.45])), spectral_gap(np.array([0.9, 0.3, 0.2]))
+    (2, 2)
     """
     if len(eigenvalues) < 2:
         return len(eigenvalues)
+    largest = _largest_drop(eigenvalues)
+    second_can_be_kept = eigenvalues[1] > _NOISE * float(np.finfo(np.float32).eps)
+    return max(largest, 2 if second_can_be_kept else 1)
+
+
+def reason_for_kept(eigenvalues: NDArray[np.float64], n_kept: int, setting: int | str) -> str:
+    """Say in a few words why ``n_kept`` coordinates were kept.
+
+    >>> reason_for_kept(np.array([0.9, 0.3, 0.2]), 2, "gap")
+    'two at least; the largest drop, 0.600, is behind psi2'
+    """
+    if setting != "gap":
+        return "as asked for"
+    if len(eigenvalues) <= n_kept:
+        return "all there are"
+    largest = _largest_drop(eigenvalues)
+    drop = (
+        f"the largest drop, {eigenvalues[largest - 1] - eigenvalues[largest]:.3f}, is behind psi{largest + 1}"
+    )
+    return drop if largest == n_kept else f"two at least; {drop}"
+
+
+def _largest_drop(eigenvalues: NDArray[np.float64]) -> int:
     return int(np.argmax(eigenvalues[:-1] - eigenvalues[1:])) + 1
+
+
+def warn_of_standstill(spectrum: Spectrum, weights: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
+    """Warn when the walk hardly moves, or when several eigenvalues are 1 to rounding.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    weights : ndarray of shape (n,)
+        Multiplicities c.
+    dtype : dtype
+        Precision of the kernel.
+    """
+    ones = int((1.0 - spectrum.eigenvalues < _NOISE * float(np.finfo(dtype).eps)).sum())
+    stays = float(np.median(spectrum.stay_probabilities(weights)))
+    if ones > 1:
+        what = (
+            f"{ones} eigenvalues besides the trivial one are 1 to rounding: the data are {ones + 1} groups that the "
+            "walk does not leave, and any mixture of these coordinates is as good as those returned"
+        )
+    elif stays > STANDSTILL:
+        what = (
+            f"the walk stays where it is with probability {stays:.3g} (median): epsilon is small against the distances "
+            "between neighbours, so the coordinates show single points and not how the data hang together"
+        )
+    else:
+        return
+    warnings.warn(f"{what}; pass a larger epsilon or use more landmarks", SpectrumWarning, stacklevel=4)
 
 
 def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
     """Refuse or warn of eigenvalues too small for Nyström's division by λ."""
-    noise = 64.0 * float(np.finfo(dtype).eps)
+    noise = _NOISE * float(np.finfo(dtype).eps)
     last = float(eigenvalues[-1])
     if last <= noise:
         usable = int((eigenvalues > noise).sum())

@@ -129,6 +129,7 @@ def check_n_landmarks(n_landmarks: int | None, n_points: int) -> int:
     if n_landmarks > n_points:
         raise InvalidInputError(
             f"n_landmarks={n_landmarks} is more than the {n_points} points with positive weight; "
-            f"ask for at most {n_points}, which is the exact map"
+            f"ask for at most {n_points}, which is the exact map, or leave the number out: then 400, or all points if "
+            "they are fewer"
         )
     return int(n_landmarks)

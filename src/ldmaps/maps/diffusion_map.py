@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
+from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
 from ldmaps.diffusion.spatial_tree import raw_values
@@ -47,13 +47,19 @@ class DiffusionMap(DiffusionEstimator):
     ----------
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues.
+        ten leading non-trivial eigenvalues, two at least.
     epsilon : {"connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away; too small and the
         walk falls apart, which is an error. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
+    outliers : float
+        Share of the points that may be left out of the walk because they lie apart from
+        all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
+        the smallest ε that joins all but this share, so that one broken frame does not
+        set the bandwidth of the whole map. The points left out are still embedded, and
+        ``coverage`` says that they are outside.
     alpha : float
         Density normalisation, 0 to 1. 0 keeps the density's influence (the paper's),
         ½ approximates the Fokker–Planck operator of the sampled density, 1 removes
@@ -93,6 +99,8 @@ class DiffusionMap(DiffusionEstimator):
     landmark_indices_, multiplicities_
         All points (of positive weight) and their weights, for symmetry with
         :class:`~ldmaps.LandmarkDiffusionMap`.
+    diagnosis_ : Diagnosis
+        How many points carry each coordinate, and which decide ε.
     embedder_ : Embedder
         The frozen part that embeds, for lowest overhead.
 
@@ -117,6 +125,7 @@ class DiffusionMap(DiffusionEstimator):
         epsilon: float | str = "connected",
         metric: Any = "euclidean",
         *,
+        outliers: float = 0.0,
         alpha: float = 0.0,
         t: float = 0.0,
         keep_distances: bool = False,
@@ -129,6 +138,7 @@ class DiffusionMap(DiffusionEstimator):
         self.n_components = n_components
         self.epsilon = epsilon
         self.metric = metric
+        self.outliers = outliers
         self.alpha = alpha
         self.t = t
         self.keep_distances = keep_distances
@@ -139,7 +149,7 @@ class DiffusionMap(DiffusionEstimator):
         self.verbose = verbose
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        training = self._training(X, sample_weight)
+        training = self._without_outliers(self._training(X, sample_weight), self._generator())
         self._kept: _Kept | None = None
         bandwidth = self._early_bandwidth(training)
         if self._is_sparse(training, bandwidth):
@@ -188,9 +198,12 @@ class DiffusionMap(DiffusionEstimator):
             return False
         return near_fraction(training.metric, members, bandwidth.epsilon) < MAX_SPARSE_FRACTION
 
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+
     def _bandwidth(self, training: Training, metric: Metric, members: Points) -> Bandwidth:
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        return choose_bandwidth(self.epsilon, metric, members, training.member_weights, rng, self.n_threads)
+        rng = self._generator()
+        return self._choose_bandwidth(training, metric, members, rng)
 
     def _solve_dense(self, training: Training, squared: NDArray[Any], bandwidth: Bandwidth | None) -> Self:
         if bandwidth is None:
@@ -229,7 +242,8 @@ class DiffusionMap(DiffusionEstimator):
             embedding[training.used] = own
             rest = np.setdiff1d(np.arange(len(training.points)), training.used)
             embedding[rest] = embedder.extend(training.points.take(rest), self.n_threads).coordinates
-        return self.adopt(
+        return self._diagnosed(
+            training,
             FittedMap(
                 embedder=embedder,
                 bandwidth=bandwidth,
@@ -242,7 +256,7 @@ class DiffusionMap(DiffusionEstimator):
                 source=training.source,
                 training=training.record(training.used),
                 embedding=embedding,
-            )
+            ),
         )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth, leave_out_outliers
 from ldmaps.diffusion.pairwise import Extended
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap, warn_of_standstill
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, OutlierWarning
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.prefetch import prefetch
@@ -29,7 +31,8 @@ from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
-from ldmaps.progress import reporting
+from ldmaps.progress import reporting, stage
+from ldmaps.quality.diagnosis import Diagnosis, diagnose
 from ldmaps.settings import is_whole_number
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ class Training:
         Number and time of each frame in its file, and which file that is.
     units, source
         As in :class:`~ldmaps.maps.fitted_map.FittedMap`.
+    bandwidth : Bandwidth or None
+        ε, where leaving out outliers has found it already.
     """
 
     metric: Metric
@@ -65,6 +70,21 @@ class Training:
     files: NDArray[Any] | None = None
     units: str | None = None
     source: dict[str, Any] | None = None
+    bandwidth: Bandwidth | None = None
+
+    def without(self, left_out: NDArray[np.intp], bandwidth: Bandwidth) -> Training:
+        """Return the data with some points, by their places among ``members``, at weight 0, and ε found."""
+        weights = self.weights.copy()
+        weights[self.used[left_out]] = 0.0
+        return replace(self, weights=weights, used=np.flatnonzero(weights > 0), bandwidth=bandwidth)
+
+    def place(self, point: int) -> str:
+        """Return where a training point is from, for messages: "frame 51 of run.xtc"."""
+        files = (self.source or {}).get("files") or []
+        file = files[0 if self.files is None else int(self.files[point])] if files else ""
+        item = "point" if self.frames is None else "frame" if "n_atoms" in (self.source or {}) else "row"
+        number = point if self.frames is None else int(self.frames[point])
+        return f"{item} {number}" + (f" of {file}" if file else "")
 
     @property
     def uses_all(self) -> bool:
@@ -107,6 +127,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_components: int | str
     epsilon: float | str
     metric: Any
+    outliers: float
     alpha: float
     t: float
     random_state: Any
@@ -129,6 +150,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     units_ = Learned[str | None](may_be_none=True)
     source_ = Learned[dict[str, Any] | None](may_be_none=True)
     training_ = Learned[TrainingRecord | None](may_be_none=True)
+    diagnosis_ = Learned[Diagnosis | None](may_be_none=True)
 
     @property
     def metric_(self) -> Metric:
@@ -338,6 +360,46 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             None if source is None else {**source.facts(), "n_points": len(points)},
         )
 
+    def _without_outliers(self, training: Training, rng: np.random.Generator) -> Training:
+        """Return the training data with the most isolated points at weight 0, if some may be left out."""
+        share = _check_outliers(self.outliers)
+        if not share:
+            return training
+        with stage("outliers", len(training.members)):
+            bandwidth, stay = leave_out_outliers(
+                self.epsilon,
+                training.metric,
+                training.members,
+                training.member_weights,
+                share,
+                rng,
+                self.n_threads,
+            )
+        return training.without(np.flatnonzero(~stay), bandwidth)
+
+    def _choose_bandwidth(
+        self, training: Training, metric: Metric, members: Points, rng: np.random.Generator
+    ) -> Bandwidth:
+        """Return ε of the points of positive weight, given as such or by their stored distances."""
+        if training.bandwidth is not None:
+            return training.bandwidth
+        return choose_bandwidth(self.epsilon, metric, members, training.member_weights, rng, self.n_threads)
+
+    def _diagnosed(self, training: Training, fitted: FittedMap) -> Self:
+        """Adopt a new fit; warn when a few points decide it."""
+        diagnosis = diagnose(
+            fitted.landmark_embedding,
+            fitted.multiplicities,
+            fitted.landmark_indices,
+            training.used,
+            fitted.bandwidth,
+            len(training.points),
+        )
+        message = diagnosis.warning(fitted.bandwidth.epsilon, training.place)
+        if message:
+            warnings.warn(message, OutlierWarning, stacklevel=4)
+        return self.adopt(replace(fitted, diagnosis=diagnosis))
+
     def adopt(self, fitted: FittedMap) -> Self:
         """Become the estimator of a map that was fitted elsewhere, such as read from a file."""
         self.map_ = fitted
@@ -400,6 +462,7 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         leading = solved.leading(
             spectral_gap(values) if self.n_components == "gap" else int(self.n_components)
         )
+        warn_of_standstill(solved.spectrum, solved.multiplicities, solved.points.dtype)
         check_extensible(leading.spectrum.eigenvalues, solved.points.dtype)
         return leading
 
@@ -435,6 +498,15 @@ def _shape(X: ArrayLike) -> tuple[int, ...]:
         except ValueError:
             return ()
     return tuple(shape)
+
+
+def _check_outliers(share: Any) -> float:
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 <= float(share) < 0.5:
+        raise InvalidInputError(
+            f"outliers must be the share of points that may be left out, from 0 (none) to below 0.5, got {share!r}; "
+            "0.01 leaves out at most 1 %"
+        )
+    return float(share)
 
 
 def _check_settings(alpha: float, t: float) -> None:

@@ -12,6 +12,7 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.extension import Distillation, Embedder
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
+from ldmaps.quality.diagnosis import Diagnosis
 
 __all__ = ["FittedMap", "Learned"]
 
@@ -52,6 +53,8 @@ class FittedMap:
         What a tolerance promises.
     absorption : Absorption or None
         What absorbing did; not kept in files.
+    diagnosis : Diagnosis or None
+        How many points carry each coordinate and decide ε; not kept in files.
     """
 
     embedder: Embedder
@@ -69,6 +72,7 @@ class FittedMap:
     distillation: Distillation | None = None
     certificate: Certificate | None = None
     absorption: Any = None
+    diagnosis: Diagnosis | None = None
 
 
 _Value = TypeVar("_Value")

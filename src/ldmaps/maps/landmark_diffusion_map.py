@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
+from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
@@ -68,7 +68,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     ----------
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues.
+        ten leading non-trivial eigenvalues, two at least.
     epsilon : {"connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer
         landmarks. "connected" takes N rows of distances, "coifman" a sample; a
@@ -76,6 +76,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
+    outliers : float
+        Share of the points that may be left out of the walk because they lie apart from
+        all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
+        the smallest ε that joins all but this share, so that one broken frame does not
+        set the bandwidth of the whole map. The points left out are still embedded, and
+        ``coverage`` says that they are outside.
     landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
@@ -133,6 +139,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         c_j.
     labels_ : ndarray of shape (N,)
         Which landmark each training point belongs to.
+    diagnosis_ : Diagnosis
+        How many points carry each coordinate, and which decide ε.
     embedder_ : Embedder
         The frozen part that embeds, for lowest overhead.
 
@@ -159,6 +167,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         epsilon: float | str = "connected",
         metric: Any = "euclidean",
         *,
+        outliers: float = 0.0,
         landmarks: Any = "kmedoids",
         n_landmarks: int | None = None,
         tolerance: float | None = None,
@@ -173,6 +182,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.n_components = n_components
         self.epsilon = epsilon
         self.metric = metric
+        self.outliers = outliers
         self.landmarks = landmarks
         self.n_landmarks = n_landmarks
         self.tolerance = tolerance
@@ -194,9 +204,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         extension = self._extension()
-        training = self._training(X, sample_weight)
-        selector = self._selector(training)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        training = self._without_outliers(self._training(X, sample_weight), rng)
+        selector = self._selector(training)
         if self.tolerance is not None:
             fit, bandwidth, spectrum, certificate = self._meet_tolerance(extension, selector, training, rng)
         else:
@@ -215,7 +225,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             self.n_features_in_,
         )
         self._error_estimator: ErrorEstimator | None = None
-        return self.adopt(
+        return self._diagnosed(
+            training,
             FittedMap(
                 embedder=fit.embedder,
                 bandwidth=bandwidth,
@@ -231,7 +242,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 labels=labels,
                 distillation=fit.step if isinstance(fit.step, Distillation) else None,
                 certificate=certificate,
-            )
+            ),
         )
 
     @staticmethod
@@ -286,14 +297,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         return fit, bandwidth, solved.spectrum.eigenvalues
 
     def _bandwidth(self, training: Training, rng: np.random.Generator) -> Bandwidth:
-        return choose_bandwidth(
-            self.epsilon,
-            training.metric,
-            training.members,
-            training.member_weights,
-            rng,
-            self.n_threads,
-        )
+        return self._choose_bandwidth(training, training.metric, training.members, rng)
 
     def _select(
         self, selector: LandmarkSelector, walk: Walk, rng: np.random.Generator
@@ -332,14 +336,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         with stage("distances", n_points):
             squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
         with stage("bandwidth", n_points):
-            bandwidth = choose_bandwidth(
-                self.epsilon,
-                StoredSquares(),
-                StoredPoints(squared),
-                training.member_weights,
-                rng,
-                self.n_threads,
-            )
+            bandwidth = self._choose_bandwidth(training, StoredSquares(), StoredPoints(squared), rng)
         return bandwidth, squared
 
     def _solve_reference(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ldmaps.diffusion.spectrum import reason_for_kept
 from ldmaps.views.free_energy import free_energy_profile
 from ldmaps.views.report.charts import (
     bandwidth_chart,
@@ -113,7 +114,7 @@ def charts(contents: Contents) -> str:
             "Spectrum",
             spectrum_chart(model.spectrum_, k),
             f"Non-trivial eigenvalues; the {k} filled one{' is' if k == 1 else 's are'} kept as "
-            f"coordinate{'' if k == 1 else 's'}.",
+            f"coordinate{'' if k == 1 else 's'}: {reason_for_kept(model.spectrum_, k, model.n_components)}.",
         ),
         _bandwidth_card(model),
     ]

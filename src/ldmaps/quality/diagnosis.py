@@ -1,0 +1,166 @@
+"""Whether a map shows the data or a few of its points.
+
+A coordinate is carried by about
+
+    n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴
+
+points, its participation ratio, with c scaled to add up to the number of points: N
+where all count alike, 1 where a single point stands out. And the bandwidth of a
+connected walk is decided by the last edge of the minimum spanning tree, which may lead
+to one broken frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.diffusion.bandwidth import Bandwidth
+
+__all__ = ["Diagnosis", "diagnose", "participation_ratios"]
+
+#: Points that make up this much of Σ_j c_j ψ_lj² carry coordinate l.
+CARRIED = 0.8
+#: A coordinate is doubtful when so few points carry it: this share of them, at least one, at most ten. (The ratio n_l
+#: itself would not do: a few points at the fringe of a broad coordinate lower it as well.)
+FEW_SHARE, MOST_FEW = 0.03, 10
+#: The bandwidth hangs on outliers when it is so many times that which joins all but this share of the points.
+OUTLIER_SHARE, RAISED = 0.01, 10.0
+#: Most points that a message names.
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """How many points a map rests on.
+
+    Attributes
+    ----------
+    participation : ndarray of shape (k,)
+        Effective number of points that carry each coordinate.
+    carriers : dict of int to ndarray of int
+        For each coordinate (from 0) that is carried by suspiciously few points: these
+        training points, the heaviest first. Landmarks stand for their cells.
+    isolated : ndarray of int
+        Training points that ε was raised for: at most 1 % of all (but one), more than √10
+        times farther from the others than the hops that join 99 %; empty where there are
+        none, or where ε was not found by connecting.
+    epsilon_without : float
+        ε without them; NaN where there are none.
+    left_out : ndarray of int
+        Training points that took no part in the fit: outliers that were dropped, and
+        points of weight 0.
+    n_points : int
+        How many points took part.
+    """
+
+    participation: NDArray[np.float64]
+    carriers: dict[int, NDArray[np.intp]]
+    isolated: NDArray[np.intp]
+    epsilon_without: float
+    left_out: NDArray[np.intp]
+    n_points: int
+
+    def warning(self, epsilon: float, place: Callable[[int], str]) -> str | None:
+        """Return what to tell the user, or None if all is well.
+
+        Parameters
+        ----------
+        epsilon : float
+        place : callable
+            Returns what to call a training point: "frame 51 of run.xtc".
+        """
+        parts = [
+            f"psi{number + 2} is carried by {self.participation[number]:.1f} of {self.n_points} points, "
+            f"mostly {_named(points, place)}"
+            for number, points in self.carriers.items()
+        ]
+        if len(self.isolated):
+            parts.append(
+                f"epsilon = {epsilon:.4g} would be {self.epsilon_without:.4g}, {epsilon / self.epsilon_without:.0f} "
+                f"times smaller, without {_named(self.isolated, place)}"
+            )
+        if not parts:
+            return None
+        suspects = set(self.isolated.tolist()).union(*(points.tolist() for points in self.carriers.values()))
+        share = math.ceil(1000.0 * (len(suspects) + 1e-9) / self.n_points) / 1000.0
+        return (
+            f"{'; '.join(parts)}. The map may show these points and little else. Look at them; if they are broken or "
+            f"do not belong here, leave them out with outliers={share:g} (--drop-outliers {share:g}). If they are "
+            "meant, sample more of their kind or pass a larger epsilon"
+        )
+
+
+def diagnose(
+    coordinates: NDArray[Any],
+    multiplicities: NDArray[np.float64],
+    landmark_indices: NDArray[np.intp],
+    used: NDArray[np.intp],
+    bandwidth: Bandwidth,
+    n_training: int,
+) -> Diagnosis:
+    """Find out how many points carry each coordinate, and which decide ε.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (M, k)
+        Of the landmarks.
+    multiplicities : ndarray of shape (M,)
+    landmark_indices : ndarray of int, shape (M,)
+        Which training points they are.
+    used : ndarray of int, shape (n,)
+        The training points that took part.
+    bandwidth : Bandwidth
+        ε; with the tree of these points, if it was found with one.
+    n_training : int
+        Number of all training points.
+    """
+    n_points = len(used)
+    participation = participation_ratios(coordinates, multiplicities, n_points)
+    few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
+    carriers = {}
+    for number, coordinate in enumerate(coordinates.T):
+        carrying = _carrying(coordinate, multiplicities)
+        if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < few + 0.5:
+            carriers[number] = landmark_indices[carrying]
+    isolated, epsilon_without = np.empty(0, dtype=np.intp), math.nan
+    tree = bandwidth.tree
+    if tree is not None and tree.connecting_epsilon == bandwidth.epsilon:
+        most = max(1, int(OUTLIER_SHARE * n_points))
+        reach = RAISED * tree.epsilon_joining(n_points - most)
+        if tree.connecting_epsilon > reach > 0:
+            isolated = used[~tree.in_largest_component(reach)]
+            epsilon_without = tree.epsilon_joining(n_points - len(isolated))
+    left_out = np.setdiff1d(np.arange(n_training), used)
+    return Diagnosis(participation, carriers, isolated, epsilon_without, left_out, n_points)
+
+
+def participation_ratios(
+    coordinates: NDArray[Any], multiplicities: NDArray[np.float64], n_points: int
+) -> NDArray[np.float64]:
+    """Return the effective number of points, of ``n_points``, that carry each coordinate; shape (k,).
+
+    >>> participation_ratios(np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 5.0]]), np.ones(3), 3)
+    array([3., 1.])
+    """
+    weights = multiplicities * (n_points / multiplicities.sum())
+    squares = np.asarray(coordinates, dtype=np.float64) ** 2
+    return np.asarray((weights @ squares) ** 2 / (weights @ squares**2))
+
+
+def _carrying(coordinate: NDArray[Any], multiplicities: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the fewest landmarks that make up most of a coordinate, the heaviest first."""
+    parts = multiplicities * np.asarray(coordinate, dtype=np.float64) ** 2
+    order = np.argsort(parts)[::-1]
+    enough = np.searchsorted(np.cumsum(parts[order]), CARRIED * parts.sum()) + 1
+    return order[:enough]
+
+
+def _named(points: NDArray[np.intp], place: Callable[[int], str]) -> str:
+    named = ", ".join(place(int(point)) for point in points[:MOST_NAMED])
+    return named + (f" and {len(points) - MOST_NAMED} more" if len(points) > MOST_NAMED else "")
