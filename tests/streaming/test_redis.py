@@ -329,9 +329,10 @@ def test_results_are_entries_by_number(server):
     events = [Event("enter", "left", 2, None, 0), Event("leave", "right", 2, None, 9)]
     sink = RedisSink(server.url("out"), regions=("left", "right"))
     sink.write(embedded_of(part, events=events, regions=[-1, 1, 0, -1, -1]))
+    run = sink.flush()["run"]
     sink.close()
     entries = server.client.xrange("out")
-    assert [entry for entry, _ in entries] == [f"{n}-0".encode() for n in range(1, 6)]
+    assert [entry for entry, _ in entries] == [f"{n}-{run}".encode() for n in range(1, 6)]
     fields = entries[2][1]
     assert json.loads(fields[b"psi"]) == ROWS[2, :2].tolist()
     assert (fields[b"number"], fields[b"inside"], fields[b"nearest"]) == (b"2", b"1", b"2")
@@ -357,18 +358,22 @@ def test_the_output_is_bounded(server):
 def test_a_restart_from_any_checkpoint_adds_every_result_once(server):
     add(server.client, ROWS)
     rng = np.random.default_rng(1)
-    position, checkpoints = None, 0
+    position, mark, checkpoints = None, None, 0
     for _ in range(100):
         # A run that stops somewhere; its checkpoint is older than what it wrote.
         source, sink = RedisSource(server.url("in"), idle_end=0.0), RedisSink(server.url("out"))
+        sink.rewind(mark)
         most = int(rng.integers(5, 40))
         parts = drain(source, position=position, most=most, enough=3 * most)
+        marks = []
         for part in parts:
             sink.write(embedded_of(part))
+            marks.append(sink.flush())
         sink.close()
         if len(parts) < 3:
             break
-        position = parts[int(rng.integers(0, 2))].position
+        chosen = int(rng.integers(0, 2))
+        position, mark = parts[chosen].position, marks[chosen]
         checkpoints += 1
     assert checkpoints > 3
     entries = server.client.xrange("out")
@@ -377,17 +382,102 @@ def test_a_restart_from_any_checkpoint_adds_every_result_once(server):
     np.testing.assert_array_equal(written, ROWS[:, :2])
 
 
-def test_results_of_another_run_are_not_taken_for_repetitions(server):
+@pytest.mark.parametrize(
+    ("how", "begun"),
+    [
+        ("another run", False),  # once begun, it is the other run that is refused
+        ("another writer", False),
+        ("another writer", True),
+        ("trimmed", False),
+        ("trimmed", True),
+    ],
+)
+def test_a_stream_with_entries_of_others_is_refused(server, how, begun):
+    """Its server would refuse our identifiers, which must not pass for repetitions."""
     add(server.client, ROWS[:5])
     (part,) = drain(RedisSource(server.url("in"), idle_end=0.0))
-    for scale in (1.0, 1.0 + 1e-6):
-        sink = RedisSink(server.url("out"))
-        sink.write(embedded_of(part, scale=scale))
-        sink.close()
     sink = RedisSink(server.url("out"))
-    with pytest.raises(SinkError, match="holds results of another run"):
-        sink.write(embedded_of(part, scale=2.0))
+    if begun:
+        sink.write(embedded_of(part.take(part.numbers < 2)))
+    if how == "another run":
+        other = RedisSink(server.url("out"))
+        other.write(embedded_of(part))
+        other.close()
+    elif how == "another writer":
+        server.client.xadd("out", {"x": "1"})
+    else:
+        server.client.xadd("out", {"number": "700"}, id="701-0")
+        server.client.xtrim("out", maxlen=0, approximate=False)
+    before = server.client.xlen("out")
+    with pytest.raises(SinkError, match="entries of another writer"):
+        sink.write(embedded_of(part.take(part.numbers >= 2)))
     sink.close()
+    assert server.client.xlen("out") == before
+
+
+def test_output_to_the_input_is_refused(server):
+    model = LandmarkDiffusionMap(2, n_landmarks=30, epsilon=4.0).fit(ROWS)
+    add(server.client, ROWS[:5])
+    source = RedisSource(server.url("in"), model_facts=model.source_, idle_end=0.0)
+    with pytest.raises(SinkError, match="entries of another writer"):
+        StreamEmbedder(model).run(source, [RedisSink(server.url("in"))])
+    assert server.client.xlen("in") == 5
+
+
+def test_a_stream_that_only_has_a_consumer_group_is_new(server):
+    server.client.xgroup_create("out", "readers", mkstream=True)
+    add(server.client, ROWS[:5])
+    (part,) = drain(RedisSource(server.url("in"), idle_end=0.0))
+    sink = RedisSink(server.url("out"))
+    sink.write(embedded_of(part))
+    sink.close()
+    assert server.client.xlen("out") == 5
+
+
+def test_results_that_were_trimmed_are_still_repetitions(server):
+    add(server.client, ROWS[:50])
+    (part,) = drain(RedisSource(server.url("in"), idle_end=0.0), most=50)
+    sink = RedisSink(server.url("out"))
+    mark = sink.flush()
+    sink.write(embedded_of(part))
+    sink.close()
+    server.client.xtrim("out", maxlen=10, approximate=False)
+    assert server.client.xlen("out") == 10
+    again = RedisSink(server.url("out"))
+    again.rewind(mark)
+    again.write(embedded_of(part))
+    again.close()
+    assert server.client.xlen("out") == 10
+
+
+@pytest.mark.parametrize("how", ["deleted", "restarted", "restarted between runs", "lost in part"])
+def test_results_that_the_server_lost_are_an_error(own_server, how):
+    add(own_server.client, ROWS[:30])
+    parts = drain(RedisSource(own_server.url("in"), idle_end=0.0), most=10)
+    sink = RedisSink(own_server.url("out"), give_up_after=60.0)
+    try:
+        sink.write(embedded_of(parts[0]))
+        mark = sink.flush()
+        if how == "deleted":
+            own_server.client.delete("out")
+        else:
+            own_server.kill()
+            own_server.start()
+        if how == "lost in part":
+            own_server.client.xadd("out", {"number": "3"}, id=f"4-{mark['run']}")
+        lost = pytest.raises(SinkError, match="has lost results: those up to record 9")
+        if how == "restarted between runs":
+            sink.close()
+            sink = RedisSink(own_server.url("out"))
+            with lost:
+                sink.rewind(mark)
+        else:
+            with lost:
+                sink.write(embedded_of(parts[1]))
+        # Not begun again: a restart would not notice what is missing.
+        assert own_server.client.xlen("out") == (how == "lost in part")
+    finally:
+        sink.close()
 
 
 @pytest.mark.parametrize("own_server", [True], indirect=True)

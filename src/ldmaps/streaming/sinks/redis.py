@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,18 +16,47 @@ from ldmaps.streaming.sinks.base import Sink
 
 __all__ = ["RedisSink"]
 
-_REPEATED = "equal or smaller"  # the server's words for an identifier that was used already
-#: Two embeddings of one record may differ by rounding, by no more than this.
-_SAME = 1e-3
+#: Adds entries unless the stream's last identifier proves that it is not, or no longer, ours. On the server, since
+#: nobody may come between looking and adding. ARGV: run, number of entries added before, MAXLEN (empty for none),
+#: then for every entry its number, how many arguments follow, and those. Returns whether it is ours, and the
+#: identifier that was the last one before.
+_ADD = """
+local last = '0-0'
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local info = redis.call('XINFO', 'STREAM', KEYS[1])
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then last = info[i + 1] end
+  end
+end
+local number, run = string.match(last, '^(%d+)-(%d+)$')
+number = tonumber(number)
+if (number > 0 and run ~= ARGV[1]) or number < tonumber(ARGV[2]) then return {0, last} end
+local at = 4
+while at <= #ARGV do
+  local count = tonumber(ARGV[at + 1])
+  if tonumber(ARGV[at]) > number then  -- otherwise it was added before
+    local command = {'XADD', KEYS[1]}
+    if ARGV[3] ~= '' then
+      for _, word in ipairs({'MAXLEN', '~', ARGV[3]}) do command[#command + 1] = word end
+    end
+    command[#command + 1] = ARGV[at] .. '-' .. ARGV[1]
+    for i = at + 2, at + 1 + count do command[#command + 1] = ARGV[i] end
+    redis.call(unpack(command))
+  end
+  at = at + 2 + count
+end
+return {1, last}
+"""
 
 
 class RedisSink(Sink):
-    """Adds an entry for every embedded record.
+    """Adds an entry for every embedded record, to a stream of its own.
 
     Parameters
     ----------
     url : str
-        ``redis://host:port/database/stream``, or without the database if it is 0.
+        ``redis://host:port/database/stream``, or without the database if it is 0. The
+        stream must be new, or be one that is continued from a checkpoint.
     maxlen : int or None
         About how many entries to keep (MAXLEN ~); None keeps all.
     regions : sequence of str
@@ -36,14 +66,21 @@ class RedisSink(Sink):
 
     Notes
     -----
-    Record n has the identifier ``(n+1)-0``. The server refuses an identifier that is
-    not above the last one, so records that are told again after a restart, or after
-    a lost answer, are not added twice. Records that could not be read have no entry.
+    Record n has the identifier ``(n+1)-run``, where ``run`` is a random number that a
+    stream keeps over restarts (``XRANGE stream n+1 n+1`` finds the entry without it).
+    The server refuses an identifier that is not above the last one, so records that
+    are repeated after a restart, or after a lost answer, are not added twice. That
+    the refused ones are repetitions is known by the last identifier of the stream: it
+    must be of the same run, and not below what was added before. Anything else is a
+    SinkError: another writer, a stream that was deleted, a server that came back
+    without its data. Records that could not be read have no entry.
 
     The fields are ``number``, ``time`` (if known), ``psi`` (a JSON list), ``distance``,
     ``inside`` (0 or 1), ``nearest``, ``region`` (its name, empty outside all of them) and
     ``events`` (a JSON list, if there are any).
     """
+
+    durable = True
 
     def __init__(
         self,
@@ -59,56 +96,68 @@ class RedisSink(Sink):
         self.name = self._connection.name
         self._maxlen = maxlen
         self._regions = tuple(regions)
+        self._run = secrets.randbits(48) + 1
+        self._added = 0  # first half of the last identifier that the server is known to have
         self._opened = False
 
     def write(self, embedded: Embedded) -> None:
         """Add entries; returns when the server has them."""
         if not len(embedded):
             return
-        if not self._opened:
-            self._connection.open()
-            self._opened = True
-            self._run(lambda client: self._check_same_run(client, embedded))
         rows = _fields(embedded, self._regions)
-        self._run(lambda client: self._add(client, rows))
+        self._add(rows)
+        self._added = rows[-1]["number"] + 1
+
+    def flush(self) -> Any:
+        """Make sure that the stream is ours; return the run and how far the server has it."""
+        self._add([])
+        return {"run": self._run, "added": self._added}
+
+    def rewind(self, mark: Any) -> None:
+        """Go on with the stream of an earlier run; what it added after the mark is not added twice."""
+        if mark is not None:
+            self._run, self._added = int(mark["run"]), int(mark["added"])
+        self.flush()
 
     def close(self) -> None:
         """Disconnect."""
         self._connection.close()
 
-    def _run(self, work: Any) -> None:
-        while not self._connection.attempt(work)[0]:
-            self._connection.wait(np.inf)
-
-    def _add(self, client: Any, rows: list[dict[str, Any]]) -> None:
-        pipeline = client.pipeline(transaction=False)
+    def _add(self, rows: list[dict[str, Any]]) -> None:
+        if not self._opened:
+            self._connection.open()
+            self._opened = True
+        arguments: list[Any] = [self._run, self._added, self._maxlen or ""]
         for row in rows:
-            pipeline.xadd(self._connection.stream, row, id=_identifier(row["number"]), maxlen=self._maxlen)
-        for answer in pipeline.execute(raise_on_error=False):
-            if isinstance(answer, Exception) and _REPEATED not in str(answer):
-                raise answer
-
-    def _check_same_run(self, client: Any, embedded: Embedded) -> None:
-        """Raise when the stream holds other results: the new ones would all be taken for repetitions."""
-        stream, identifier = self._connection.stream, _identifier(int(embedded.numbers[0]))
-        entries = client.xrange(stream, identifier, identifier)
-        if not entries:
-            return
-        mine = np.asarray(embedded.coordinates[0], dtype=np.float64)
-        try:
-            other = np.asarray(json.loads(entries[0][1][b"psi"]), dtype=np.float64)
-            same = other.shape == mine.shape and np.allclose(mine, other, rtol=_SAME, atol=_SAME)
-        except (KeyError, ValueError):
-            same = False
-        if not same:
-            raise SinkError(
-                f"{self.name} holds results of another run (entry {identifier} differs); name another stream, or "
-                f"delete this one first (redis-cli DEL {stream})"
+            arguments += row["number"] + 1, 2 * len(row)  # 0-0 is not allowed
+            for pair in row.items():
+                arguments += pair
+        keys = [self._connection.stream]
+        while True:
+            done, answer = self._connection.attempt(
+                lambda client: client.register_script(_ADD)(keys=keys, args=arguments)
             )
+            if done:
+                break
+            self._connection.wait(np.inf)
+        is_ours, last = answer
+        if not is_ours:
+            raise self._refusal(last.decode())
 
-
-def _identifier(number: int) -> str:
-    return f"{number + 1}-0"  # 0-0 is not allowed
+    def _refusal(self, last: str) -> SinkError:
+        number, run = map(int, last.split("-"))
+        if number and run != self._run:
+            return SinkError(
+                f"{self.name} has entries of another writer (the last one is {last}), so that results cannot be "
+                f"added; name another stream, delete this one first (redis-cli DEL {self._connection.stream}), or go "
+                "on with its checkpoint"
+            )
+        kept = f"only those up to {number - 1} are" if number else "none is"
+        return SinkError(
+            f"{self.name} has lost results: those up to record {self._added - 1} were added, but {kept} known to the "
+            "server (deleted, or lost by a server that does not save them?); start over with another checkpoint and "
+            "another stream"
+        )
 
 
 def _fields(embedded: Embedded, names: tuple[str, ...]) -> list[dict[str, Any]]:
