@@ -9,6 +9,9 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 
+#: Small made-up data, on which the diagnosis of a fit is right and beside the point.
+pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
+
 pytest.importorskip("river", reason="river is not installed (pip install river)")
 
 EXAMPLE = "river_adapter"

@@ -227,6 +227,7 @@ def test_tiny_data(n):
     assert np.isfinite(model.transform(X + 0.1)).all()
 
 
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
 @pytest.mark.parametrize("seed", [10, 14, 22])
 def test_very_uneven_density_is_no_overflow(seed):
     """Tuning walks off to ever wider weights there."""

@@ -15,6 +15,9 @@ from ldmaps.errors import GradientError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.metrics import RMSD, EarthMover, Euclidean, Hamming, Periodic
 
+#: Small made-up data, on which the diagnosis of a fit is right and beside the point.
+pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
+
 N_ATOMS = 6
 
 

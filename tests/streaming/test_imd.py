@@ -23,6 +23,9 @@ import MDAnalysis
 from imdclient.IMDProtocol import IMDHeaderType, IMDSessionInfo
 from imdclient.tests.server import InThreadIMDServer
 
+#: Small made-up data, on which the diagnosis of a fit is right and beside the point.
+pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.SpectrumWarning")
+
 N_FRAMES, N_ATOMS = 40, 6
 FRAMES = np.random.default_rng(5).normal(scale=5.0, size=(N_FRAMES, N_ATOMS, 3)).astype(np.float32)
 

@@ -13,6 +13,9 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.regions import Ball, Box, OutOfDomain, Polygon, RegionTracker
 from ldmaps.views.live import LivePage
 
+#: Small made-up data, on which the diagnosis of a fit is right and beside the point.
+pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
+
 for _part in ("starlette", "uvicorn", "websockets"):
     pytest.importorskip(_part, reason=f"the live page needs {_part}: pip install 'ldmaps[watch]'")
 
