@@ -30,7 +30,7 @@ import ldmaps
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.errors import AccuracyWarning, OutsideDomainWarning
-from ldmaps.maps.absorbing import absorb
+from ldmaps.maps import absorb
 from ldmaps.metrics import RMSD
 from ldmaps.openmm import BiasLog, outward_force
 
