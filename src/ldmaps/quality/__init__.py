@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
+    from ldmaps.quality.collapsed_walk import CollapsedWalk
     from ldmaps.quality.error_estimate import ErrorEstimate
     from ldmaps.quality.fidelity import align, alignment, rms_error, zeta
     from ldmaps.quality.perturbation import Perturbation, perturb, predict_errors
 
 __all__ = [
+    "CollapsedWalk",
     "ErrorEstimate",
     "Perturbation",
     "align",
@@ -25,6 +27,7 @@ __all__ = [
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
+        "CollapsedWalk": "collapsed_walk",
         "ErrorEstimate": "error_estimate",
         "Perturbation": "perturbation",
         "align": "fidelity",

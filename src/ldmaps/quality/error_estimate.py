@@ -31,8 +31,8 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.metrics.base import Points
+from ldmaps.quality.collapsed_walk import apply_operator
 from ldmaps.quality.fidelity import alignment
-from ldmaps.quality.perturbation import apply_operator
 
 __all__ = [
     "EXTRA_MODES",

@@ -1,0 +1,179 @@
+"""The walk over points, and the walk over the same points moved to their landmarks.
+
+    P = D⁻¹AW        over the points where they are
+    P′               rows and columns at their landmarks
+    P_c              columns at their landmarks, rows at any points: the Nyström extension
+
+P′ and P_c act through the landmarks alone, (P′f)(i) = Σ_m A(z_γ(i), z_m) F_m / Σ_m A(z_γ(i), z_m) c_m
+with F_m the weighted sum of f over cell m: products of size M×M, and no pass over pairs of points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps import compiled
+from ldmaps.diffusion.pairwise import extend
+from ldmaps.diffusion.walk import Walk
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.threads import resolve_threads, tile_rows, walk
+
+__all__ = ["CollapsedWalk", "apply_operator"]
+
+
+def apply_operator(
+    metric: Metric,
+    rows: Points,
+    columns: Points,
+    epsilon: float,
+    weights: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return D_i = Σ_j A_ij s_j and (Pf)_i = Σ_j A_ij s_j f_j / D_i in one tiled pass.
+
+    Parameters
+    ----------
+    rows, columns : Points
+        i and j.
+    weights : ndarray of shape (columns,)
+        s.
+    vectors : ndarray of shape (columns, p)
+        f; p may be 0.
+    """
+    degrees = np.empty(len(rows))
+    products = np.empty((len(rows), vectors.shape[1]))
+    fill = compiled.perturbation.kernel_rows
+    everything = slice(0, len(columns))
+
+    def work(tile: slice) -> None:
+        block = np.empty((tile.stop - tile.start, len(columns)), dtype=rows.dtype)
+        metric.squared_block(rows, tile, columns, everything, block)
+        kernel = np.empty(block.shape)
+        fill(block, 0.5 / epsilon, weights, kernel, degrees[tile])
+        np.matmul(kernel, vectors, out=products[tile])
+
+    # Wider than the cache would like: a product of few rows is slow.
+    tile = max(16, tile_rows(len(columns), rows.dtype.itemsize))
+    walk(len(rows), tile, work, resolve_threads(n_threads))
+    products /= degrees[:, None]
+    return degrees, products
+
+
+@dataclass(frozen=True)
+class CollapsedWalk:
+    """A walk over N points, and the M places they are moved to.
+
+    Attributes
+    ----------
+    walk : Walk
+        The N points with their weights, all positive; α is 0.
+    landmarks : Points
+        The M places, prepared.
+    assignment : ndarray of shape (N,)
+        γ(i), which landmark each point is moved to; every landmark has a point.
+    """
+
+    walk: Walk
+    landmarks: Points
+    assignment: NDArray[np.intp]
+
+    def degrees(self) -> NDArray[np.float64]:
+        """Return D of the walk over the points where they are."""
+        points, nothing = self.walk.points, np.empty((len(self.walk.points), 0))
+        return apply_operator(
+            self.walk.metric,
+            points,
+            points,
+            self.walk.epsilon,
+            self.walk.weights,
+            nothing,
+            self.walk.n_threads,
+        )[0]
+
+    def extended(self, values: NDArray[np.float64], rows: Points) -> NDArray[np.float64]:
+        """Apply P_c to f of shape (N, p), at any points."""
+        count = len(self.landmarks)
+        cells = np.bincount(self.assignment, weights=self.walk.weights, minlength=count)
+        means = [
+            np.bincount(self.assignment, weights=self.walk.weights * column, minlength=count) / cells
+            for column in values.T
+        ]
+        dtype = rows.dtype
+        weights, coefficients = cells.astype(dtype), np.array(means, dtype=dtype)
+        products = extend(
+            self.walk.metric,
+            rows,
+            self.landmarks,
+            self.walk.epsilon,
+            weights,
+            coefficients,
+            self.walk.n_threads,
+        )
+        return products.coordinates.astype(np.float64)
+
+    def displaced(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Apply P′ to f of shape (N, p)."""
+        return self.extended(values, self.landmarks)[self.assignment]
+
+    def linear_change(
+        self, lam: NDArray[np.float64], psi: NDArray[np.float64], *, rows_move: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return D and δPψ to first order in the changes of distances, one pass over all pairs (eqns Mijerror, err3).
+
+        Parameters
+        ----------
+        lam, psi : ndarray of shape (k,), (N, k)
+            Eigenpairs of P.
+        rows_move : bool
+            Whether δP = P′ − P; else P_c − P.
+        """
+        n, points, landmarks = len(self.walk.points), self.walk.points, self.landmarks
+        degrees, degree_changes, sums = np.empty(n), np.empty(n), np.empty((n, psi.shape[1]))
+        transposed = np.ascontiguousarray(psi.T)
+        reduce = compiled.perturbation.first_order_rows
+
+        def work(tile: slice) -> None:
+            height = tile.stop - tile.start
+            block = np.empty((height, n), dtype=points.dtype)
+            self.walk.metric.squared_block(points, tile, points, slice(0, n), block)
+            moved = np.empty((height, len(landmarks)), dtype=points.dtype)
+            own = landmarks.take(self.assignment[tile]) if rows_move else points
+            inside = slice(0, height) if rows_move else tile
+            self.walk.metric.squared_block(own, inside, landmarks, slice(0, len(landmarks)), moved)
+            reduce(
+                block,
+                moved,
+                self.assignment,
+                0.5 / self.walk.epsilon,
+                self.walk.weights,
+                transposed,
+                degrees[tile],
+                degree_changes[tile],
+                sums[tile],
+            )
+
+        walk(n, tile_rows(n, points.dtype.itemsize), work, resolve_threads(self.walk.n_threads))
+        # δM = δA/D − (δD/D²) A, and (A/D)ψ = λψ
+        change = sums / degrees[:, None] - (degree_changes / degrees)[:, None] * (psi * lam)
+        return degrees, change
+
+    def squared_distances(self) -> NDArray[np.float64]:
+        """Return each point's squared distance to its landmark, cell by cell."""
+        squared = np.empty(len(self.walk.points))
+        order = np.argsort(self.assignment, kind="stable")
+        bounds = np.searchsorted(self.assignment[order], np.arange(len(self.landmarks) + 1))
+        for landmark in range(len(self.landmarks)):
+            members = order[bounds[landmark] : bounds[landmark + 1]]
+            if len(members) == 0:
+                continue
+            out = np.empty((len(members), 1), dtype=self.walk.points.dtype)
+            cell = self.walk.points.take(members)
+            self.walk.metric.squared_block(
+                cell, slice(0, len(members)), self.landmarks, slice(landmark, landmark + 1), out
+            )
+            squared[members] = out[:, 0]
+        return squared
