@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reproduction.folds import Laboratory, Method
+from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Piece
 from reproduction.plan import CONNECTED, DataPlan
 from reproduction.table1 import methods, plain_title
@@ -92,13 +92,13 @@ def _seeding(lab: Laboratory) -> str:
 
 
 def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
-    shown = Table(
+    page_table = Table(
         (
             *("data", "RMSD over", "k", "ε, nm²", "λ₂", "λ₃", "λ₄", "λ₅", "λ₆"),
             *("M of PST", "Z test, %", "Z over draws, %", "k-medoids", "Z test, %", "Z over draws, %"),
         )
     )
-    machine = Table(
+    csv_table = Table(
         (
             *("data", "rmsd", "k", "epsilon", "lambda2", "lambda3", "lambda4", "lambda5", "lambda6"),
             *("tree_M", "tree_Z_train", "tree_Z_test", "medoids_M", "medoids_Z_train", "medoids_Z_test"),
@@ -114,7 +114,7 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
         exact = lab.get(lab.exact(data, 0, CONNECTED, variant))
         tree, medoids, tree_draws, medoid_draws = (lab.get(piece) for piece in wanted)
         values = [float(value) for value in exact["spectrum"][:5]]
-        shown.rows.append(
+        page_table.rows.append(
             (
                 *(plain_title(data), VARIANTS[variant], data.n_components, f"{float(exact['epsilon']):.3g}"),
                 *(f"{value:.3f}" for value in values),
@@ -122,7 +122,7 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
                 *(f"{int(medoids['m']):,}", percent(float(medoids["z_test"])), _scatter(medoid_draws)),
             )
         )
-        machine.rows.append(
+        csv_table.rows.append(
             (
                 *(key, VARIANTS[variant], data.n_components, float(exact["epsilon"]), *values),
                 *(int(tree["m"]), float(tree["z_train"]), float(tree["z_test"])),
@@ -130,9 +130,9 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
                 *(" ".join(f"{z:.4g}" for z in draws["z_train"]) for draws in (tree_draws, medoid_draws)),
             )
         )
-    if not shown.rows:
+    if not page_table.rows:
         return "*Atoms and weights: not computed yet.*"
-    machine.write_csv(folder / "atoms_and_weights.csv", remark)
+    csv_table.write_csv(folder / "atoms_and_weights.csv", remark)
     return "\n\n".join(
         [
             "### Which atoms, which weights",
@@ -140,7 +140,7 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
             "told otherwise, so every result on this page does too. One fold, smallest connected ε; *over "
             f"draws*: lowest, median and highest Z of the training points when landmarks are drawn "
             f"{lab.plan.draws} times anew in that fold ([numbers](atoms_and_weights.csv)):",
-            shown.markdown(),
+            page_table.markdown(),
             "With equal weights alanine dipeptide's spinning methyl hydrogens force ε up and bring λ₃ and λ₄ "
             "together, so that the second coordinate is a mixture which neither landmarks nor another sample "
             "would reproduce. Heavy atoms alone have the clearest gap. The united atoms of C₂₄H₅₀ are all but "
@@ -156,7 +156,7 @@ def _scatter(draws: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
-    shown = Table(
+    page_table = Table(
         (
             "data",
             "landmarks",
@@ -166,7 +166,7 @@ def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
             "folds in which modes changed places",
         )
     )
-    machine = Table(("data", "landmarks", "M", "Z_train", "Z_train_rotated", "folds_reordered", "folds"))
+    csv_table = Table(("data", "landmarks", "M", "Z_train", "Z_train_rotated", "folds_reordered", "folds"))
     for data in lab.plan.sets:
         for method in methods(data, CONNECTED):
             entries = [
@@ -182,7 +182,7 @@ def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
             )
             reordered = sum(bool(entry["reordered"]) for entry in entries)
             title = {"adopting": "PST, adopting", "literal": "PST, literal"}.get(method.selector, "k-medoids")
-            shown.rows.append(
+            page_table.rows.append(
                 (
                     plain_title(data),
                     title,
@@ -192,10 +192,10 @@ def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
                     f"{reordered} of {len(entries)}",
                 )
             )
-            machine.rows.append((data.key, title, m, plain, rotated, reordered, len(entries)))
-    if not shown.rows:
+            csv_table.rows.append((data.key, title, m, plain, rotated, reordered, len(entries)))
+    if not page_table.rows:
         return ""
-    machine.write_csv(folder / "mixing.csv", remark)
+    csv_table.write_csv(folder / "mixing.csv", remark)
     return "\n\n".join(
         [
             "### Order, sign and mixing of modes",
@@ -205,6 +205,6 @@ def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
             "matching cannot undo is a *mixture* of near-degenerate modes. How much of Z is mixing shows "
             "when the landmark embedding is also rotated within its k dimensions to fit best "
             "(Procrustes; nothing else on this page does that) ([numbers](mixing.csv)):",
-            shown.markdown(),
+            page_table.markdown(),
         ]
     )

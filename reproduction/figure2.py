@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reproduction.drawing import new_figure, save
-from reproduction.folds import Laboratory, Method
+from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Arrays, Piece
 from reproduction.plan import CONNECTED
 from reproduction.printed import FIGURE_2
@@ -35,17 +35,17 @@ def _piece(lab: Laboratory) -> Piece:
 
 def write(lab: Laboratory, folder: Path, remark: str) -> str:
     """Draw the figure; return its part of the page."""
-    found = lab.get(_piece(lab))
+    maps = lab.get(_piece(lab))
     points = lab.data(_piece(lab)).points
     heights = [points[part, 1] for part in lab.split(_piece(lab))]
-    picture, vector = save(_draw(found, heights), folder, NAME, remark)
-    shown = Table(("", "M", "largest ζ train, %", "largest ζ test, %", "Z train, %", "Z test, %"))
-    z_train, z_test = (float(np.sqrt(np.mean(found[name] ** 2))) for name in ("zeta", "new_zeta"))
-    largest = float(found["zeta"].max()), float(found["new_zeta"].max())
-    shown.rows = [
+    picture, vector = save(_draw(maps, heights), folder, NAME, remark)
+    page_table = Table(("", "M", "largest ζ train, %", "largest ζ test, %", "Z train, %", "Z test, %"))
+    z_train, z_test = (float(np.sqrt(np.mean(maps[name] ** 2))) for name in ("zeta", "new_zeta"))
+    largest = float(maps["zeta"].max()), float(maps["new_zeta"].max())
+    page_table.rows = [
         (
             "ours",
-            f"{int(found['m']):,}",
+            f"{int(maps['m']):,}",
             percent(largest[0]),
             percent(largest[1]),
             percent(z_train),
@@ -63,7 +63,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
     ]
     numbers = Table(
         ("M", "largest_zeta_train", "largest_zeta_test", "Z_train", "Z_test"),
-        [(int(found["m"]), *largest, z_train, z_test)],
+        [(int(maps["m"]), *largest, z_train, z_test)],
     )
     numbers.write_csv(folder / "figure2.csv", remark)
     return "\n\n".join(
@@ -74,25 +74,25 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             "map (adopting PST), coloured by their error ζ. (e, f) The same errors on the unrolled strip, "
             "not in the paper. The curve is ψ₃ against ψ₂ of a long strip: both leading modes run along "
             f"the spiral. [Vector version]({vector}), [numbers](figure2.csv).",
-            shown.markdown(),
+            page_table.markdown(),
         ]
     )
 
 
-def _draw(found: Arrays, heights: Sequence[NDArray[np.float64]]) -> Any:
+def _draw(maps: Arrays, heights: Sequence[NDArray[np.float64]]) -> Any:
     figure = new_figure(7.4, 7.8)
     panels = figure.subplots(3, 2, sharex="row", sharey="row")
-    scale = math.sqrt(len(found["truth"]))  # ψᵀψ = 1 makes entries of order 1/√N
-    angles = found["position"] / math.pi, found["new_position"] / math.pi
-    errors = found["zeta"], found["new_zeta"]
+    scale = math.sqrt(len(maps["truth"]))  # ψᵀψ = 1 makes entries of order 1/√N
+    angles = maps["position"] / math.pi, maps["new_position"] / math.pi
+    errors = maps["zeta"], maps["new_zeta"]
     ceiling = max(float(np.percentile(values, 99.5)) for values in errors)
-    m, who = int(found["m"]), ("training", "test")
+    m, who = int(maps["m"]), ("training", "test")
     for column, (truth, landmark) in enumerate((("truth", "train"), ("new_truth", "test"))):
         error, angle = errors[column], angles[column]
         largest, z = error.max(), math.sqrt(float(np.mean(error**2)))
         rows: tuple[tuple[Any, NDArray[Any], str], ...] = (
-            ((found[truth] * scale).T, angle, f"exact map, {len(error):,} {who[column]} points"),
-            ((found[landmark] * scale).T, error, f"landmark map, M = {m:,}, {who[column]}"),
+            ((maps[truth] * scale).T, angle, f"exact map, {len(error):,} {who[column]} points"),
+            ((maps[landmark] * scale).T, error, f"landmark map, M = {m:,}, {who[column]}"),
             ((angle, heights[column]), error, f"unrolled: Z = {z:.2f} %, largest ζ = {largest:.2f} %"),
         )
         for row, (points, colours, title) in enumerate(rows):

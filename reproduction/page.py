@@ -11,7 +11,7 @@ import numpy as np
 
 from ldmaps.files import written_whole
 from reproduction import parity, speedup, table1
-from reproduction.folds import Laboratory, Method
+from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Piece
 from reproduction.plan import CONNECTED
 from reproduction.printed import CITATION, SPEED_UPS, TABLE_1
@@ -104,8 +104,8 @@ def _findings(lab: Laboratory) -> str:
 
 
 def _accuracy(lab: Laboratory) -> Iterator[str]:
-    found = [line for line in table1.lines(lab) if line.width == CONNECTED]
-    compared = [line for line in found if line.printed is not None and line.method.selector == "kmedoids"]
+    connected = [line for line in table1.lines(lab) if line.width == CONNECTED]
+    compared = [line for line in connected if line.printed is not None and line.method.selector == "kmedoids"]
     if compared:
         ratios = [line.printed.z_test / line.z_test[0] for line in compared if line.printed]
         better = sum(ratio > 1 for ratio in ratios)
@@ -114,18 +114,18 @@ def _accuracy(lab: Laboratory) -> Iterator[str]:
             f"of {len(ratios)} lines of Table 1; printed over ours is {times(min(ratios))} to "
             f"{times(max(ratios))}."
         )
-    trees = [line for line in found if line.method.selector == "adopting" and line.printed is not None]
+    trees = [line for line in connected if line.method.selector == "adopting" and line.printed is not None]
     if trees:
-        shown = "; ".join(
+        sizes = "; ".join(
             f"{table1.plain_title(line.data)} M/N = {100 * line.share:.2f} % (paper "
             f"{100 * TABLE_1[line.data.key].share:.2f} %), Z test "
             f"{percent(line.z_test[0])} % (paper {line.printed.z_test} %)"
             for line in trees
             if line.printed and not lab.plan.reduced
         )
-        if shown:
-            yield f"**PST.** {shown}."
-    gains = [line.gain for line in found if not math.isnan(line.gain)]
+        if sizes:
+            yield f"**PST.** {sizes}."
+    gains = [line.gain for line in connected if not math.isnan(line.gain)]
     if gains:
         yield (
             f"**Distilled maps** are {times(min(gains))} to {times(max(gains))} times as accurate (Z test) as "
@@ -160,37 +160,37 @@ def _trees_and_medoids(lab: Laboratory) -> Iterator[str]:
 
 
 def _speed(lab: Laboratory) -> Iterator[str]:
-    shown = []
+    speed_ups = []
     for data in lab.plan.sets:
         piece = speedup.timing(lab, data, speedup.medoids(data))
         if not lab.store.has(piece):
             continue
         entry = speedup.speed_ups(data, lab.get(piece))
         m, printed = SPEED_UPS[data.key]
-        shown += [
+        speed_ups += [
             f"{table1.plain_title(data)} {times(float(entry.median[place]))}-fold at M = {m:,} "
             f"(N/M = {entry.n / m:.1f}; paper about {printed:.0f}-fold)"
             for place in np.flatnonzero(entry.m == m)
         ]
-    if shown:
+    if speed_ups:
         yield (
-            f"**Speed-up.** {'; '.join(shown)}. It follows N/M until the time that a new point takes "
+            f"**Speed-up.** {'; '.join(speed_ups)}. It follows N/M until the time that a new point takes "
             "whatever M is (checking and centring it) shows."
         )
 
 
 def _prediction(lab: Laboratory) -> Iterator[str]:
-    found = parity.results(lab)
-    if found:
-        last = {data.key: (data, m, entry) for data, m, entry in found}
-        shown = "; ".join(
+    predictions = parity.results(lab)
+    if predictions:
+        last = {data.key: (data, m, entry) for data, m, entry in predictions}
+        ratios = "; ".join(
             f"{table1.plain_title(data)} {float(entry['biorthogonal_point_ratio']):.2f} "
             f"(paper's formula {float(entry['paper_point_ratio']):.2f})"
             for data, _, entry in last.values()
         )
         yield (
             "**Predicted errors** over measured ones, root mean square, at the largest M of Figure 4: "
-            f"{shown}."
+            f"{ratios}."
         )
 
 

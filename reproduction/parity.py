@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ldmaps.diffusion.walk import Walk
+from ldmaps.errors import AccuracyWarning
+from ldmaps.quality import CollapsedWalk, alignment, perturb, rms_error
 from reproduction.drawing import BLACK, MARKERS, SERIES, new_figure, save
-from reproduction.folds import Laboratory
+from reproduction.laboratory import Laboratory, Method
+from reproduction.landmark_maps import nystrom_map
 from reproduction.pieces import Arrays, Piece
 from reproduction.plan import CONNECTED, DataPlan
 from reproduction.table1 import plain_title
 from reproduction.tables import Table, percent
 
-__all__ = ["NAME", "TITLE", "pieces", "results", "write"]
+__all__ = ["NAME", "TITLE", "make_parity", "pieces", "results", "write"]
 
 NAME = "figure4"
 TITLE = "Figure 4: predicted and measured errors"
+#: Points drawn for each M.
+DRAWN_POINTS = 400
 
 
 def pieces(lab: Laboratory) -> Iterator[Piece]:
@@ -31,6 +39,46 @@ def pieces(lab: Laboratory) -> Iterator[Piece]:
 
 def _piece(lab: Laboratory, data: DataPlan, m: int) -> Piece:
     return lab.piece("parity", data, 0, width=CONNECTED.key, m=m, n_modes=data.n_modes)
+
+
+def make_parity(lab: Laboratory, piece: Piece) -> Arrays:
+    """Compare predicted with true δψ of all training points for one M."""
+    data, exact, k = lab.data(piece), lab.exact_of(piece), lab.n_components(piece)
+    points = data.metric.prepare(data.points[lab.split(piece)[0]])
+    model = nystrom_map(lab, piece, Method("kmedoids", piece["m"]))
+    truth = exact["train"][:, :k].astype(np.float64)
+    order, signs = alignment(truth, model.embedding_)
+    at_landmarks = model.landmark_embedding_[model.labels_]
+    measured = {
+        "point": np.linalg.norm(model.embedding_[:, order] * signs - truth, axis=1),
+        "landmark": np.linalg.norm(at_landmarks[:, order] * signs - truth, axis=1),
+    }
+    walk = Walk(data.metric, points, np.ones(len(points)), model.epsilon_, n_threads=lab.n_threads)
+    collapsed = CollapsedWalk(walk, points.take(model.landmark_indices_), model.labels_)
+    drawn = np.sort(lab.rng(piece).permutation(len(points))[:DRAWN_POINTS])
+    result: Arrays = {"z": np.array(rms_error(truth, model.embedding_))}
+    for name in ("paper", "biorthogonal"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            expansion = perturb(collapsed, exact["eigenvalues"], exact["train"], k, method=name)
+        for place, predicted in (("point", expansion.sigma), ("landmark", expansion.sigma_at_landmarks)):
+            true = measured[place]
+            result[f"{name}_{place}_ratio"] = np.array(_rms(predicted) / _rms(true))
+            result[f"{name}_{place}_correlation"] = np.array(_log_correlation(predicted, true))
+            result[f"{name}_{place}"] = predicted[drawn]
+            result[f"true_{place}"] = true[drawn]
+        result["distance"] = np.array(expansion.rms_distance)
+        result[f"z_{name}"] = np.array(expansion.rms_zeta)
+    return result
+
+
+def _rms(values: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def _log_correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    both = (a > 0) & (b > 0)
+    return float(np.corrcoef(np.log(a[both]), np.log(b[both]))[0, 1])
 
 
 def results(lab: Laboratory) -> list[tuple[DataPlan, int, Arrays]]:
@@ -45,18 +93,18 @@ def results(lab: Laboratory) -> list[tuple[DataPlan, int, Arrays]]:
 
 def write(lab: Laboratory, folder: Path, remark: str) -> str:
     """Draw the figure; return its part of the page."""
-    found = results(lab)
-    if not found:
+    comparisons = results(lab)
+    if not comparisons:
         return "*Not computed yet.*"
-    picture, vector = save(_draw(found), folder, NAME, remark)
-    shown = Table(
+    picture, vector = save(_draw(comparisons), folder, NAME, remark)
+    page_table = Table(
         (
             *("data", "M", "rms d/√ε", "paper's formula, at the point", "second order, at the point"),
             *("paper's formula, at the landmark", "second order, at the landmark"),
             *("Z, %", "Z by the paper's formula, %", "Z by second order, %"),
         )
     )
-    machine = Table(
+    csv_table = Table(
         (
             *("data", "M", "rms_distance", "paper_point_ratio", "paper_point_correlation"),
             *(
@@ -68,7 +116,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             *("second_landmark_ratio", "second_landmark_correlation", "Z", "Z_paper", "Z_second"),
         )
     )
-    for data, m, entry in found:
+    for data, m, entry in comparisons:
         pairs = [
             (float(entry[f"{method}_{place}_ratio"]), float(entry[f"{method}_{place}_correlation"]))
             for place in ("point", "landmark")
@@ -76,42 +124,42 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         ]
         z = [float(entry[name]) for name in ("z", "z_paper", "z_biorthogonal")]
         distance = float(entry["distance"])
-        shown.rows.append(
+        page_table.rows.append(
             (
                 *(plain_title(data), f"{m:,}", f"{distance:.2f}"),
                 *(f"{ratio:.2f} ({correlation:.2f})" for ratio, correlation in pairs),
                 *map(percent, z),
             )
         )
-        machine.rows.append((data.key, m, distance, *(value for pair in pairs for value in pair), *z))
-    machine.write_csv(folder / "figure4.csv", remark)
+        csv_table.rows.append((data.key, m, distance, *(value for pair in pairs for value in pair), *z))
+    csv_table.write_csv(folder / "figure4.csv", remark)
     return "\n\n".join(
         [
             f"![Six panels: predicted against measured error, a colour for each M]({picture})",
             "Each training point's error σ, predicted against measured, k-medoids landmarks at the "
-            f"smallest connected ε, one fold, {len(found[0][2]['true_point'])} points drawn for each M; "
+            f"smallest connected ε, one fold, {len(comparisons[0][2]['true_point'])} points drawn for each M; "
             "predictions beyond the panel are drawn at its edge. "
             'Top: the paper\'s first-order formula (`method="paper"`). Bottom: this '
             "package's second order with left eigenvectors and a closure for the modes beyond the first "
-            "40 to 300 (the default of `ldmaps.quality.perturbation.predict_errors`). Units in which a coordinate "
+            "40 to 300 (the default of `ldmaps.quality.predict_errors`). Units in which a coordinate "
             f"has mean square 1. [Vector version]({vector}), [numbers](figure4.csv).",
             "Ratio of root mean squares σ_pred/σ_expt, and in brackets the correlation of log σ over all "
             "points; 1 (1) is perfect. *At the point* is the error of the landmark embedding itself, the "
             "one that ζ and Z measure; *at the landmark* compares a point's exact coordinates with those "
             "of its landmark, which is what the expansion of the collapsed problem gives ([error "
             "estimates](../error_estimates.md)).",
-            shown.markdown(),
+            page_table.markdown(),
         ]
     )
 
 
-def _draw(found: list[tuple[DataPlan, int, Arrays]]) -> Any:
-    sets = list({data.key: data for data, _, _ in found}.values())
+def _draw(comparisons: list[tuple[DataPlan, int, Arrays]]) -> Any:
+    sets = list({data.key: data for data, _, _ in comparisons}.values())
     rows = (("paper", "paper's formula"), ("biorthogonal", "second order"))
     figure = new_figure(2.75 * len(sets) + 0.5, 5.9)
     panels = figure.subplots(len(rows), len(sets), squeeze=False)
     for column, data in enumerate(sets):
-        own = [(m, entry) for other, m, entry in found if other is data]
+        own = [(m, entry) for other, m, entry in comparisons if other is data]
         scale = math.sqrt(data.n_points * 0.8)
         everything = [
             entry[name] * scale for _, entry in own for name in ("true_point", "biorthogonal_point")

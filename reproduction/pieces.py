@@ -53,8 +53,8 @@ class Piece:
     @property
     def label(self) -> str:
         """Name in a few words."""
-        shown = [str(value) if name == "data" else f"{name}={value}" for name, value in self.settings]
-        return " ".join([self.kind, *shown])
+        words = [str(value) if name == "data" else f"{name}={value}" for name, value in self.settings]
+        return " ".join([self.kind, *words])
 
     def file_name(self, context: Mapping[str, Any]) -> str:
         """Return the name of the file that holds it, given all that is the same for every piece of a run."""
@@ -90,13 +90,13 @@ class Store:
     def get(self, piece: Piece, compute: Callable[[Piece], Arrays]) -> Arrays:
         """Return a piece, computed only if it is nowhere yet."""
         if piece not in self._memory:
-            found = self._read(piece)
-            if found is None:
-                found = compute(piece)
-                self._write(piece, found)
+            arrays = self._read(piece)
+            if arrays is None:
+                arrays = compute(piece)
+                self._write(piece, arrays)
                 self.computed.append(piece)
                 self._makers[piece] = self.made_by
-            self._memory[piece] = found
+            self._memory[piece] = arrays
         return self._memory[piece]
 
     def makers(self, pieces: Iterable[Piece] | None = None) -> list[dict[str, str]]:

@@ -38,7 +38,7 @@ def describe(maker: Mapping[str, str], seed: int) -> str:
 def _commit() -> str:
     """Return ``git describe`` of the sources, or say that there is no repository."""
     try:
-        found = subprocess.run(
+        answer = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--tags"],
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -48,7 +48,7 @@ def _commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return "not from a repository"
-    return found.stdout.strip()
+    return answer.stdout.strip()
 
 
 def _processor() -> str:

@@ -20,7 +20,9 @@ from ldmaps.demo.figure import matplotlib_figure
 from ldmaps.errors import LdmapsError
 from ldmaps.progress import Progress, stage
 from reproduction import choices, figure2, page, parity, speedup, table1, table_s, waterfalls
-from reproduction.folds import Laboratory
+from reproduction.exact_maps import make_exact
+from reproduction.laboratory import Laboratory, Maker
+from reproduction.landmark_maps import make_draws, make_embeddings, make_errors, make_landmarks
 from reproduction.page import Result
 from reproduction.pieces import Piece, Store
 from reproduction.plan import Plan, full_plan, reduced_plan
@@ -32,13 +34,24 @@ __all__ = ["RESULTS", "laboratory", "main", "run"]
 #: In the order in which they are computed: what matters most comes first.
 RESULTS: tuple[Result, ...] = (table1, figure2, speedup, parity, choices, waterfalls, table_s)
 
+#: How each kind of piece is computed.
+MAKERS: dict[str, Maker] = {
+    "exact": make_exact,
+    "landmarks": make_landmarks,
+    "errors": make_errors,
+    "draws": make_draws,
+    "embeddings": make_embeddings,
+    "parity": parity.make_parity,
+    "timing": speedup.make_timing,
+}
+
 _log = logging.getLogger("reproduction")
 
 
 def laboratory(plan: Plan, cache: Path, n_threads: int | None = None) -> Laboratory:
     """Return where a plan's pieces are made and kept."""
     context = {"seed": plan.seed, "ldmaps": __version__}
-    return Laboratory(plan, Store(cache, context, made_by()), n_threads)
+    return Laboratory(plan, Store(cache, context, made_by()), MAKERS, n_threads)
 
 
 def run(
@@ -185,10 +198,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
-    known = [result.NAME for result in RESULTS]
+    names_of_results = [result.NAME for result in RESULTS]
     for name in names:
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"{name!r} is no result; known are {', '.join(known)}")
+        if name not in names_of_results:
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is no result; known are {', '.join(names_of_results)}"
+            )
     return names
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from reproduction.folds import Laboratory, Method
+from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Piece
 from reproduction.plan import CONNECTED, DataPlan, Width
 from reproduction.printed import TABLE_1, PrintedRow
@@ -45,12 +45,12 @@ class Line:
 
 def blocks(lab: Laboratory) -> list[tuple[DataPlan, Width]]:
     """Return data sets and bandwidths in the table's order."""
-    found = []
+    pairs = []
     for data in lab.plan.sets:
-        found.append((data, CONNECTED))
+        pairs.append((data, CONNECTED))
         if PRINTED_WIDTH in data.widths:
-            found.append((data, PRINTED_WIDTH))
-    return found
+            pairs.append((data, PRINTED_WIDTH))
+    return pairs
 
 
 def methods(data: DataPlan, width: Width) -> list[Method]:
@@ -94,7 +94,7 @@ def distilled_folds(lab: Laboratory, data: DataPlan, method: Method) -> int:
 
 def lines(lab: Laboratory) -> list[Line]:
     """Average over folds; lines of which no piece is finished are left out."""
-    found = []
+    averages = []
     for data, width in blocks(lab):
         printed = TABLE_1[data.key]
         for method in methods(data, width):
@@ -115,7 +115,7 @@ def lines(lab: Laboratory) -> list[Line]:
             beside = printed.tree if method.m is None else _row_for(printed.medoids, int(method.m))
             if lab.plan.reduced:
                 beside = None
-            found.append(
+            averages.append(
                 Line(
                     data,
                     width,
@@ -133,7 +133,7 @@ def lines(lab: Laboratory) -> list[Line]:
                     beside,
                 )
             )
-    return found
+    return averages
 
 
 def _finished(lab: Laboratory, data: DataPlan, width: Width, method: Method) -> dict[int, dict[str, float]]:
@@ -157,8 +157,8 @@ def title_of(line: Line) -> str:
 
 def write(lab: Laboratory, folder: Path, remark: str) -> str:
     """Write the table; return its part of the page."""
-    found = lines(lab)
-    machine = Table(
+    averages = lines(lab)
+    csv_table = Table(
         (
             *("data", "epsilon", "epsilon_rule", "landmarks", "M", "M_sd", "M_over_N"),
             *("Z_train", "Z_train_sd", "Z_test", "Z_test_sd", "folds"),
@@ -176,7 +176,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
     )
     text = [_introduction(lab)]
     for data, width in blocks(lab):
-        block = [line for line in found if line.data is data and line.width == width]
+        block = [line for line in averages if line.data is data and line.width == width]
         if not block:
             text.append(f"*{plain_title(data)}, ε {width.key}: not computed yet.*")
             continue
@@ -189,7 +189,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             f"points, k = {data.n_components}, {_folds(max(line.n_folds for line in block))}, "
             f"ε = {block[0].epsilon:.3g}{unit} ({rule}; paper {printed.epsilon:.3g}{unit})"
         )
-        shown = Table(
+        page_table = Table(
             (
                 *("landmarks", "M", "M/N, %", "Z train, %", "Z test, %"),
                 *("paper: M", "Z train, %", "Z test, %", "paper's Z test / ours"),
@@ -200,7 +200,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             beside = line.printed
             ratio = beside.z_test / line.z_test[0] if beside else None
             note = "" if line.distilled_folds == line.n_folds else f" [{_folds(line.distilled_folds)}]"
-            shown.rows.append(
+            page_table.rows.append(
                 (
                     title_of(line),
                     _with_spread(line.m, number) if line.method.m is None else number(line.m[0]),
@@ -216,7 +216,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
                     times(line.gain),
                 )
             )
-            machine.rows.append(
+            csv_table.rows.append(
                 (
                     *(data.key, line.epsilon, width.key, title_of(line), *line.m, line.share),
                     *(*line.z_train, *line.z_test, line.n_folds),
@@ -224,12 +224,12 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
                     *(*line.distilled_train, *line.distilled_test, line.distilled_folds),
                 )
             )
-        text.append(shown.markdown())
+        text.append(page_table.markdown())
     text.append(
         "Maps with half of all points as landmarks are not distilled: there is nothing to gain. In square "
         "brackets: how many folds were distilled, where not all."
     )
-    machine.write_csv(folder / "table1.csv", remark)
+    csv_table.write_csv(folder / "table1.csv", remark)
     return "\n\n".join(text)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from reproduction.folds import Laboratory, Method
+from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Piece
 from reproduction.plan import DataPlan
 from reproduction.speedup import speed_ups, timing
@@ -61,10 +61,10 @@ def pieces(lab: Laboratory) -> Iterator[Piece]:
 
 def write(lab: Laboratory, folder: Path, remark: str) -> str:
     """Write the table; return its part of the page."""
-    shown = Table(
+    page_table = Table(
         ("data", "landmarks and extension", "M", "N/M", "Z train, %", "Z test, %", "speed-up", "folds")
     )
-    machine = Table(
+    csv_table = Table(
         (
             *(
                 "data",
@@ -95,28 +95,28 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             per = 0.8 * data.n_points / m
             spread = "" if len(entries) == 1 else f" ({percent(test[1])})"
             spread_train = "" if len(entries) == 1 else f" ({percent(train[1])})"
-            shown.rows.append(
+            page_table.rows.append(
                 (
                     *(plain_title(data), line.title, number(round(m)), f"{per:.1f}"),
                     *(percent(train[0]) + spread_train, percent(test[0]) + spread),
                     *(None if gain is None else f"{gain:.1f}", len(entries)),
                 )
             )
-            machine.rows.append(
+            csv_table.rows.append(
                 (
                     *(data.key, line.title.partition(", dist")[0], line.method.extension, m, per),
                     *(*train, *test, gain, len(entries)),
                 )
             )
-    if not shown.rows:
+    if not page_table.rows:
         return "*Not computed yet.*"
-    machine.write_csv(folder / "table_s.csv", remark)
+    csv_table.write_csv(folder / "table_s.csv", remark)
     return "\n\n".join(
         [
             "Smallest connected ε. In each data set the first four lines have as many landmarks as the "
             "adopting tree found, the last two as many as the literal tree. Mean (standard deviation) "
             "over the folds given; speed-up of embedding new points over the exact map, one thread, "
             "measured as in Figure 5. [All numbers](table_s.csv).",
-            shown.markdown(),
+            page_table.markdown(),
         ]
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reproduction.drawing import BLACK, new_figure, plain_ticks, save
-from reproduction.folds import Laboratory, Method
+from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Piece
 from reproduction.plan import DataPlan, Width
 from reproduction.table1 import plain_title
@@ -52,7 +52,7 @@ def _methods(data: DataPlan) -> list[Method]:
 
 def curves(lab: Laboratory) -> list[Curve]:
     """Average over the folds that are finished."""
-    found = []
+    averages = []
     for data in lab.plan.sets:
         for width in data.widths:
             folds = [
@@ -71,7 +71,7 @@ def curves(lab: Laboratory) -> list[Curve]:
                 return mean_and_spread(float(entry[name]) for entry in entries)[0]
 
             epsilon = mean([lab.get(lab.exact(data, fold, width)) for fold in folds], "epsilon")
-            found.append(
+            averages.append(
                 Curve(
                     data,
                     width,
@@ -85,16 +85,16 @@ def curves(lab: Laboratory) -> list[Curve]:
                     len(folds),
                 )
             )
-    return found
+    return averages
 
 
 def write(lab: Laboratory, folder: Path, remark: str) -> str:
     """Draw the figure; return its part of the page."""
-    found = curves(lab)
-    if not found:
+    averages = curves(lab)
+    if not averages:
         return "*Not computed yet.*"
     table = Table(("data", "epsilon", "epsilon_rule", "landmarks", "M", "Z_train", "Z_test", "folds"))
-    for curve in found:
+    for curve in averages:
         same = (curve.data.key, curve.epsilon, curve.width.key)
         table.rows.append(
             (*same, "PST, adopting", curve.tree_m, curve.tree_train, curve.tree_test, curve.n_folds)
@@ -102,9 +102,9 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         for m, train, test in zip(curve.m, curve.z_train, curve.z_test, strict=True):
             table.rows.append((*same, "k-medoids", m, train, test, curve.n_folds))
     table.write_csv(folder / "figure3.csv", remark)
-    picture, vector = save(_draw(found), folder, NAME, remark)
-    folds = sorted({curve.n_folds for curve in found})
-    shown = " or ".join(map(str, folds))
+    picture, vector = save(_draw(averages), folder, NAME, remark)
+    folds = sorted({curve.n_folds for curve in averages})
+    counts = " or ".join(map(str, folds))
     return "\n\n".join(
         [
             f"![Six panels: Z against M, one line a bandwidth]({picture})",
@@ -112,22 +112,22 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             "and test points. The lowest ε of each set is the smallest connected one, or its mean over "
             "folds. Where a line begins later, fewer medoids did not hang together at that ε and there "
             "is no map. Lines of C₂₄H₅₀ need not fall steadily: λ₃, λ₄ and λ₅ lie close, and how their "
-            f"modes mix changes with every set of landmarks (see below). Means over {shown} "
+            f"modes mix changes with every set of landmarks (see below). Means over {counts} "
             f"fold{'s' if folds[-1] > 1 else ''} (the paper: 5). [Vector version]({vector}), "
             "[numbers](figure3.csv).",
-            _verdict(found),
+            _verdict(averages),
         ]
     )
 
 
-def _verdict(found: list[Curve]) -> str:
+def _verdict(averages: list[Curve]) -> str:
     """Compare each cross with the line of its own bandwidth, interpolated in log M and log Z."""
     table = Table(("data", "ε", "M of PST", "Z test of PST, %", "k-medoids at that M, %", "PST / k-medoids"))
-    for curve in found:
-        known = [(m, z) for m, z in zip(curve.m, curve.z_test, strict=True) if not math.isnan(z)]
-        if not known or not known[0][0] <= curve.tree_m <= known[-1][0]:
+    for curve in averages:
+        connected = [(m, z) for m, z in zip(curve.m, curve.z_test, strict=True) if not math.isnan(z)]
+        if not connected or not connected[0][0] <= curve.tree_m <= connected[-1][0]:
             continue
-        m, z = np.log(np.array(known)).T
+        m, z = np.log(np.array(connected)).T
         beside = float(np.exp(np.interp(math.log(curve.tree_m), m, z)))
         unit = f" {curve.data.unit}" if curve.data.unit else ""
         table.rows.append(
@@ -143,14 +143,14 @@ def _verdict(found: list[Curve]) -> str:
     return "PST against k-medoids at the same M (interpolated):\n\n" + table.markdown()
 
 
-def _draw(found: list[Curve]) -> Any:
+def _draw(averages: list[Curve]) -> Any:
     import matplotlib
 
-    sets = list({curve.data.key: curve.data for curve in found}.values())
+    sets = list({curve.data.key: curve.data for curve in averages}.values())
     figure = new_figure(8.2, 2.75 * len(sets) + 0.3)
     panels = figure.subplots(len(sets), 2, squeeze=False, sharex="row", sharey="row")
     for row, data in enumerate(sets):
-        own = [curve for curve in found if curve.data is data]
+        own = [curve for curve in averages if curve.data is data]
         # The brightest end of the map is too pale for lines on white.
         colours = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.85, len(own)))
         for curve, colour in zip(own, colours, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reproduction import parity, speedup, table1, table_s, waterfalls
-from reproduction.folds import Method
+from reproduction.laboratory import Method
 from reproduction.plan import CONNECTED
 from reproduction.printed import TABLE_1
 from reproduction.run import RESULTS

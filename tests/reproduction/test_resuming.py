@@ -62,25 +62,25 @@ def test_a_finished_run_computes_nothing_again(tmp_path, monkeypatch):
     page = run(first, tmp_path).read_text(encoding="utf-8")
     assert first.store.computed
     again = laboratory(tiny_plan(), tmp_path / "cache")
-    for kind in again._makers:
+    for kind in again.makers:
         monkeypatch.setitem(
-            again._makers, kind, lambda piece: pytest.fail(f"{piece.label} was computed again")
+            again.makers, kind, lambda _, piece: pytest.fail(f"{piece.label} was computed again")
         )
     assert run(again, tmp_path).read_text(encoding="utf-8") == page
 
 
 def test_an_interrupted_piece_leaves_no_file(tmp_path):
     lab = laboratory(tiny_plan(), tmp_path / "cache")
-    original = lab._makers["errors"]
+    original = lab.makers["errors"]
     calls = []
 
-    def interrupted(piece):
+    def interrupted(lab, piece):
         calls.append(piece)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return original(piece)
+        return original(lab, piece)
 
-    lab._makers["errors"] = interrupted
+    lab.makers["errors"] = interrupted
     with pytest.raises(KeyboardInterrupt):
         run(lab, tmp_path, ["table1"])
     assert not lab.store.has(calls[1])
