@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import numpy as np
@@ -17,51 +16,73 @@ STRIDE = 40
 
 
 @pytest.fixture(scope="module")
-def shown():
+def demonstration():
     return comparison.run(stride=STRIDE, n_medoids=100)
 
 
-def test_every_frame_is_learned_from_or_streamed(shown):
-    assert len(shown.training) == 500
-    assert np.array_equal(np.sort(np.concatenate([shown.training, shown.held_out])), np.arange(626))
+def test_every_frame_is_learned_from_or_streamed(demonstration):
+    assert len(demonstration.training) == 500
+    assert np.array_equal(
+        np.sort(np.concatenate([demonstration.training, demonstration.held_out])), np.arange(626)
+    )
 
 
-def test_landmark_maps_stand_for_all_training_frames(shown):
-    assert [entry.name for entry in shown.landmark_maps] == ["PST", "k-medoids"]
-    for entry in shown.landmark_maps:
-        assert entry.n_landmarks == len(entry.landmarks) < len(shown.training)
-        assert entry.multiplicities.sum() == len(shown.training)
+def test_landmark_maps_stand_for_all_training_frames(demonstration):
+    assert [entry.name for entry in demonstration.landmark_maps] == ["PST", "k-medoids"]
+    for entry in demonstration.approximations:
+        assert entry.n_landmarks == len(entry.landmarks) < len(demonstration.training)
+        assert entry.multiplicities.sum() == len(demonstration.training)
 
 
-def test_landmark_maps_are_close_to_the_exact_one(shown):
-    for entry in shown.landmark_maps:
+def test_landmark_maps_are_close_to_the_exact_one(demonstration):
+    for entry in demonstration.approximations:
         assert 0 < entry.z_training < 10
         assert 0 < entry.z_held_out < 10
-        assert entry.z_held_out == pytest.approx(rms_error(shown.exact.held_out, entry.held_out))
-        assert entry.spectrum == pytest.approx(shown.exact.spectrum, abs=0.1)
+        assert entry.z_held_out == pytest.approx(rms_error(demonstration.exact.held_out, entry.held_out))
+        assert entry.spectrum == pytest.approx(demonstration.exact.spectrum, abs=0.1)
 
 
-def test_the_seed_decides_the_result(shown):
+def test_the_distilled_map_keeps_its_tolerance_with_far_fewer_landmarks(demonstration):
+    distilled, certificate = demonstration.distilled, demonstration.certificate
+    assert distilled.n_landmarks == certificate.n_landmarks
+    assert distilled.n_landmarks < min(entry.n_landmarks for entry in demonstration.landmark_maps) / 2
+    assert certificate.upper_bound <= certificate.tolerance == comparison.TOLERANCE
+    assert (
+        distilled.z_held_out < 1.5 * comparison.TOLERANCE
+    )  # 126 frames: the certificate's own bound scatters
+
+
+def test_too_few_frames_for_a_certificate_leave_the_distilled_map_out(tmp_path, caplog):
+    demonstration = comparison.run(stride=4 * STRIDE)
+    assert demonstration.distilled is None
+    assert demonstration.approximations == demonstration.landmark_maps
+    assert "no distilled map: a tolerance needs at least 168 points" in caplog.text
+    assert "distilled" not in comparison.table(demonstration)
+    assert draw(demonstration, tmp_path / "map.png")[0].stat().st_size > 20_000
+
+
+def test_the_seed_decides_the_result(demonstration):
     again = comparison.run(stride=STRIDE, n_medoids=100)
-    for before, after in zip(shown.landmark_maps, again.landmark_maps, strict=True):
+    for before, after in zip(demonstration.approximations, again.approximations, strict=True):
         assert np.array_equal(before.held_out, after.held_out)
     assert not np.array_equal(
         comparison.run(stride=4 * STRIDE, seed=1).training, comparison.run(stride=4 * STRIDE).training
     )
 
 
-def test_the_table_states_the_facts(shown):
-    text = comparison.table(shown)
+def test_the_table_states_the_facts(demonstration):
+    text = comparison.table(demonstration)
     assert "N = 500 to learn from, 126 held out" in text
-    assert f"{shown.epsilon:.3e} nm²" in text
-    rows = {line.split()[0]: line for line in text.splitlines() if re.match(r"(exact|PST|k-medoids) ", line)}
-    assert set(rows) == {"exact", "PST", "k-medoids"}
-    for entry in (shown.exact, *shown.landmark_maps):
+    assert f"{demonstration.epsilon:.3e} nm²" in text
+    rows = {line.split()[0]: line for line in text.splitlines() if line.endswith(" ms")}
+    assert set(rows) == {"exact", "PST", "k-medoids", "distilled"}
+    assert "keep Z below 1 % on unseen frames, certified with 95 % confidence on 90 of the N" in text
+    for entry in (demonstration.exact, *demonstration.approximations):
         row = rows[entry.name]
         assert f"{entry.spectrum[0]:.4f}" in row
         assert row.split()[1] == str(entry.n_landmarks)
-        assert f"{len(shown.training) / entry.n_landmarks:.1f}" in row.split()
-        if entry is not shown.exact:
+        assert f"{len(demonstration.training) / entry.n_landmarks:.1f}" in row.split()
+        if entry is not demonstration.exact:
             assert f"{entry.z_training:.2f} %" in row
             assert f"{entry.z_held_out:.2f} %" in row
     assert max(map(len, text.splitlines())) <= 120
@@ -82,9 +103,9 @@ def test_the_command_prints_the_table_and_writes_the_figure(tmp_path, capsys):
     assert sorted(path.name for path in output.parent.iterdir()) == ["map.pdf", "map.png"]
 
 
-def test_the_figure_has_ink_in_every_panel(shown, tmp_path):
+def test_the_figure_has_ink_in_every_panel(demonstration, tmp_path):
     image = pytest.importorskip("matplotlib.image")
-    picture, vector = draw(shown, tmp_path / "map.svg")
+    picture, vector = draw(demonstration, tmp_path / "map.svg")
     assert vector.suffix == ".svg"
     assert "<svg" in vector.read_text(encoding="utf-8")
     pixels = image.imread(picture)[..., :3]

@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
     matplotlib_figure()  # before a minute's work, not after it
     start = time.perf_counter()
     with _stages_on_stderr():
-        shown = compare(stride=arguments.stride, seed=arguments.seed)
-        paths = draw(shown, arguments.output)
-    print(table(shown))
+        demonstration = compare(stride=arguments.stride, seed=arguments.seed)
+        paths = draw(demonstration, arguments.output)
+    print(table(demonstration))
     print(f"figure: {paths[0]} and {paths[1]}; all in {time.perf_counter() - start:.0f} s")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["dihedral", "draw", "matplotlib_figure"]
 
 #: From Okabe and Ito's palette.
-BLACK, ORANGE, BLUE, GREY = "#000000", "#D55E00", "#0072B2", "#BBBBBB"
+BLACK, ORANGE, BLUE, GREEN, GREY = "#000000", "#D55E00", "#0072B2", "#009E73", "#BBBBBB"
 
 
 def dihedral(frames: NDArray[Any], atoms: Sequence[int]) -> NDArray[np.float64]:
@@ -49,7 +49,7 @@ def _backbone(molecule: MolecularFrames) -> tuple[list[int], list[int]]:
     return chain[:4], chain[1:]
 
 
-def draw(shown: Demonstration, output: Path) -> tuple[Path, Path]:
+def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
     """Draw the figure as PNG and as PDF (as SVG when ``output`` says so); return both paths.
 
     Parameters
@@ -57,17 +57,17 @@ def draw(shown: Demonstration, output: Path) -> tuple[Path, Path]:
     output : Path
         Its suffix is .png, .pdf or .svg.
     """
-    scale = math.sqrt(len(shown.training))  # ψᵀψ = 1 makes entries of order 1/√N
-    first = shown.landmark_maps[0]
+    scale = math.sqrt(len(demonstration.training))  # ψᵀψ = 1 makes entries of order 1/√N
+    first = demonstration.landmark_maps[0]
     figure = matplotlib_figure()(figsize=(7.2, 4.9), layout="constrained")
     figure.get_layout_engine().set(wspace=0.05, hspace=0.05)
     panels = figure.subplots(2, 3)
-    window = _window(np.vstack([shown.exact.training, shown.exact.held_out]) * scale)
-    _draw_free_energy(figure, panels[0, 0], shown.exact.training * scale, window)
+    window = _window(np.vstack([demonstration.exact.training, demonstration.exact.held_out]) * scale)
+    _draw_free_energy(figure, panels[0, 0], demonstration.exact.training * scale, window)
     _draw_landmarks(figure, panels[0, 1], first, scale, window)
-    _draw_spectrum(panels[0, 2], shown)
-    _draw_dihedrals(figure, panels[1, :2], shown, scale, window)
-    _draw_errors(panels[1, 2], shown)
+    _draw_spectrum(panels[0, 2], demonstration)
+    _draw_dihedrals(figure, panels[1, :2], demonstration, scale, window)
+    _draw_errors(panels[1, 2], demonstration)
     for panel, letter in zip(panels.flat, "abcdef", strict=True):
         panel.set_title(f"({letter}) {panel.get_title()}", loc="left", fontsize=8)
         panel.set_title("")
@@ -123,13 +123,13 @@ def _draw_free_energy(figure: Any, panel: Any, points: NDArray[Any], window: Any
     _frame(panel, window, f"Exact map, N = {len(points):,}")
 
 
-def _draw_landmarks(figure: Any, panel: Any, shown: Mapped, scale: float, window: Any) -> None:
-    panel.scatter(*(shown.held_out * scale).T, s=1.5, color=GREY, linewidths=0, rasterized=True)
+def _draw_landmarks(figure: Any, panel: Any, mapped: Mapped, scale: float, window: Any) -> None:
+    panel.scatter(*(mapped.held_out * scale).T, s=1.5, color=GREY, linewidths=0, rasterized=True)
     # Sparse ones last: a landmark of many frames is large and would hide its neighbours.
-    order = np.argsort(-shown.multiplicities)
-    counts = shown.multiplicities[order]
+    order = np.argsort(-mapped.multiplicities)
+    counts = mapped.multiplicities[order]
     drawn = panel.scatter(
-        *(shown.landmarks[order] * scale).T,
+        *(mapped.landmarks[order] * scale).T,
         s=2.0 + 28.0 * counts / counts.max(),
         c=np.log10(counts),
         cmap="viridis_r",
@@ -142,16 +142,19 @@ def _draw_landmarks(figure: Any, panel: Any, shown: Mapped, scale: float, window
     )
     panel.plot([], [], ".", color=GREY, markeredgewidth=0, markersize=4, label="held-out frame")
     panel.legend(fontsize=6, frameon=False, loc="upper right", handletextpad=0.1, borderaxespad=0.2)
-    _frame(panel, window, f"Landmark map, M = {shown.n_landmarks:,} ({shown.name})")
+    _frame(panel, window, f"Landmark map, M = {mapped.n_landmarks:,} ({mapped.name})")
 
 
-def _draw_spectrum(panel: Any, shown: Demonstration) -> None:
-    number = np.arange(len(shown.exact.spectrum)) + 2
-    panel.axvspan(1.5, shown.exact.training.shape[1] + 1.5, color="#EEEEEE", zorder=0)
+def _draw_spectrum(panel: Any, demonstration: Demonstration) -> None:
+    # The distilled map has no spectrum of its own: it is fitted to the exact map's coordinates.
+    number = np.arange(len(demonstration.exact.spectrum)) + 2
+    panel.axvspan(1.5, demonstration.exact.training.shape[1] + 1.5, color="#EEEEEE", zorder=0)
     panel.text(2.0, 0.03, "kept", fontsize=7)
-    label = f"exact, N = {shown.exact.n_landmarks:,}"
-    panel.plot(number, shown.exact.spectrum, "o", color=BLACK, markersize=6, fillstyle="none", label=label)
-    for entry, colour, marker in zip(shown.landmark_maps, (BLUE, ORANGE), ("x", "+"), strict=True):
+    label = f"exact, N = {demonstration.exact.n_landmarks:,}"
+    panel.plot(
+        number, demonstration.exact.spectrum, "o", color=BLACK, markersize=6, fillstyle="none", label=label
+    )
+    for entry, colour, marker in zip(demonstration.landmark_maps, (BLUE, ORANGE), ("x", "+"), strict=True):
         label = f"{entry.name}, M = {entry.n_landmarks:,}"
         panel.plot(number, entry.spectrum, marker, color=colour, markersize=5, label=label)
     panel.set(ylim=(0, 1.05), xticks=number, xlim=(1.5, number[-1] + 0.5), title="Spectrum")
@@ -161,10 +164,13 @@ def _draw_spectrum(panel: Any, shown: Demonstration) -> None:
 
 
 def _draw_dihedrals(
-    figure: Any, panels: Sequence[Any], shown: Demonstration, scale: float, window: Any
+    figure: Any, panels: Sequence[Any], demonstration: Demonstration, scale: float, window: Any
 ) -> None:
-    points = shown.landmark_maps[0].held_out * scale
-    phi, psi = (dihedral(shown.molecule.frames[shown.held_out], atoms) for atoms in _backbone(shown.molecule))
+    points = demonstration.landmark_maps[0].held_out * scale
+    phi, psi = (
+        dihedral(demonstration.molecule.frames[demonstration.held_out], atoms)
+        for atoms in _backbone(demonstration.molecule)
+    )
     # Cut the circle where no basin lies, so that a plain colour scale shows each basin whole.
     phi, psi = (phi - 60) % 360 - 300, (psi + 120) % 360 - 120
     extended = psi >= 60
@@ -195,14 +201,17 @@ def _draw_dihedrals(
         _frame(panel, window, f"Held-out frames by dihedral {symbol}")
 
 
-def _draw_errors(panel: Any, shown: Demonstration) -> None:
-    for entry, colour, line in zip(shown.landmark_maps, (BLUE, ORANGE), ("-", "--"), strict=True):
+def _draw_errors(panel: Any, demonstration: Demonstration) -> None:
+    lines = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
+    for entry, (colour, line) in zip(demonstration.approximations, lines, strict=False):
         errors = np.sort(entry.zeta_held_out)
         share = np.arange(1, len(errors) + 1) / len(errors)
-        label = f"{entry.name}, Z = {entry.z_held_out:.2f} %"
+        label = f"{entry.name} ({entry.n_landmarks:,}): {entry.z_held_out:.2f} %"
         panel.plot(errors, share, line, color=colour, linewidth=1.2, label=label)
-    widest = max(float(np.percentile(entry.zeta_held_out, 99.5)) for entry in shown.landmark_maps)
+    widest = max(float(np.percentile(entry.zeta_held_out, 99.5)) for entry in demonstration.approximations)
     panel.set(xlim=(0, widest), ylim=(0, 1), title="Error of held-out frames")
     panel.set_xlabel("ζ (% of range)", fontsize=8)
     panel.set_ylabel("share with smaller ζ", fontsize=8)
-    panel.legend(fontsize=6, frameon=False, loc="lower right", handlelength=1.4)
+    panel.legend(
+        title="map (M): Z", fontsize=6, title_fontsize=6, frameon=False, loc="lower right", handlelength=2.0
+    )
