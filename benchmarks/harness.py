@@ -65,7 +65,12 @@ def median_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
 
 def peak_memory() -> int:
     """Return this process's highest resident memory so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    # On Linux ru_maxrss begins with the size of the process that started this one.
+    highest = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return 1024 * int(highest.split()[1])
 
 
 def machine() -> str:

@@ -11,7 +11,7 @@ from ldmaps.cli.options import add_common, add_input_options, epsilon, n_compone
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_command", "add_map_options", "metric_of", "run"]
 
 METRIC_NAMES = ("rmsd", "euclidean", "hamming", "earth_mover", "periodic", "precomputed")
 EXTENSION_NAMES = ("distilled", "nystrom")
@@ -40,6 +40,19 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="MODEL", help="model file to write, such as map.ldm"
     )
+    parser.add_argument(
+        "--no-embedding",
+        action="store_true",
+        help="leave the training points' coordinates out of the model file",
+    )
+    add_map_options(parser)
+    add_input_options(parser)
+    add_common(parser, seed=True)
+    parser.set_defaults(run=run)
+
+
+def add_map_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says which map to fit."""
     group = parser.add_argument_group("the map")
     group.add_argument(
         "--metric", choices=METRIC_NAMES, help="distance (rmsd for trajectories, euclidean for tables)"
@@ -89,14 +102,6 @@ def add_command(commands: Any) -> None:
         "--alpha", type=float, default=0.0, metavar="A", help="density normalisation, 0 to 1 (0)"
     )
     group.add_argument("--time", type=float, default=0.0, metavar="T", help="diffusion time (0)")
-    group.add_argument(
-        "--no-embedding",
-        action="store_true",
-        help="leave the training points' coordinates out of the model file",
-    )
-    add_input_options(parser)
-    add_common(parser, seed=True)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -134,7 +139,7 @@ def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
     return LandmarkDiffusionMap(
         n_components=arguments.components,
         epsilon=arguments.epsilon,
-        metric=_metric(arguments, source),
+        metric=metric_of(arguments, source),
         outliers=arguments.drop_outliers,
         landmarks=arguments.landmarks,
         n_landmarks=arguments.n_landmarks,
@@ -147,7 +152,8 @@ def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
     )
 
 
-def _metric(arguments: argparse.Namespace, source: PointSource) -> Any:
+def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
+    """Return the metric that options and input ask for."""
     from ldmaps.errors import InvalidInputError
     from ldmaps.inputs import FrameSource
     from ldmaps.metrics import RMSD, Periodic

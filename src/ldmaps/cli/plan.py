@@ -6,11 +6,20 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from ldmaps.cli.fit import EXTENSION_NAMES, METRIC_NAMES
+from ldmaps.cli.fit import add_map_options, metric_of
 from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common
+from ldmaps.cli.options import add_common, add_input_options
 
 __all__ = ["add_command", "run"]
+
+_EPILOG = """\
+examples:
+  ldmaps plan traj.xtc -t top.pdb --select "not element H" -m 400
+  ldmaps plan 200000 22 --metric rmsd --epsilon coifman
+
+Memory is that of the whole process: interpreter, points, and what the fit adds. Where a fit would take hours, or more
+memory than this machine has, cheaper ones are listed. Fewer atoms (--select) make every distance cheaper.
+"""
 
 
 def add_command(commands: Any) -> None:
@@ -20,19 +29,17 @@ def add_command(commands: Any) -> None:
         "plan",
         "predict memory and time of a fit on this machine",
         "Predict peak memory and time of a fit, and the time a point takes afterwards, from a second's measurement "
-        "of this machine. Meant to be right within a factor of two.",
-        "example:\n  ldmaps plan 200000 22 --metric rmsd -m 400",
+        "of this machine.\nTakes the inputs and options of fit. Meant to be right within a factor of two.",
+        _EPILOG,
     )
-    parser.add_argument("points", type=int, metavar="N", help="number of points or frames to learn from")
-    parser.add_argument("width", type=int, metavar="WIDTH", help="features of a point, or atoms of a frame")
-    parser.add_argument("--metric", choices=METRIC_NAMES, default="euclidean", help="distance (euclidean)")
-    parser.add_argument("-m", "--n-landmarks", type=int, default=400, metavar="M", help="landmarks (400)")
     parser.add_argument(
-        "--extension",
-        choices=EXTENSION_NAMES,
-        default="nystrom",  # what a fit does with a given M
-        help="how coordinates are extended (nystrom)",
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="trajectories or tables to learn from; or two numbers: of points, and of features or atoms of each",
     )
+    add_map_options(parser)
+    add_input_options(parser)
     add_common(parser, force=False)
     parser.set_defaults(run=run)
 
@@ -42,15 +49,44 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.session import write_json
     from ldmaps.maps.planning import plan
 
-    cost = plan(
-        arguments.points,
-        arguments.width,
-        arguments.metric,
+    n_points, width, metric, dtype = _data(arguments)
+    planned = plan(
+        n_points,
+        width,
+        metric,
         arguments.n_landmarks,
+        landmarks=arguments.landmarks,
+        tolerance=arguments.tolerance,
         extension=arguments.extension,
+        epsilon=arguments.epsilon,
+        n_components=arguments.components,
+        dtype=dtype,
         n_threads=arguments.threads,
     )
     if arguments.json:
-        write_json(asdict(cost))
+        write_json(asdict(planned))
     else:
-        print(cost)
+        print(planned.describe(option=lambda setting, value: _option(arguments, setting, value)))
+
+
+def _data(arguments: argparse.Namespace) -> tuple[int, int, Any, Any]:
+    """Return the number of points, of features or atoms, the metric, and the precision of the numbers."""
+    if len(arguments.inputs) == 2 and all(text.isdecimal() for text in arguments.inputs):
+        n_points, width = map(int, arguments.inputs)
+        return len(range(0, n_points, arguments.stride)), width, arguments.metric or "euclidean", "float32"
+    from ldmaps.cli.inputs import open_inputs
+    from ldmaps.errors import InvalidInputError
+
+    source = open_inputs(arguments, arguments.inputs)
+    chunks = iter(source)
+    first = next(chunks, None)
+    if first is None:
+        raise InvalidInputError(f"there is nothing to read in {source.describe()}")
+    # Where the file does not tell beforehand, it is read to the end.
+    n_points = source.n_frames or len(first) + sum(map(len, chunks))
+    return n_points, first.frames.shape[1], metric_of(arguments, source), first.frames.dtype
+
+
+def _option(arguments: argparse.Namespace, setting: str, value: Any) -> str:
+    """Spell a setting as on the command line; a stride is counted on top of the one that was asked for."""
+    return f"--{setting} {arguments.stride * value if setting == 'stride' else value}"

@@ -14,15 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import REACH, SpanningTree, minimum_spanning_tree
+from ldmaps.costs import Cost, DataSize
+from ldmaps.diffusion.connectivity import REACH, SpanningTree, minimum_spanning_tree, spanning_tree_cost
 from ldmaps.diffusion.pairwise import kernel_curve
 from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["Bandwidth", "choose_bandwidth", "leave_out_outliers"]
+__all__ = [
+    "Bandwidth",
+    "bandwidth_cost",
+    "check_bandwidth_rule",
+    "choose_bandwidth",
+    "leave_out_outliers",
+]
 
 #: The log-log rule looks at no more points than this; its curve is an average over pairs and hardly moves beyond.
 COIFMAN_POINTS = 4000
+#: Bandwidths of its curve.
+COIFMAN_GRID = 96
 
 
 @dataclass(frozen=True)
@@ -70,25 +79,44 @@ def choose_bandwidth(
         hops of 5√ε leave up to 4,000 points in pieces at that ε, the smallest at which
         they do not is taken, with a :class:`~ldmaps.errors.BandwidthWarning`.
     """
-    if isinstance(rule, str):
-        if rule == "connected":
-            return _connected(metric, points)
-        if rule == "coifman":
-            bandwidth = _coifman(metric, points, weights, rng, n_threads)
-            # Of more points the tree would cost more than the rule; a walk in pieces is then the fit's error.
-            if len(points) > COIFMAN_POINTS:
-                return bandwidth
-            tree = minimum_spanning_tree(metric, points)
-            return replace(_held_together(bandwidth, tree, tree.connecting_epsilon), tree=tree)
-        raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
-    if (
-        isinstance(rule, bool)
-        or not isinstance(rule, Real)
-        or not np.isfinite(float(rule))
-        or float(rule) <= 0
-    ):
-        raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
+    check_bandwidth_rule(rule)
+    if rule == "connected":
+        return _connected(metric, points)
+    if rule == "coifman":
+        bandwidth = _coifman(metric, points, weights, rng, n_threads)
+        # Of more points the tree would cost more than the rule; a walk in pieces is then the fit's error.
+        if len(points) > COIFMAN_POINTS:
+            return bandwidth
+        tree = minimum_spanning_tree(metric, points)
+        return replace(_held_together(bandwidth, tree, tree.connecting_epsilon), tree=tree)
     return Bandwidth(float(rule), "given")
+
+
+def check_bandwidth_rule(rule: object) -> None:
+    """Raise unless the rule exists, or is a number that can be a bandwidth."""
+    if isinstance(rule, str):
+        is_valid = rule in ("connected", "coifman")
+    else:
+        is_valid = not isinstance(rule, bool) and isinstance(rule, Real) and 0 < float(rule) < np.inf
+    if not is_valid:
+        raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
+
+
+def bandwidth_cost(
+    rule: float | str, metric: Metric, data: DataSize, *, leaves_out_outliers: bool = False
+) -> Cost:
+    """Return what finding ε takes; a number takes nothing, unless outliers are looked for, which takes the tree."""
+    cost = Cost()
+    if rule == "coifman":
+        sample = data.of(min(data.n_points, COIFMAN_POINTS))
+        pairs = float(sample.n_points) ** 2
+        copy = sample.points_bytes if sample.n_points < data.n_points else 0.0
+        memory = copy + sample.n_points * data.block_bytes
+        cost = Cost(distances=pairs, weights=COIFMAN_GRID * pairs, memory=memory)
+    is_checked = rule == "coifman" and data.n_points <= COIFMAN_POINTS
+    if rule == "connected" or is_checked or leaves_out_outliers:
+        cost += spanning_tree_cost(metric, data)
+    return cost
 
 
 def leave_out_outliers(
@@ -195,7 +223,7 @@ def _coifman(
             "pass epsilon as a number"
         )
     low, high = np.log(float(positive.min())) - 2.0, np.log(float(positive.max())) + 2.0
-    grid = np.exp(np.linspace(low, high, 96))
+    grid = np.exp(np.linspace(low, high, COIFMAN_GRID))
     sums, slopes = kernel_curve(metric, points, weights, grid, n_threads)
     peak = int(np.argmax(slopes))
     if 0 < peak < len(grid) - 1:

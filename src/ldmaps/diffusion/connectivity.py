@@ -18,8 +18,9 @@ from scipy.sparse import coo_array, issparse
 from scipy.sparse.csgraph import connected_components
 
 from ldmaps import compiled
+from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import squared_row
-from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges
+from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges, spanning_edges_cost, tree_pays
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
@@ -32,7 +33,12 @@ __all__ = [
     "check_landmarks_connected",
     "is_connected",
     "minimum_spanning_tree",
+    "spanning_tree_cost",
 ]
+
+
+#: Share of a row's points that are in the tree already before they are dropped from the rows.
+DROPPED_SHARE = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -134,13 +140,30 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
         n_reached += 1
         tick(1)
         # Points in the tree are dropped from the rows in bulk: the copy is paid for by shorter rows.
-        if n_reached * 8 > width and width > 64:
+        if n_reached > DROPPED_SHARE * width and width > 64:
             keep = np.flatnonzero(~reached)
             remaining = remaining.take(keep)
             outside, best, parent = outside[keep], best[keep], parent[keep]
             reached = np.zeros(len(keep), dtype=bool)
             n_reached = 0
     return edges, squared_lengths
+
+
+def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
+    """Return what :func:`minimum_spanning_tree` takes."""
+    n = data.n_points
+    if tree_pays(metric, n, data.n_features):
+        return spanning_edges_cost(data)
+    # Rows shrink with the points outside, which they exceed by half of what is dropped at a time. While some are
+    # dropped there are two copies of the rest.
+    excess = 1.0 + DROPPED_SHARE / 2
+    copies = (2.0 - DROPPED_SHARE) * data.points_bytes
+    if isinstance(metric, StoredSquares):
+        # Looked up, not measured: three bytes are moved for each that a product would read.
+        work = Cost(kernel_bytes=3.0 * data.matrix_bytes, rows=n)
+    else:
+        work = Cost(row_distances=excess * float(n) ** 2 / 2, rows=n)
+    return work.holding(copies + n * (64 + data.itemsize))
 
 
 #: Farthest hop, in units of √ε, that still counts as holding the walk together. Its kernel entry is 4e-6: two parts

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import compiled, threads
+from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points, squared_matrix
 from ldmaps.threads import resolve_threads, tile_rows, walk, walk_over
 
@@ -26,11 +27,13 @@ __all__ = [
     "Extended",
     "distance_sums",
     "extend",
+    "extension_cost",
     "gaussian_kernel",
     "kernel_curve",
     "near_pairs",
     "nearest",
     "squared_matrix",
+    "squared_matrix_cost",
     "squared_row",
 ]
 
@@ -47,6 +50,13 @@ def _scan_rows(n_rows: int, n_cols: int) -> int:
 
 
 # -- blocks kept -------------------------------------------------------------
+
+
+def squared_matrix_cost(data: DataSize) -> Cost:
+    """Return what all d² of a set of points among themselves take: half of them measured, all kept."""
+    n = float(data.n_points)
+    memory = data.matrix_bytes + n * data.block_bytes
+    return Cost(distances=n**2 / 2, new_bytes=data.matrix_bytes, memory=memory)
 
 
 def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None = None) -> NDArray[Any]:
@@ -267,3 +277,10 @@ def extend(
         tile = tile_rows(len(landmarks), points.dtype.itemsize, len(points))
     walk(len(points), tile, work, resolve_threads(n_threads), asks_metric=scan is None)
     return result
+
+
+def extension_cost(data: DataSize, n_landmarks: int, n_components: int) -> Cost:
+    """Return what embedding all points takes."""
+    n = float(data.n_points)
+    # Coordinates, nearest landmark and its d².
+    return Cost(landmark_shares=n * n_landmarks, memory=n * ((n_components + 1) * data.itemsize + 8))

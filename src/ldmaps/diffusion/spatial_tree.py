@@ -15,9 +15,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["neighbour_finder", "raw_values", "spanning_edges"]
+__all__ = ["neighbour_finder", "raw_values", "spanning_edges", "spanning_edges_cost", "tree_pays"]
 
 #: Above this a tree visits most of the points, and plain rows of distances are quicker.
 MAX_FEATURES = 8
@@ -26,10 +27,15 @@ MIN_POINTS = 4096
 _NEIGHBOURS = 8
 
 
+def tree_pays(metric: Metric, n_points: int, n_features: int) -> bool:
+    """Say whether a tree is quicker than rows of distances."""
+    return metric.is_euclidean and n_points >= MIN_POINTS and n_features <= MAX_FEATURES
+
+
 def raw_values(metric: Metric, points: Points) -> NDArray[Any] | None:
     """Return the features as (n, features) where a tree pays, else None."""
     values: NDArray[Any] | None = getattr(points, "values", None) if metric.is_euclidean else None
-    if values is None or len(points) < MIN_POINTS or values.shape[1] > MAX_FEATURES:
+    if values is None or not tree_pays(metric, len(points), values.shape[1]):
         return None
     return np.ascontiguousarray(values, dtype=np.float64)
 
@@ -89,6 +95,14 @@ def spanning_edges(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.f
         n_components, merged = connected_components(graph, directed=False)
         labels = merged[labels]
     return np.concatenate(edges), np.concatenate(edge_lengths)
+
+
+def spanning_edges_cost(data: DataSize) -> Cost:
+    """Return what :func:`spanning_edges` takes: the values, the tree, neighbour lists, and a round's arrays."""
+    lists = 8 * (_NEIGHBOURS + 1)
+    # Two lists are kept; a round selects of both and compares their components.
+    each = 2 * 8 * data.n_features + 2 * lists + 2 * lists + (_NEIGHBOURS + 1) + 8 * 8
+    return Cost(tree_points=data.n_points, memory=data.n_points * each)
 
 
 def _nearest_outside(

@@ -25,7 +25,8 @@ from scipy.linalg import eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ldmaps.diffusion.products import multiply, symmetric_product
+from ldmaps.costs import Cost, DataSize
+from ldmaps.diffusion.products import MAX_BANDS, multiply, symmetric_product
 from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
 from ldmaps.threads import resolve_threads, single_threaded_blas
 
@@ -38,6 +39,7 @@ __all__ = [
     "residuals",
     "solve_spectrum",
     "spectral_gap",
+    "spectrum_cost",
 ]
 
 #: ``n_components="gap"`` looks for the gap among this many leading non-trivial eigenvalues.
@@ -46,6 +48,10 @@ MAX_GAP_COMPONENTS = 10
 DENSE_SIZE = 400
 #: Least size of the Lanczos basis. More cost products where there is a gap, fewer where eigenvalues crowd.
 LANCZOS_VECTORS = 48
+#: Products with the kernel that it takes: 50 to 100 where there is a gap, 330 where eigenvalues crowd.
+LANCZOS_PRODUCTS = 180
+#: Multiplications of a full diagonalisation, in n³.
+DENSE_MULTIPLICATIONS = 6.0
 #: Restarts after which Lanczos is given up: a dense kernel is then diagonalised in full, for a sparse one that is all.
 DENSE_RESTARTS = 60
 #: Largest kernel for that last resort: its time grows as n³.
@@ -185,7 +191,7 @@ def solve_spectrum(
                     k=n_eigenvalues,
                     which="LA",
                     v0=start,
-                    ncv=min(n, max(2 * n_eigenvalues + 1, LANCZOS_VECTORS)),
+                    ncv=_lanczos_basis(n, n_eigenvalues),
                     maxiter=DENSE_RESTARTS if fits_dense else SPARSE_RESTARTS,
                     tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
                 )
@@ -202,6 +208,21 @@ def solve_spectrum(
         symmetric -= 3.0 * np.outer(trivial, trivial)
         values, vectors = eigh(symmetric, subset_by_index=(n - n_eigenvalues, n - 1))
     return walk.spectrum(values, vectors)
+
+
+def _lanczos_basis(n: int, n_eigenvalues: int) -> int:
+    return min(n, max(2 * n_eigenvalues + 1, LANCZOS_VECTORS))
+
+
+def spectrum_cost(data: DataSize, n_eigenvalues: int) -> Cost:
+    """Return what :func:`solve_spectrum` takes for a dense kernel, which is there already."""
+    n = data.n_points
+    if n <= DENSE_SIZE:
+        # The kernel in float64, what it is made from, and the solver's own copy.
+        return Cost(multiplications=DENSE_MULTIPLICATIONS * float(n) ** 3, memory=3 * 8.0 * n**2)
+    # The basis, the bands' partial sums, and the vectors that come of it.
+    vectors = _lanczos_basis(n, n_eigenvalues) + MAX_BANDS + 4 * n_eigenvalues
+    return Cost(kernel_bytes=LANCZOS_PRODUCTS * data.matrix_bytes, memory=8.0 * n * vectors)
 
 
 def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:

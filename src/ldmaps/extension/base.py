@@ -16,6 +16,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.embedder import OnlineStep
@@ -72,6 +73,18 @@ class Extension(ABC):
             Which training points may be fitted to.
         rng : Generator
         """
+
+    def cost(self, data: DataSize, n_landmarks: int, n_components: int, n_reference: int) -> Cost:
+        """Return what :meth:`fit` takes beside its teacher; by default nothing.
+
+        Parameters
+        ----------
+        data : DataSize
+            The points that may be fitted to.
+        n_reference : int
+            Points of the reference map; what it gives at others is an embedding.
+        """
+        return Cost()
 
     def draws(self, n_landmarks: int) -> int:
         """Return how many draws of so many landmarks are worth trying, the best by ``held_out_z`` to be kept."""

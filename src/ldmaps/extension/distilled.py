@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.online_weights import interpolation_weights, weight_gradient
 from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
 from ldmaps.diffusion.products import multiply, transposed_product
@@ -62,8 +63,12 @@ TUNED_LANDMARKS, TUNING_ROWS_PER_LANDMARK, MIN_TUNING_ROWS, TUNING_STEPS = 600, 
 WIDEST_TUNING = 1e4
 #: Draws of landmarks that are worth trying, and up to how many landmarks.
 DRAWS, DRAWN_AGAIN = 3, 100
-#: Bytes of weights held at a time.
-CHUNK_BYTES = 1 << 27
+#: Bytes of weights held at a time, and fewest rows of them.
+CHUNK_BYTES, MIN_CHUNK = 1 << 27, 256
+#: Times that weights of all rows are made: for the widths tried, the tuned one, held-out points, and in the end.
+TYPICAL_PASSES = 6
+#: Times that the tuned weights' error is evaluated: 9 to 111, as the data have it.
+TYPICAL_EVALUATIONS = 50
 
 _Array = NDArray[np.float64]
 
@@ -113,7 +118,7 @@ class Distilled(Extension):
     ) -> Distillation:
         """Fit the online step to the teacher's coordinates of usable training points."""
         walk = teacher.walk
-        wanted = max(MIN_ROWS, ROWS_PER_LANDMARK * len(landmarks.indices))
+        wanted = _n_rows(len(landmarks.indices))
         rows = usable if len(usable) <= wanted else np.sort(rng.choice(usable, wanted, replace=False))
         targets = teacher.coordinates(rows)
         span = np.ptp(targets, axis=0)
@@ -133,6 +138,45 @@ class Distilled(Extension):
             eligible = rng.permutation(np.flatnonzero(np.isin(rows, landmarks.indices, invert=True)))
             held = eligible[: min(MAX_HELD_OUT, int(HELD_OUT_SHARE * len(rows)))]
             return _distil(problem, data, held, source_weights, span, walk.epsilon, rng)
+
+    def cost(self, data: DataSize, n_landmarks: int, n_components: int, n_reference: int) -> Cost:
+        """Return what fitting takes: least squares several times, and for few landmarks the tuning."""
+        m, k = float(n_landmarks), float(n_components)
+        rows = data.of(min(data.n_points, _n_rows(n_landmarks)))
+        n = float(rows.n_points)
+        # Weights and their normal equations, beside which solving them is nothing.
+        cost = Cost(distances=n * m, weights=n * m, multiplications=n * m**2).times(TYPICAL_PASSES)
+        if n_reference < data.n_points:
+            cost += Cost(landmark_shares=n * n_reference)
+        # d² and weights of a chunk, and its points where they are cut.
+        chunk = float(min((1 - HELD_OUT_SHARE) * n, _chunk_rows(n_landmarks)))
+        is_cut = chunk == _chunk_rows(n_landmarks)
+        scratch = chunk * (m * (8 + data.itemsize) + (data.point_bytes if is_cut else 0.0))
+        if n_landmarks <= TUNED_LANDMARKS:
+            tuned = min(n, _n_tuning_rows(n_landmarks))
+            # Weights and their gradient, which is as much work again, and the normal equations.
+            step = Cost(weights=2 * tuned * m, multiplications=tuned * m * (m + 4 * k))
+            cost += step.times(TYPICAL_EVALUATIONS)
+            # d², weights and scaled weights at once, and the points.
+            scratch = max(scratch, tuned * (4 * 8 * m + data.point_bytes))
+        # Rows are taken from the data, unless all are, and once more as those fitted to and those held out.
+        copies = (1 if n == data.n_points else 2) * rows.points_bytes
+        return cost.holding(scratch + copies + 3 * 8 * m**2 + n * (80 + 32 * k))
+
+
+def _n_rows(n_landmarks: int) -> int:
+    """Return how many points least squares take at most."""
+    return max(MIN_ROWS, ROWS_PER_LANDMARK * n_landmarks)
+
+
+def _n_tuning_rows(n_landmarks: int) -> int:
+    """Return over how many points weights are tuned at most."""
+    return max(MIN_TUNING_ROWS, TUNING_ROWS_PER_LANDMARK * n_landmarks)
+
+
+def _chunk_rows(n_landmarks: int) -> int:
+    """Return of how many points weights are held at a time."""
+    return max(MIN_CHUNK, CHUNK_BYTES // (8 * n_landmarks))
 
 
 def _source_weights(
@@ -173,7 +217,7 @@ def _distil(
     candidates = [widest]
     n_landmarks = len(problem.landmarks)
     if n_landmarks <= TUNED_LANDMARKS:
-        wanted = max(MIN_TUNING_ROWS, TUNING_ROWS_PER_LANDMARK * n_landmarks)
+        wanted = _n_tuning_rows(n_landmarks)
         few = fitted if len(fitted) <= wanted else fitted.take(np.sort(rng.permutation(len(fitted))[:wanted]))
         tuned = _tune(problem, few, widest[0])
         candidates.append((tuned, problem.equations(fitted, tuned)))
@@ -251,7 +295,7 @@ class _Problem:
 
     def chunks(self, data: _Rows, setting: _Setting) -> Iterator[tuple[slice, _Array]]:
         """Yield weights of consecutive rows, as many as memory allows at a time."""
-        size = max(256, CHUNK_BYTES // (8 * len(self.landmarks)))
+        size = _chunk_rows(len(self.landmarks))
         for start in range(0, len(data), size):
             rows = slice(start, min(start + size, len(data)))
             points = data.points if size >= len(data) else data.points.take(rows)

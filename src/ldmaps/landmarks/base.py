@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import is_whole_number
 
-__all__ = ["LandmarkSelector", "Landmarks", "assign", "check_n_landmarks", "settle"]
+__all__ = ["LandmarkSelector", "Landmarks", "assign", "assignment_cost", "check_n_landmarks", "settle"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,10 @@ class LandmarkSelector(ABC):
     ) -> Landmarks:
         """Choose landmarks among ``points``; ``weights`` are positive sample weights."""
 
+    def cost(self, data: DataSize, n_landmarks: int) -> Cost:
+        """Return what choosing ``n_landmarks`` takes; by default the assignment of every point, which all do."""
+        return assignment_cost(data, n_landmarks)
+
     def __repr__(self) -> str:
         settings = ", ".join(
             f"{key}={value!r}" for key, value in vars(self).items() if not key.startswith("_")
@@ -102,6 +107,12 @@ def assign(
     """Give every point to its nearest landmark."""
     assignment, squared = nearest(metric, points, points.take(indices), n_threads)
     return settle(indices, assignment, squared, weights)
+
+
+def assignment_cost(data: DataSize, n_landmarks: int) -> Cost:
+    """Return what :func:`assign` takes."""
+    n = float(data.n_points)
+    return Cost(distances=n * n_landmarks, memory=n * (8 + data.itemsize))
 
 
 def settle(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import squared_row
-from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, assignment_cost, check_n_landmarks
 from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["FarthestPoint"]
@@ -53,3 +54,10 @@ class FarthestPoint(LandmarkSelector):
             ] = -1.0  # below any distance: duplicates of a landmark come before a second turn of its own
             newest = int(np.argmax(lowest))
         return assign(points, metric, np.sort(indices), weights, n_threads)
+
+    def cost(self, data: DataSize, n_landmarks: int) -> Cost:
+        """Return what choosing takes: a row of distances for each landmark, then the assignment."""
+        n = float(data.n_points)
+        traversal = Cost(row_distances=n * n_landmarks, rows=n_landmarks)
+        # The last row and the lowest so far stay until the end.
+        return (traversal + assignment_cost(data, n_landmarks)).holding(2 * n * data.itemsize)

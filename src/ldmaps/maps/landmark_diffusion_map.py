@@ -15,15 +15,15 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
-from ldmaps.landmarks import Given, Landmarks, LandmarkSelector, resolve_selector
+from ldmaps.landmarks import DEFAULT_LANDMARKS, Given, Landmarks, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.given import check_indices
 from ldmaps.landmarks.grouping import group_neighbours
 from ldmaps.maps.estimator import DiffusionEstimator, Training
 from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.reference_map import reference_size, solve_reference
+from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_size, solve_reference
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.tolerance import Certificate, check_tolerance, hold_out
-from ldmaps.maps.tolerance_search import LandmarkFit, ToleranceSearch
+from ldmaps.maps.tolerance_search import LandmarkFit, ToleranceSearch, check_number_is_free
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -38,11 +38,6 @@ from ldmaps.quality.error_estimate import (
 )
 
 __all__ = ["LandmarkDiffusionMap"]
-
-#: Landmarks to take where nobody says how many.
-DEFAULT_LANDMARKS = 400
-#: Eigenvalues of the map to distil from that are computed beyond those asked for, to be looked at.
-REFERENCE_EXTRA = 4
 
 
 class LandmarkDiffusionMap(DiffusionEstimator):
@@ -254,11 +249,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         return own.astype(extended.dtype)
 
     def _selector(self, training: Training) -> LandmarkSelector:
-        if self.tolerance is not None and self.n_landmarks is not None:
-            raise InvalidInputError(
-                f"tolerance={self.tolerance!r} finds the number of landmarks, so n_landmarks={self.n_landmarks!r} "
-                "cannot be set as well; leave one of them out"
-            )
+        if self.tolerance is not None:
+            check_number_is_free(self.landmarks, self.n_landmarks, self.tolerance)
         most = min(DEFAULT_LANDMARKS, len(training.used))
         selector = resolve_selector(self.landmarks, self.n_landmarks, most)
         if isinstance(selector, Given) and not training.uses_all:
@@ -364,13 +356,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     ) -> tuple[LandmarkFit, Bandwidth, NDArray[np.float64], Certificate]:
         """Find the fewest landmarks that meet the tolerance."""
         tolerance = check_tolerance(self.tolerance)
-        if selector.is_automatic or (
-            isinstance(self.landmarks, LandmarkSelector) and self.landmarks.n_landmarks
-        ):
-            raise InvalidInputError(
-                f"{selector!r} fixes the number of landmarks, so no tolerance can choose it; "
-                'use landmarks="kmedoids" without a number, or leave tolerance out'
-            )
         held = hold_out(len(training.members), rng)
         size = self._reference_size(training, DEFAULT_LANDMARKS)
         bandwidth, squared = self._reference_bandwidth(training, size, rng)

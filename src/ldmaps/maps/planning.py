@@ -1,53 +1,58 @@
 """What a fit will cost, before it is begun.
 
-    time of fit = Σ over steps (how often each kind of work is done) × (what it takes on this machine)
+    memory of fit = interpreter and imports + points, raw and prepared + the highest of the steps
+    time of fit   = Σ over steps (how often each kind of work is done) × (what it takes on this machine)
 
-The counts follow from N, M and the settings. What a distance, a row of distances, a byte
-of kernel, a multiplication take is measured in half a second with the kernels that will do
-the work, on points made up for the purpose.
+Every step says itself how often it does what, and what it holds meanwhile
+(:mod:`ldmaps.costs`); what each kind of work takes is measured with the loops that will
+do it (:mod:`ldmaps.maps.machine`). Here both are only put together.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldmaps.diffusion.online_weights import interpolation_weights
-from ldmaps.diffusion.pairwise import extend, gaussian_kernel, nearest, squared_matrix, squared_row
-from ldmaps.diffusion.products import symmetric_product, transposed_product
-from ldmaps.diffusion.spectrum import LANCZOS_VECTORS
+from ldmaps.costs import Cost
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension import EXTENSIONS, distilled
-from ldmaps.landmarks import k_medoids
-from ldmaps.landmarks.grouping import neighbour_order
-from ldmaps.maps.reference_map import REFERENCE_ITERATIONS, reference_size
-from ldmaps.metrics import Hamming, Metric, Precomputed, resolve_metric
-from ldmaps.metrics.base import Points
-from ldmaps.settings import is_whole_number
-from ldmaps.threads import resolve_threads, single_threaded_blas
+from ldmaps.extension import Nystrom
+from ldmaps.maps.fit_steps import FitSettings, fit_steps
+from ldmaps.maps.machine import Machine, measure
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "Remedy", "plan"]
 
-#: Matrix-vector products that the leading eigenpairs take: 50 to 100 where there is a gap, 330 where they crowd.
-LANCZOS_PRODUCTS = 180
-#: Times that k-medoids compare all points with all landmarks, in parts, until no medoid moves: 1.9 on molecules, 4.4
-#: on a Swiss roll.
-MEDOID_PASSES = 3
-#: Seconds that choosing landmarks takes beside the distances: some ten iterations in Python.
-MEDOID_OVERHEAD = 0.02
-#: Passes over the weights while distilling: widths tried, the tuned one, held-out points, and once more in the end.
-DISTILLING_PASSES = 6
-#: Times that the tuned weights' error is evaluated: 9 to 111, as the data have it.
-TUNING_EVALUATIONS = 50
-#: Bandwidths, in mean squared distances: 0.004 on the Swiss roll, 0.15 and 0.2 on the molecules.
-TYPICAL_EPSILON = 0.01
-#: Seconds for each measurement.
-MEASURED_SECONDS = 0.04
+#: Bytes of the interpreter, of all that a fit imports, and of its compiled loops. In the first fit of all, which
+#: compiles them, 100 to 150 MB more.
+PROGRAM_BYTES = 3.0e8
+#: A fit that takes longer than this, in seconds, or more than this share of the machine's memory, gets advice.
+PATIENCE, MEMORY_SHARE = 3600.0, 0.9
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change of one setting that makes a fit cheaper, and its cost then.
+
+    Attributes
+    ----------
+    setting : {"epsilon", "extension", "stride"}
+        "stride" learns from every so-many-th point.
+    value : str or int
+    fit_seconds, peak_bytes : float
+    """
+
+    setting: str
+    value: str | int
+    fit_seconds: float
+    peak_bytes: float
+
+
+def _as_argument(setting: str, value: object) -> str:
+    return f"every {value}th point" if setting == "stride" else f'{setting}="{value}"'
 
 
 @dataclass(frozen=True)
@@ -57,19 +62,24 @@ class Plan:
     Attributes
     ----------
     n_points, n_landmarks : int
-        N and M.
+        N and M; M is a guess where the fit finds it.
     reference_points : int
         Points of the map that is distilled from: N, fewer where N does not fit into
         the memory limit, 0 for Nyström.
     peak_bytes : float
-        Memory that fitting takes on top of the training data, at its highest.
+        Memory of the process at its highest: interpreter, imports, points and the fit.
     fit_seconds : float
+        Without reading the points.
     seconds_per_point : float
         For points embedded in large batches.
     latency_seconds : float
         For a point embedded by itself.
     steps : dict of str to float
         Seconds of each step of the fit.
+    memory : dict of str to float
+        Bytes of the process while each step runs, at their highest.
+    remedies : tuple of Remedy
+        What to change where the fit would take hours or more memory than there is.
     """
 
     n_points: int
@@ -80,25 +90,55 @@ class Plan:
     seconds_per_point: float
     latency_seconds: float
     steps: dict[str, float]
+    memory: dict[str, float]
+    remedies: tuple[Remedy, ...] = ()
 
     def __str__(self) -> str:
-        steps = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in self.steps.items())
-        return (
+        return self.describe()
+
+    def describe(self, option: Callable[[str, object], str] = _as_argument) -> str:
+        """Say it in words; ``option`` spells a setting and its value."""
+        steps = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in self.steps.items() if seconds)
+        highest = max(self.memory, key=lambda name: self.memory[name])
+        text = (
             f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks: about {_duration(self.fit_seconds)} "
-            f"({steps}) and {self.peak_bytes / 1e9:.2g} GB; then {_duration(self.seconds_per_point)} a point in "
-            f"batches, {_duration(self.latency_seconds)} for one by itself"
+            f"({steps}) and {_bytes(self.peak_bytes)} (most during: {highest}); then "
+            f"{_duration(self.seconds_per_point)} per point in batches, {_duration(self.latency_seconds)} for one alone"
         )
+        if not self.complaint:
+            return text
+        lines = [f"{text}\n{self.complaint} Cheaper:" if self.remedies else f"{text}\n{self.complaint}"]
+        for remedy in self.remedies:
+            cost = f"{_duration(remedy.fit_seconds)} and {_bytes(remedy.peak_bytes)}"
+            lines.append(f"{option(remedy.setting, remedy.value)}: {cost}")
+        return "\n  ".join(lines)
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with the fit as planned, if anything, in a sentence."""
+        reasons = []
+        if self.fit_seconds > PATIENCE:
+            slowest = max(self.steps, key=lambda name: self.steps[name])
+            share = self.steps[slowest] / self.fit_seconds
+            reasons.append(
+                f"{_duration(self.fit_seconds)} is long, {100 * share:.0f} % of it for: {slowest}."
+            )
+        if self.peak_bytes > MEMORY_SHARE * _machine_memory():
+            reasons.append(f"This machine has only {_bytes(_machine_memory())}.")
+        return " ".join(reasons)
 
 
 def plan(
     n: int,
     n_features_or_atoms: int,
     metric: Any = "euclidean",
-    n_landmarks: int = 400,
+    n_landmarks: int | None = None,
     *,
+    landmarks: Any = "kmedoids",
+    tolerance: float | None = None,
     extension: str = "auto",
     epsilon: float | str = "connected",
-    n_components: int = 2,
+    n_components: int | str = 2,
     dtype: Any = np.float32,
     memory_limit: float = 4e9,
     n_threads: int | None = None,
@@ -114,18 +154,19 @@ def plan(
         for "precomputed".
     metric : str, Metric or callable
         As for the estimator. A function is called on points of standard normal features.
-    n_landmarks : int
-        M.
-    extension, epsilon, n_components, memory_limit, n_threads
-        As for the estimator.
+    n_landmarks : int or None
+        M; None is the estimator's default.
+    landmarks, tolerance, extension, epsilon, n_components, memory_limit, n_threads
+        As for the estimator. Where it would find M itself, typical numbers are taken: 60
+        for a tolerance, 400 for "pst".
     dtype : float32 or float64
         Precision of the data.
 
     Notes
     -----
-    Meant to be right within a factor of two. The number of iterations (of k-medoids and
-    of the eigensolver) depends on the data and is taken to be typical. What else the
-    machine is doing is part of what is measured.
+    Meant to be right within a factor of two, memory of more than 200 MB within 1.5. The
+    number of iterations (of k-medoids and of the eigensolver) depends on the data and is
+    taken to be typical. What else the machine is doing is part of what is measured.
 
     Examples
     --------
@@ -134,244 +175,129 @@ def plan(
     >>> cost.reference_points, cost.peak_bytes < 2e9
     (5000, True)
     """
-    for name, value, least in (
-        ("n", n, 3),
-        ("n_features_or_atoms", n_features_or_atoms, 1),
-        ("n_landmarks", n_landmarks, 2),
-        ("n_components", n_components, 1),
-    ):
-        if not is_whole_number(value) or value < least:
-            raise InvalidInputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    if n_landmarks > n:
-        raise InvalidInputError(f"n_landmarks={n_landmarks} is more than n={n}; ask for at most {n}")
-    if extension not in ("auto", *EXTENSIONS):
-        known_ones = ", ".join(EXTENSIONS)
-        raise InvalidInputError(f'extension must be "auto" or one of {known_ones}, got {extension!r}')
     kind = np.dtype(dtype)
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise InvalidInputError(f"dtype must be float32 or float64, got {dtype!r}")
-    known = resolve_metric(metric)
-    machine = _measure(known, int(n_features_or_atoms), int(n_landmarks), int(n_components), kind, n_threads)
-    is_distilled = extension == "distilled"  # "auto" with a given M is Nyström, as in the estimator
-    reference = reference_size(known, n, n_landmarks, kind.itemsize, memory_limit) if is_distilled else 0
-    steps = _steps(machine, n, n_landmarks, n_components, reference, kind.itemsize, epsilon)
+    settings = FitSettings.checked(
+        n,
+        n_features_or_atoms,
+        metric,
+        n_landmarks=n_landmarks,
+        landmarks=landmarks,
+        tolerance=tolerance,
+        extension=extension,
+        epsilon=epsilon,
+        n_components=n_components,
+        itemsize=kind.itemsize,
+        memory_limit=memory_limit,
+    )
+    machine = measure(
+        settings.metric,
+        settings.n_points,
+        settings.n_features,
+        settings.n_landmarks,
+        settings.n_coordinates,
+        kind,
+        n_threads,
+    )
+    planned = _planned(settings, machine)
+    if planned.complaint:
+        planned = replace(planned, remedies=tuple(_remedies(settings, machine, planned)))
+    return planned
+
+
+# -- sums ---------------------------------------------------------------------------
+
+
+def _planned(settings: FitSettings, machine: Machine) -> Plan:
+    n, m = settings.n_points, settings.n_landmarks
+    data = machine.data_size(n, settings.n_features, settings.itemsize)
+    raw = n * machine.raw_bytes
+    # Raw and prepared points, weights and which of them count: there until the end.
+    held = PROGRAM_BYTES + raw * (1.0 + machine.prepared_share) + n * (8 + 8)
+    costs = {"preparation": Cost(overhead=n * machine.preparing)} | fit_steps(settings, data)
+    steps = {name: cost.seconds(machine.speeds) for name, cost in costs.items()}
+    memory = {name: held + cost.memory for name, cost in costs.items()}
+    memory["preparation"] = PROGRAM_BYTES + raw * (1.0 + machine.preparing_share)
     return Plan(
-        int(n),
-        int(n_landmarks),
-        reference,
-        _peak_bytes(n, n_landmarks, n_components, reference, kind.itemsize),
-        sum(steps.values()),
-        machine.extension * n_landmarks,
-        machine.latency,
-        steps,
+        n_points=n,
+        n_landmarks=m,
+        reference_points=settings.reference_points,
+        peak_bytes=max(memory.values()),
+        fit_seconds=sum(steps.values()),
+        seconds_per_point=m * machine.speeds["landmark_shares"] + machine.preparing,
+        latency_seconds=machine.latency,
+        steps=steps,
+        memory=memory,
     )
 
 
-# -- counts ---------------------------------------------------------------------
+# -- what to do instead --------------------------------------------------------------
 
 
-def _medoids(machine: _Machine, n: int, m: int, passes: int) -> float:
-    sample = min(n, max(k_medoids.MIN_SAMPLE, k_medoids.SAMPLE_PER_LANDMARK * m))
-    seeding = min(sample, max(k_medoids.MIN_POOL, k_medoids.POOL_PER_LANDMARK * m)) * m
-    pairs = seeding + passes * (sample * m + sample * sample / m)
-    if sample < n:
-        pairs += n * m
-    return machine.pair * pairs
+def _remedies(settings: FitSettings, machine: Machine, planned: Plan) -> Iterator[Remedy]:
+    """Yield changes that help, each by itself."""
+    changes: list[tuple[str, str | int, FitSettings]] = []
+    if settings.epsilon == "connected":
+        changes.append(("epsilon", "coifman", replace(settings, epsilon="coifman")))
+    if settings.extension.learns_from_reference and not settings.has_tolerance:
+        changes.append(("extension", Nystrom.name, replace(settings, extension=Nystrom())))
+    stride = _sufficient_stride(settings, machine)
+    if stride > 1:
+        changes.append(("stride", stride, replace(settings, n_points=settings.n_points // stride)))
+    for setting, value, changed in changes:
+        other = _planned(changed, machine)
+        is_quicker = planned.fit_seconds > PATIENCE and other.fit_seconds < 0.8 * planned.fit_seconds
+        is_smaller = other.peak_bytes < 0.8 * planned.peak_bytes
+        if is_quicker or is_smaller:
+            yield Remedy(setting, value, other.fit_seconds, other.peak_bytes)
 
 
-def _eigenpairs(machine: _Machine, size: int, itemsize: int) -> float:
-    return size**2 * (machine.exponential + LANCZOS_PRODUCTS * itemsize * machine.byte)
+def _sufficient_stride(settings: FitSettings, machine: Machine) -> int:
+    """Return the smallest round stride with which there is nothing to complain of, or the largest that leaves a map."""
+    sufficient = 1
+    for stride in (digit * 10**power for power in range(12) for digit in (1, 2, 5)):
+        n_points = settings.n_points // stride
+        if n_points < max(3, 2 * settings.n_landmarks):
+            break
+        sufficient = stride
+        if not _planned(replace(settings, n_points=n_points), machine).complaint:
+            break
+    return sufficient
 
 
-def _steps(
-    machine: _Machine, n: int, m: int, k: int, reference: int, itemsize: int, epsilon: float | str
-) -> dict[str, float]:
-    steps: dict[str, float] = {}
-    is_exact = reference == n
-    if is_exact:
-        # A large matrix is new memory, which the system hands out page by page.
-        steps["distances"] = (machine.pair / 2 + machine.fresh_byte * itemsize) * n**2
-    if epsilon == "connected":
-        # The tree takes a row a point, the rows shrinking as it grows. A product, by which a byte is measured, reads
-        # half of the kernel.
-        from_kept = 3.0 * machine.byte * itemsize * n**2 + machine.row * n
-        steps["bandwidth"] = from_kept if is_exact else machine.row_pair * n**2 / 2 + machine.row * n
-    steps["landmarks"] = MEDOID_OVERHEAD + _medoids(machine, n, m, MEDOID_PASSES)
-    if reference:
-        medoids = 0.0 if is_exact else _medoids(machine, n, reference, 1 + REFERENCE_ITERATIONS)
-        kernel = 0.0 if is_exact else machine.pair * reference**2 / 2
-        steps["reference map"] = medoids + kernel + _eigenpairs(machine, reference, itemsize)
-        rows = min(n, max(distilled.MIN_ROWS, distilled.ROWS_PER_LANDMARK * m))
-        seconds = DISTILLING_PASSES * rows * m * (machine.pair + machine.weight + m * machine.product)
-        seconds += len(distilled.RIDGES) * 2 * m**3 / 6 * machine.product
-        if not is_exact:
-            seconds += rows * reference * machine.extension
-        if m <= distilled.TUNED_LANDMARKS:
-            tuning = min(rows, max(distilled.MIN_TUNING_ROWS, distilled.TUNING_ROWS_PER_LANDMARK * m))
-            step = (
-                tuning * m * (2.0 * machine.weight + (m + 4 * k) * machine.product)
-                + m**3 / 6 * machine.product
-            )
-            seconds += TUNING_EVALUATIONS * step
-        steps["distillation"] = seconds
-    else:
-        steps["eigenproblem"] = machine.pair * m**2 / 2 + _eigenpairs(machine, m, itemsize)
-    steps["embedding"] = machine.extension * n * m
-    return steps
+def _machine_memory() -> float:
+    """Return the bytes of memory of this machine, infinity where it does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
-def _peak_bytes(n: int, m: int, k: int, reference: int, itemsize: int) -> float:
-    size = reference or m
-    # The kernel, its Lanczos basis, and what every point has: assignment, coordinates, distances.
-    solving = size**2 * itemsize + 8.0 * (LANCZOS_VECTORS + 8) * size + n * (24 + 8 * k)
-    if not reference:
-        return solving
-    rows = min(n, max(distilled.MIN_ROWS, distilled.ROWS_PER_LANDMARK * m))
-    chunk = min(rows, max(256, distilled.CHUNK_BYTES // (8 * m))) * m * (8 + 8 + itemsize)
-    tuning = 0.0
-    if m <= distilled.TUNED_LANDMARKS:
-        tuning = (
-            4.0 * 8 * m * min(rows, max(distilled.MIN_TUNING_ROWS, distilled.TUNING_ROWS_PER_LANDMARK * m))
-        )
-    return max(solving, max(chunk, tuning) + 6 * 8.0 * m**2 + rows * (24 + 8 * k))
-
-
-# -- this machine ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Machine:
-    """Seconds for: a distance in a block and in a row, the overhead of a row, one landmark's share of embedding.
-
-    And for: embedding one point alone, an exponential of the kernel, a normalised
-    weight, a byte of kernel in a product with a vector, a multiplication in a product
-    of matrices, the first write to a byte of new memory.
-    """
-
-    pair: float
-    row_pair: float
-    row: float
-    extension: float
-    latency: float
-    exponential: float
-    weight: float
-    byte: float
-    product: float
-    fresh_byte: float
-
-
-def _measure(
-    metric: Metric,
-    size: int,
-    n_landmarks: int,
-    n_components: int,
-    dtype: np.dtype[Any],
-    n_threads: int | None,
-) -> _Machine:
-    rng = np.random.default_rng(0)
-    n_wide = min(2048, max(256, n_landmarks))
-    n_tall = 2048
-    is_slow = reference_size(metric, 10**6, 1, 8, 4e9) < 5000
-    if is_slow:
-        n_wide, n_tall = 32, 16
-    known, points = _made_up(metric, n_wide + n_tall, size, dtype, rng)
-    tall, wide = points.take(slice(0, n_tall)), points.take(slice(n_tall, n_tall + n_wide))
-    if isinstance(metric, Precomputed):
-        wide = known.prepare(np.abs(rng.normal(size=(n_wide, n_wide))).astype(dtype))
-        tall = wide.take(slice(0, min(n_wide, n_tall)))
-        n_tall = len(tall)
-    elif not is_slow:
-        # A fit leaves neighbouring landmarks together, and the online step passes over groups that are far away.
-        wide = wide.take(neighbour_order(squared_matrix(known, wide, n_threads=n_threads)))
-    weights = np.ones(n_wide, dtype=dtype)
-    coefficients = np.ones((n_components, n_wide), dtype=dtype)
-    one = tall.take(slice(0, 1))
-    out = np.empty((1, n_wide), dtype=dtype)
-    short = np.empty((1, 8), dtype=dtype)
-    few = wide.take(slice(0, 8))
-
-    squared = squared_matrix(known, tall, wide, n_threads)
-    scale = TYPICAL_EPSILON * float(squared.mean())
-    # Not the matrix, whose memory would be new every time; most distances are looked at and thrown away.
-    block = _seconds(lambda: nearest(known, tall, wide, n_threads))
-    row_short = _seconds(lambda: squared_row(known, one, 0, few, short))
-    row_long = _seconds(lambda: squared_row(known, one, 0, wide, out))
-    batch = _seconds(lambda: extend(known, tall, wide, scale, weights, coefficients, n_threads))
-    alone = _seconds(lambda: extend(known, one, wide, scale, weights, coefficients, 1))
-
-    entries = rng.random((1024, 1024)).astype(dtype)
-    exponential = _seconds(lambda: gaussian_kernel(entries.copy(), 1.0, n_threads)) / entries.size
-    logs = np.zeros(256)
-    square = rng.random((2048, 256))
-    weight = _seconds(lambda: interpolation_weights(square, 1.0, logs, n_threads)) / square.size
-    large = np.ones((4096, 4096), dtype=dtype)  # beyond any cache, as real kernels are
-    vector = np.ones(4096)
-    byte = _seconds(lambda: symmetric_product(large, vector, resolve_threads(n_threads))) / large.nbytes
-    with single_threaded_blas():
-        product = _seconds(lambda: transposed_product(square, square, n_threads)) / (2048 * 256**2)
-
-    fresh = _seconds(lambda: np.empty(1 << 26, dtype=np.uint8).fill(0)) / (1 << 26)
-    row_pair = max(row_long - row_short, 0.1 * row_long) / n_wide
-    # A metric's own preparation and Python's overhead of a single point hardly depend on M.
-    overhead = max(alone - row_long, 5e-6)
-    share = batch / (n_tall * n_wide)
-    return _Machine(
-        block / (n_tall * n_wide),
-        row_pair,
-        row_short + 4e-6,
-        share,
-        overhead + row_short + (alone - row_short) * n_landmarks / n_wide,
-        exponential,
-        weight,
-        byte,
-        product,
-        fresh,
-    )
-
-
-def _made_up(
-    metric: Metric, n: int, size: int, dtype: np.dtype[Any], rng: np.random.Generator
-) -> tuple[Metric, Points]:
-    if isinstance(metric, Precomputed):
-        return metric, metric.prepare(np.abs(rng.normal(size=(n, n))).astype(dtype))
-    if metric.takes_frames:
-        # Structures that resemble each other, as those of a trajectory do: the superposition then converges as fast.
-        frames = rng.normal(size=(size, 3)) + 0.25 * rng.normal(size=(n, size, 3))
-        return metric, metric.prepare(frames.astype(dtype))
-    if isinstance(metric, Hamming):
-        return metric, metric.prepare(rng.integers(0, 4, (n, size)).astype(dtype))
-    return metric, metric.prepare(rng.uniform(0.1, 1.0, (n, size)).astype(dtype))
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """Return the time of one call: the lower quartile of as many as fit, so that a busy moment does not count."""
-    work()
-    taken: list[float] = []
-    end = time.perf_counter() + MEASURED_SECONDS
-    while not taken or time.perf_counter() < end:
-        began = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - began)
-    lower: NDArray[np.float64] = np.quantile(taken, [0.25])
-    return float(lower[0])
+# -- words ---------------------------------------------------------------------------
 
 
 def _duration(seconds: float) -> str:
     """Write a time with a unit that suits it.
 
-    >>> _duration(3e-6), _duration(0.25), _duration(90), _duration(7200)
-    ('3 µs', '250 ms', '1.5 min', '2 h')
+    >>> _duration(3e-6), _duration(0.25), _duration(90), _duration(7200), _duration(4.7e6)
+    ('3 µs', '250 ms', '1.5 min', '2 h', '1,300 h')
     """
-    for limit, factor, unit in (
-        (1e-3, 1e6, "µs"),
-        (1.0, 1e3, "ms"),
-        (60.0, 1.0, "s"),
-        (3600.0, 1 / 60, "min"),
-    ):
-        if seconds < limit:
-            return (
-                f"{seconds * factor:.2g} {unit}"
-                if seconds * factor < 100
-                else f"{seconds * factor:.0f} {unit}"
-            )
-    return f"{seconds / 3600:.2g} h"
+    for length, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
+        if seconds >= length:
+            return f"{_two_digits(seconds / length)} {unit}"
+    return f"{_two_digits(1e6 * seconds)} µs"
+
+
+def _bytes(count: float) -> str:
+    """Write an amount of memory.
+
+    >>> _bytes(3.04e8), _bytes(1.27e9), _bytes(6.4e11)
+    ('300 MB', '1.3 GB', '640 GB')
+    """
+    return f"{_two_digits(count / 1e6)} MB" if count < 1e9 else f"{_two_digits(count / 1e9)} GB"
+
+
+def _two_digits(value: float) -> str:
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.2g}"

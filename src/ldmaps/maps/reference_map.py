@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps.solved_map import SolvedMap, solve
+from ldmaps.maps.solved_map import SolvedMap, solve, solve_cost
 from ldmaps.metrics.base import Metric
 
-__all__ = ["reference_size", "solve_reference"]
+__all__ = ["REFERENCE_EXTRA", "reference_cost", "reference_size", "solve_reference"]
 
 #: Landmarks of a reference that cannot have all points: for each landmark distilled, and at least.
 REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
+#: Eigenvalues that are computed beyond those asked for, to be looked at.
+REFERENCE_EXTRA = 4
 #: Medoids of a reference settle well enough in so many iterations.
 REFERENCE_ITERATIONS = 3
 #: Most points of an exact reference for metrics that take microseconds a pair.
@@ -73,3 +76,11 @@ def solve_reference(
         n_threads=walk.n_threads,
     )
     return solve(walk, n_eigenvalues, medoids)
+
+
+def reference_cost(data: DataSize, size: int, n_eigenvalues: int) -> Cost:
+    """Return what :func:`solve_reference` takes; d² of all points, if it is given those, is not counted."""
+    if size == data.n_points:
+        return solve_cost(data, n_eigenvalues, has_squares=True)
+    medoids, solved = KMedoids(size, max_iter=REFERENCE_ITERATIONS).cost(data, size), data.of(size)
+    return medoids + solve_cost(solved, n_eigenvalues, has_squares=False).holding(solved.points_bytes)

@@ -27,6 +27,8 @@ __all__ = [
     "check_tolerance",
     "hold_out",
     "meet_tolerance",
+    "n_held_out",
+    "numbers_tried",
     "upper_bound",
 ]
 
@@ -107,9 +109,14 @@ def check_tolerance(tolerance: object) -> float:
     return float(tolerance)
 
 
+def n_held_out(n_points: int) -> int:
+    """Return how many points are held out."""
+    return min(MAX_HELD_OUT, int(HELD_OUT_SHARE * n_points))
+
+
 def hold_out(n_points: int, rng: np.random.Generator) -> HeldOut:
     """Draw the points to hold out."""
-    count = min(MAX_HELD_OUT, int(HELD_OUT_SHARE * n_points))
+    count = n_held_out(n_points)
     n_search = int(SEARCH_PART * count)
     if count - n_search < MIN_CERTIFYING:
         needed = math.ceil(MIN_CERTIFYING / (1 - SEARCH_PART) / HELD_OUT_SHARE) + 1
@@ -197,13 +204,29 @@ def meet_tolerance(
             promised = upper_bound(made.certify, 1.0 - doubt)
             if promised <= tolerance:
                 held_out_z = math.sqrt(float(made.certify.mean()))
-                n_held_out = len(made.certify)
                 return made.fit, Certificate(
-                    tolerance, held_out_z, promised, confidence, n_held_out, count, reference
+                    tolerance, held_out_z, promised, confidence, len(made.certify), count, reference
                 )
         if count >= most:
             raise _failure(tried, tolerance)
         count = min(most, math.ceil(GROWTH * count))
+
+
+def numbers_tried(enough: int, *, fewest: int, most: int) -> list[int]:
+    """Return which numbers of landmarks the search tries where ``enough`` or more meet the tolerance.
+
+    >>> numbers_tried(20, fewest=8, most=1000)
+    [8, 16, 32, 23, 19, 21, 20]
+    """
+    tried = []
+
+    def attempt(count: int) -> Attempt[int]:
+        tried.append(count)
+        squares = np.full(2, 0.0 if count >= enough else 4.0)
+        return Attempt(count, squares, squares)
+
+    meet_tolerance(attempt, 1.0, "", fewest=fewest, most=most)
+    return tried
 
 
 def _failure(tried: dict[int, tuple[Attempt[_Fit], float]], tolerance: float) -> ToleranceError:

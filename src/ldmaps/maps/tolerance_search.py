@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import DisconnectedError
+from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Embedder, Extension, OnlineStep
-from ldmaps.landmarks import Landmarks
+from ldmaps.landmarks import Landmarks, resolve_selector
 from ldmaps.landmarks.base import assign
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.tolerance import Attempt, Certificate, HeldOut, meet_tolerance
 from ldmaps.quality.fidelity import zeta
 
-__all__ = ["LandmarkFit", "ToleranceSearch"]
+__all__ = ["LandmarkFit", "ToleranceSearch", "check_number_is_free", "landmark_range"]
 
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
 MOST_LANDMARKS = 8000
@@ -84,8 +84,7 @@ class ToleranceSearch:
 
     def run(self, tolerance: float) -> tuple[LandmarkFit, Certificate]:
         """Return the fit with the fewest landmarks that meet the tolerance, and its certificate."""
-        most = min(len(self.held.fitted) // 2, MOST_LANDMARKS)
-        fewest = min(most, max(8, 2 * self._n_components + 2))
+        fewest, most = landmark_range(len(self.held.fitted), self._n_components)
         kind = "exact" if self.reference.is_exact else "landmarks"
         return meet_tolerance(self._attempt, tolerance, kind, fewest=fewest, most=most)
 
@@ -151,3 +150,24 @@ class ToleranceSearch:
             self._targets, embedded, ranges=self._ranges, aligned=self.extension.learns_from_reference
         )
         return np.asarray(weights / weights.mean() * errors**2)
+
+
+def check_number_is_free(landmarks: Any, n_landmarks: int | None, tolerance: float) -> None:
+    """Raise when the number of landmarks that a tolerance should find is set already."""
+    if n_landmarks is not None:
+        raise InvalidInputError(
+            f"tolerance={tolerance!r} finds the number of landmarks, so n_landmarks={n_landmarks!r} "
+            "cannot be set as well; leave one of them out"
+        )
+    selector = resolve_selector(landmarks, None, 0)
+    if selector.is_automatic or selector.n_landmarks:
+        raise InvalidInputError(
+            f"{selector!r} fixes the number of landmarks, so no tolerance can choose it; "
+            'use landmarks="kmedoids" without a number, or leave tolerance out'
+        )
+
+
+def landmark_range(n_fitted: int, n_components: int) -> tuple[int, int]:
+    """Return the fewest and the most landmarks that are tried."""
+    most = min(n_fitted // 2, MOST_LANDMARKS)
+    return min(most, max(8, 2 * n_components + 2)), most

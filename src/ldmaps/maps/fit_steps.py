@@ -1,0 +1,218 @@
+"""The steps of a landmark map's fit, each with its cost: the estimator's order, and no numbers of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from ldmaps.costs import Cost, DataSize
+from ldmaps.diffusion.bandwidth import bandwidth_cost, check_bandwidth_rule
+from ldmaps.diffusion.pairwise import extension_cost, squared_matrix_cost
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension import Extension, resolve_extension
+from ldmaps.landmarks import DEFAULT_LANDMARKS, Given, LandmarkSelector, resolve_selector
+from ldmaps.landmarks.base import assignment_cost
+from ldmaps.landmarks.grouping import grouping_cost
+from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_cost, reference_size
+from ldmaps.maps.solved_map import solve_cost
+from ldmaps.maps.tolerance import check_tolerance, n_held_out, numbers_tried
+from ldmaps.maps.tolerance_search import check_number_is_free, landmark_range
+from ldmaps.metrics import Metric, resolve_metric
+from ldmaps.metrics.stored import StoredSquares
+from ldmaps.settings import is_whole_number
+
+__all__ = ["FitSettings", "fit_steps"]
+
+#: Landmarks to reckon with where a tolerance or a spanning tree finds how many: a tolerance of 1 % took 11 to 120
+#: on the data sets of docs/accuracy.md, a tree 1 to 3 % of the points.
+TOLERATED_LANDMARKS, TREE_LANDMARKS = 60, 400
+#: Coordinates to reckon with where the spectrum's gap decides.
+GAP_COMPONENTS = 2
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What the cost of a fit depends on, checked.
+
+    Attributes
+    ----------
+    n_points, n_features : int
+        N, and numbers to a point.
+    metric : Metric
+    selector : LandmarkSelector
+    n_landmarks : int
+        M, or a guess of it.
+    extension : Extension
+    has_tolerance : bool
+    epsilon : float or str
+    n_components : int or "gap"
+    itemsize : int
+        Bytes of a number.
+    memory_limit : float
+    """
+
+    n_points: int
+    n_features: int
+    metric: Metric
+    selector: LandmarkSelector
+    n_landmarks: int
+    extension: Extension
+    has_tolerance: bool
+    epsilon: float | str
+    n_components: int | str
+    itemsize: int
+    memory_limit: float
+
+    @classmethod
+    def checked(
+        cls,
+        n: int,
+        n_features_or_atoms: int,
+        metric: Any,
+        *,
+        n_landmarks: int | None,
+        landmarks: Any,
+        tolerance: float | None,
+        extension: str,
+        epsilon: float | str,
+        n_components: int | str,
+        itemsize: int,
+        memory_limit: float,
+    ) -> Self:
+        """Check settings as :func:`ldmaps.plan` takes them."""
+        _check_whole("n", n, 3)
+        _check_whole("n_features_or_atoms", n_features_or_atoms, 1)
+        if n_landmarks is not None:
+            _check_whole("n_landmarks", n_landmarks, 2)
+            if n_landmarks > n:
+                raise InvalidInputError(f"n_landmarks={n_landmarks} is more than n={n}; ask for at most {n}")
+        if n_components != "gap":
+            _check_whole("n_components", n_components, 1)
+        if tolerance is not None:
+            check_tolerance(tolerance)
+            check_number_is_free(landmarks, n_landmarks, tolerance)
+        check_bandwidth_rule(epsilon)
+        resolved = resolve_metric(metric)
+        selector = resolve_selector(landmarks, n_landmarks, min(DEFAULT_LANDMARKS, n))
+        if tolerance is not None:
+            count = TOLERATED_LANDMARKS
+        elif isinstance(selector, Given):
+            count = len(selector.indices)  # type: ignore[arg-type]
+        else:
+            count = selector.n_landmarks or TREE_LANDMARKS
+        return cls(
+            n_points=int(n),
+            n_features=int(n_features_or_atoms) * (3 if resolved.takes_frames else 1),
+            metric=resolved,
+            selector=selector,
+            n_landmarks=min(int(count), int(n)),
+            extension=resolve_extension(extension, for_tolerance=tolerance is not None),
+            has_tolerance=tolerance is not None,
+            epsilon=epsilon,
+            n_components=n_components,
+            itemsize=itemsize,
+            memory_limit=memory_limit,
+        )
+
+    @property
+    def n_coordinates(self) -> int:
+        """K, or a guess of it."""
+        return GAP_COMPONENTS if isinstance(self.n_components, str) else int(self.n_components)
+
+    @property
+    def n_eigenvalues(self) -> int:
+        """How many eigenpairs are solved for."""
+        if isinstance(self.n_components, str):
+            return MAX_GAP_COMPONENTS + 1
+        return self.n_coordinates + (REFERENCE_EXTRA if self.reference_points else MAX_GAP_COMPONENTS)
+
+    @property
+    def reference_points(self) -> int:
+        """Points of the map that is distilled from or certified against; 0 where there is none."""
+        if not (self.extension.learns_from_reference or self.has_tolerance):
+            return 0
+        expected = DEFAULT_LANDMARKS if self.has_tolerance else self.n_landmarks
+        return reference_size(self.metric, self.n_points, expected, self.itemsize, self.memory_limit)
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if not is_whole_number(value) or value < least:
+        raise InvalidInputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def fit_steps(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
+    """Return the cost of each step in turn, with what is held meanwhile beside the prepared points."""
+    m, k = settings.n_landmarks, settings.n_coordinates
+    embedding = {"embedding": extension_cost(data, m, k).holding(_assignment_bytes(data))}
+    if not settings.reference_points:
+        return {
+            "bandwidth": bandwidth_cost(settings.epsilon, settings.metric, data),
+            "landmarks": _selection(settings, data, m),
+            "eigenproblem": _eigenproblem(settings, data, m).holding(_assignment_bytes(data)),
+        } | embedding
+    size = settings.reference_points
+    steps: dict[str, Cost] = {}
+    held = 0.0
+    if size == data.n_points:
+        steps["distances"] = squared_matrix_cost(data)
+        held = steps["distances"].memory
+        # Kept distances are looked up by their places.
+        bandwidth = bandwidth_cost(settings.epsilon, StoredSquares(), replace(data, point_bytes=8.0))
+    else:
+        bandwidth = bandwidth_cost(settings.epsilon, settings.metric, data)
+    steps["bandwidth"] = bandwidth.holding(held)
+    if not settings.has_tolerance:
+        steps["landmarks"] = _selection(settings, data, m).holding(held)
+        held += _assignment_bytes(data)
+    steps["reference map"] = reference_cost(data, size, settings.n_eigenvalues).holding(held)
+    eigenvectors = 8.0 * size * settings.n_eigenvalues
+    if settings.has_tolerance:
+        steps["search"] = _search(settings, data).holding(eigenvectors)
+    else:
+        cost = settings.extension.cost(data, m, k, size)
+        steps["distillation"] = cost.holding(eigenvectors + _assignment_bytes(data))
+    return steps | embedding
+
+
+def _assignment_bytes(data: DataSize) -> float:
+    """Return the memory of each point's landmark and d² to it."""
+    return data.n_points * (8.0 + data.itemsize)
+
+
+def _selection(settings: FitSettings, data: DataSize, n_landmarks: int) -> Cost:
+    selection = settings.selector.cost(data, n_landmarks)
+    if not _are_grouped(settings, data, n_landmarks):
+        return selection
+    return selection + grouping_cost(data, n_landmarks)
+
+
+def _eigenproblem(settings: FitSettings, data: DataSize, n_landmarks: int) -> Cost:
+    """Return what solving over landmarks takes; d² between them is there where it served to group them."""
+    landmarks = data.of(n_landmarks)
+    if not _are_grouped(settings, data, n_landmarks):
+        return solve_cost(landmarks, settings.n_eigenvalues, has_squares=False)
+    return solve_cost(landmarks, settings.n_eigenvalues, has_squares=True).holding(landmarks.matrix_bytes)
+
+
+def _are_grouped(settings: FitSettings, data: DataSize, n_landmarks: int) -> bool:
+    """Say whether landmarks are put in an order of their own: not the user's, and not all points."""
+    return not isinstance(settings.selector, Given) and n_landmarks < data.n_points
+
+
+def _search(settings: FitSettings, data: DataSize) -> Cost:
+    """Return what a tolerance takes: maps of several sizes, small ones several times, judged on held-out points."""
+    held_out = data.of(n_held_out(data.n_points))
+    fitted = data.of(data.n_points - held_out.n_points)
+    extension, k = settings.extension, settings.n_coordinates
+    fewest, most = landmark_range(fitted.n_points, k)
+    total = Cost()
+    for count in numbers_tried(min(settings.n_landmarks, most), fewest=fewest, most=most):
+        attempt = _selection(settings, fitted, count) + assignment_cost(data, count)
+        step = extension.cost(fitted, count, k, settings.reference_points)
+        if not extension.learns_from_reference:
+            step += _eigenproblem(settings, data, count)
+        attempt += step.holding(_assignment_bytes(data))
+        judged = extension_cost(held_out, count, k).holding(held_out.points_bytes)
+        total += attempt.times(extension.draws(count)) + judged
+    return total.holding(fitted.points_bytes)
