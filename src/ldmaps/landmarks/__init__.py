@@ -16,7 +16,6 @@ from ldmaps.landmarks.spanning_tree import PrunedSpanningTree
 from ldmaps.landmarks.uniform import Uniform
 
 __all__ = [
-    "DEFAULT_LANDMARKS",
     "FarthestPoint",
     "Given",
     "KMedoids",
@@ -26,9 +25,6 @@ __all__ = [
     "Uniform",
     "resolve_selector",
 ]
-
-#: Landmarks to take where nobody says how many.
-DEFAULT_LANDMARKS = 400
 
 SELECTORS: dict[str, type[LandmarkSelector]] = {
     selector.name: selector for selector in (PrunedSpanningTree, KMedoids, Uniform, FarthestPoint)

@@ -15,7 +15,18 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import is_whole_number
 
-__all__ = ["LandmarkSelector", "Landmarks", "assign", "assignment_cost", "check_n_landmarks", "settle"]
+__all__ = [
+    "DEFAULT_LANDMARKS",
+    "LandmarkSelector",
+    "Landmarks",
+    "assign",
+    "assignment_cost",
+    "check_n_landmarks",
+    "settle",
+]
+
+#: Landmarks to take where nobody says how many.
+DEFAULT_LANDMARKS = 400
 
 
 @dataclass(frozen=True)

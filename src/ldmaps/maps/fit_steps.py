@@ -11,14 +11,14 @@ from ldmaps.diffusion.pairwise import extension_cost, squared_matrix_cost
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Extension, resolve_extension
-from ldmaps.landmarks import DEFAULT_LANDMARKS, Given, LandmarkSelector, resolve_selector
-from ldmaps.landmarks.base import assignment_cost
+from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assignment_cost
 from ldmaps.landmarks.grouping import grouping_cost
 from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_cost, reference_size
 from ldmaps.maps.solved_map import solve_cost
 from ldmaps.maps.tolerance import check_tolerance, n_held_out, numbers_tried
 from ldmaps.maps.tolerance_search import check_number_is_free, landmark_range
-from ldmaps.metrics import Metric, resolve_metric
+from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.stored import StoredSquares
 from ldmaps.settings import is_whole_number
 
@@ -101,9 +101,13 @@ class FitSettings:
             count = len(selector.indices)  # type: ignore[arg-type]
         else:
             count = selector.n_landmarks or TREE_LANDMARKS
+        if isinstance(resolved, Precomputed):
+            n_features = int(n)  # a distance to every point
+        else:
+            n_features = int(n_features_or_atoms) * (3 if resolved.takes_frames else 1)
         return cls(
             n_points=int(n),
-            n_features=int(n_features_or_atoms) * (3 if resolved.takes_frames else 1),
+            n_features=n_features,
             metric=resolved,
             selector=selector,
             n_landmarks=min(int(count), int(n)),

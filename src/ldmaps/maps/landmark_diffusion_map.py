@@ -15,7 +15,8 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
-from ldmaps.landmarks import DEFAULT_LANDMARKS, Given, Landmarks, LandmarkSelector, resolve_selector
+from ldmaps.landmarks import Given, Landmarks, LandmarkSelector, resolve_selector
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.landmarks.given import check_indices
 from ldmaps.landmarks.grouping import group_neighbours
 from ldmaps.maps.estimator import DiffusionEstimator, Training

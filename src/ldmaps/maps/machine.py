@@ -23,8 +23,7 @@ from ldmaps.diffusion.pairwise import extend, gaussian_kernel, nearest, squared_
 from ldmaps.diffusion.products import symmetric_product, transposed_product
 from ldmaps.diffusion.spatial_tree import MIN_POINTS, spanning_edges, tree_pays
 from ldmaps.landmarks.grouping import neighbour_order
-from ldmaps.metrics import Hamming, Metric, Precomputed
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Metric, Points
 from ldmaps.threads import resolve_threads, single_threaded_blas
 
 __all__ = ["Machine", "measure"]
@@ -85,14 +84,13 @@ def measure(
     """Measure with points of ``n_features`` numbers and maps of ``n_landmarks`` landmarks."""
     rng = np.random.default_rng(0)
     n_tall, n_wide = _made_up_sizes(metric, n_features, n_landmarks)
-    raw = _made_up(metric, n_tall, n_wide, n_features, dtype, rng)
+    raw = metric.made_up(n_tall + n_wide, n_features, rng).astype(dtype)
     points = metric.prepare(raw)
-    tall, wide = points.take(slice(0, n_tall)), points.take(slice(len(points) - n_wide, len(points)))
+    tall, wide = points.take(slice(0, n_tall)), points.take(slice(n_tall, n_tall + n_wide))
     squared = squared_matrix(metric, tall, wide, n_threads)
-    if n_wide > BLOCK and not isinstance(metric, Precomputed):
+    if n_wide > BLOCK:
         # A fit leaves neighbouring landmarks together, and the online step skips groups that are far away.
         wide = wide.take(neighbour_order(squared_matrix(metric, wide, n_threads=n_threads)))
-    n_tall = len(tall)
     weights = np.ones(n_wide, dtype=dtype)
     coefficients = np.ones((n_components, n_wide), dtype=dtype)
     one, few = tall.take(slice(0, 1)), wide.take(slice(0, 8))
@@ -114,13 +112,11 @@ def measure(
     speeds["overhead"] = 1.0
     # A metric's own preparation and Python's overhead of a single point hardly depend on M.
     latency = max(alone - row_long, 5e-6) + row_short + (alone - row_short) * n_landmarks / n_wide
-    # Precomputed distances are as many a point as there are points.
-    width = n_points if isinstance(metric, Precomputed) else n_features
     return Machine(
         speeds,
         latency,
         _seconds(lambda: metric.prepare(raw)) / len(points),
-        float(width * dtype.itemsize),
+        float(n_features * dtype.itemsize),
         *_shares(metric, raw),
     )
 
@@ -141,28 +137,6 @@ def _made_up_sizes(metric: Metric, n_features: int, n_landmarks: int) -> tuple[i
     n_tall = min(MADE_UP_POINTS, int(max(64, MADE_UP_NUMBERS / n_features - n_wide)))
     n_wide = min(n_wide, int(max(64, MADE_UP_NUMBERS / n_features)))
     return int(min(n_tall, max(64, COMPARED_NUMBERS / (n_features * n_wide)))), n_wide
-
-
-def _made_up(
-    metric: Metric,
-    n_tall: int,
-    n_wide: int,
-    n_features: int,
-    dtype: np.dtype[Any],
-    rng: np.random.Generator,
-) -> NDArray[Any]:
-    n = n_tall + n_wide
-    if isinstance(metric, Precomputed):
-        distances: NDArray[Any] = np.abs(rng.normal(size=(n_wide, n_wide))).astype(dtype)
-        return distances
-    if metric.takes_frames:
-        # Structures that resemble each other, as those of a trajectory do: the superposition then converges as fast.
-        atoms = n_features // 3
-        frames = rng.normal(size=(atoms, 3)) + 0.25 * rng.normal(size=(n, atoms, 3))
-        return frames.astype(dtype)
-    if isinstance(metric, Hamming):
-        return rng.integers(0, 4, (n, n_features)).astype(dtype)
-    return rng.uniform(0.1, 1.0, (n, n_features)).astype(dtype)
 
 
 def _arithmetic(rng: np.random.Generator, dtype: np.dtype[Any], n_threads: int | None) -> dict[str, float]:

@@ -192,6 +192,10 @@ class Metric(ABC):
         """Raise :class:`InvalidInputError` when ``a`` and ``b`` cannot be compared; by default all can."""
         return
 
+    def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return points such as ``prepare`` takes, to try out what the metric costs."""
+        return rng.uniform(0.1, 1.0, (n_points, n_features))
+
     # -- model files ------------------------------------------------------
     def parameters(self) -> dict[str, Any]:
         """Return what :meth:`from_parameters` needs: JSON values and arrays."""

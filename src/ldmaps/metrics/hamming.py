@@ -60,6 +60,10 @@ class Hamming(Metric):
             left, rows.start, rows.stop, right, cols.start, cols.stop, out
         )
 
+    def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return points of four symbols."""
+        return rng.integers(0, 4, (n_points, n_features))
+
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the numbers of features differ."""
         check_same_width(a, b)

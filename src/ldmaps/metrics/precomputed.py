@@ -161,6 +161,11 @@ class Precomputed(Metric):
                 out[place] = matrix[row, cols]
         np.square(out, out=out)
 
+    def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return distances between so many points."""
+        half = np.triu(rng.uniform(1.0, 2.0, (n_points, n_points)), 1)
+        return np.asarray(half + half.T)
+
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when ``a`` holds no distances to the points ``b``."""
         a, b = cast(PrecomputedPoints, a), cast(PrecomputedPoints, b)

@@ -157,6 +157,11 @@ class RMSD(Metric):
         fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
         return AlignedGradient(frames / root_weights[:, None], kept, root_weights**2, fit_weights)
 
+    def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return frames that resemble each other, as a trajectory's do: superposing them then converges as fast."""
+        shape = n_features // 3, 3
+        return rng.normal(size=shape) + 0.25 * rng.normal(size=(n_points, *shape))
+
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the frames differ in atoms, precision or alignment."""
         if (
