@@ -6,6 +6,8 @@ EXTRAS := plot,earth-mover,trajectory,mdanalysis,parquet,openmm,imd,redis,watch,
 PYTEST_ARGS ?=
 # More arguments for the mutants, for example: make mutants MUTANT_ARGS="--only distilled"
 MUTANT_ARGS ?=
+# More arguments for the fuzzer, for example: make fuzz FUZZ_ARGS="--seed 7 --only checkpoint"
+FUZZ_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -55,6 +57,10 @@ lint: $(INSTALLED) ## Check style, formatting, types and what imports what
 .PHONY: mutants
 mutants: $(INSTALLED) ## Break the library one line at a time and see that a test notices (a quarter of an hour)
 	$(BIN)/python tools/mutants.py $(MUTANT_ARGS)
+
+.PHONY: fuzz
+fuzz: $(INSTALLED) ## Feed hostile files, streams, arguments and messages for ten minutes; only documented errors may come
+	$(BIN)/python tools/fuzz.py --seconds 600 $(FUZZ_ARGS)
 
 .PHONY: accuracy
 accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full size (half an hour, 3 GB): docs/accuracy.md

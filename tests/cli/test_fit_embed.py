@@ -9,6 +9,7 @@ import pytest
 from written_trajectories import STRIDE
 
 import ldmaps
+from ldmaps.archive import read_archive, write_archive
 from ldmaps.cli import main
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
@@ -398,3 +399,46 @@ def test_a_bad_row_is_named_and_can_be_dropped(tmp_path, capsys):
     facts = json.loads(captured.out)
     assert facts["left_out"] == [100]
     assert facts["participation"][0] > 30
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_terminal_escapes_of_a_file_are_not_obeyed(roll_map, tmp_path, capsys, form):
+    header, arrays = read_archive(roll_map)
+    nasty = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202etxt\nmodel       trusted"
+    header |= {"units": nasty, "source": {"kind": "table", "columns": [nasty] * 3, "files": [nasty]}}
+    path = tmp_path / "nasty.ldm"
+    write_archive(path, header, arrays)
+    assert run("info", path, *form) == 0
+    out = capsys.readouterr().out
+    assert out.replace("\n", "").isprintable()
+    assert "owned" in out
+    assert not [line for line in out.splitlines() if line.startswith("model       trusted")]
+    if form:
+        assert json.loads(out)["units"] == nasty
+    assert run("info", nasty) == 1
+    assert capsys.readouterr().err.replace("\n", "").isprintable()
+    assert run("info", path, f"--{nasty}") == 2
+    assert capsys.readouterr().err.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"source": {"kind": "frames"}},
+        {"source": {"kind": "frames", "n_atoms": 2, "atom_names": ["CA"]}},
+        {"source": {"kind": "frames", "n_atoms": 2, "bonds": [[0, 2]]}},
+        {"source": {"kind": "table", "columns": "abc"}},
+        {"source": {"files": [1]}},
+        {"settings": {"alpha": "1"}},
+        {"settings": {"t": -1.0}},
+        {"library_version": None},
+        {"epsilon": 1e-320},
+        {"epsilon": 10**400},
+    ],
+    ids=str,
+)
+def test_headers_that_would_break_a_command_are_refused(roll_map, tmp_path, capsys, change):
+    header, arrays = read_archive(roll_map)
+    write_archive(tmp_path / "odd.ldm", {**header, **change}, arrays)
+    assert run("info", tmp_path / "odd.ldm") == 1
+    assert "the file is damaged" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions import Ball, Box, OutOfDomain, Polygon, Region, load_regions, save_regions
@@ -293,3 +294,44 @@ def test_faulty_files_say_where(tmp_path, name, text, message):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InvalidInputError, match="no such file"):
         load_regions(tmp_path / "regions.toml", model_of(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.json", "[" * 200_000),
+        ("r.toml", "regions = " + "[" * 200_000),
+        ("r.json", json.dumps({"regions": {"a": {"kind": "box", "psi2": [10**400, None]}}})),
+        (
+            "r.json",
+            json.dumps({"regions": {"a": {"kind": "ball", "centre": {"psi2": 0}, "radius": 10**400}}}),
+        ),
+        (
+            "r.json",
+            json.dumps({"regions": {"a": {"kind": "polygon", "vertices": [[10**400, 0], [1, 1], [0, 1]]}}}),
+        ),
+        (
+            "r.json",
+            json.dumps(
+                {
+                    "regions": {
+                        "a": {
+                            "kind": "polygon",
+                            "vertices": [[0, 0], [1, 1], [0, 1]],
+                            "axes": {"x": 1, "y": 2},
+                        }
+                    }
+                }
+            ),
+        ),
+        ("r.json", json.dumps({"basins": {"n_basins": 2, "names": [{}, "y"]}})),
+        ("r.json", json.dumps({"basins": {"n_basins": 2, "names": {"x": 1, "y": 2}}})),
+        ("r.json", json.dumps({"basins": {"n_basins": 2, "names": 5}})),
+    ],
+    ids=range(9),
+)
+def test_files_of_hostile_content_have_our_errors(tmp_path, name, text):
+    model = LandmarkDiffusionMap(2, "connected").fit(np.random.default_rng(0).normal(size=(40, 3)))
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidInputError):
+        load_regions(tmp_path / name, model)

@@ -27,13 +27,13 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import write_json
+    from ldmaps.cli.session import printable, write_json
 
     facts = facts_of(arguments.model)
     if arguments.json:
         write_json(facts)
     else:
-        print(as_text(arguments.model, facts))
+        print(printable(as_text(arguments.model, facts)))
 
 
 def facts_of(path: str) -> dict[str, Any]:
@@ -108,7 +108,8 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         rows.append(
             ("fitted on", ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else ""))
         )
-    return "\n".join(f"{name:<12}{value}" for name, value in rows)
+    # A line break within a name would pass for a row of its own.
+    return "\n".join(f"{name:<12}{' '.join(value.split())}" for name, value in rows)
 
 
 def _chosen_by(landmarks: Any) -> str:

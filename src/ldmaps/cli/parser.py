@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from ldmaps._version import __version__
 from ldmaps.cli import absorb, completion, demo, embed, fit, info, plan, report, stream, watch
+from ldmaps.cli.session import printable
 
 __all__ = ["EXIT_CODES", "build_parser"]
 
@@ -38,9 +40,16 @@ overwritten with --force. "ldmaps COMMAND --help" tells more.
 {EXIT_CODES}"""
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that repeats what it does not understand without what a terminal would obey."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(printable(message), file)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ldmaps",
         description="Landmark diffusion maps: learn the manifold in trajectories or tables, place new points on it.",
         epilog=_EPILOG,

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 
-__all__ = ["check_output", "guarded", "say", "write_json"]
+__all__ = ["check_output", "guarded", "printable", "say", "write_json"]
 
 DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
@@ -54,14 +54,32 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
 def say(arguments: argparse.Namespace, text: str) -> None:
     """Tell the user something, on stderr, unless --quiet."""
     if not arguments.quiet:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    r"""Return text that moves no cursor and turns no line round: files hold names, and a name may be an escape.
+
+    >>> print(printable("café\x1b[31m"))
+    café\u001b[31m
+    """
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(one if one == "\n" or one.isprintable() else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    """Write a character as JSON does, in ASCII."""
+    import json
+
+    return json.dumps(character)[1:-1]
 
 
 def write_json(value: Any, stream: TextIO | None = None) -> None:
     """Write a value as JSON, to stdout by default."""
     import json
 
-    print(json.dumps(value, indent=2, ensure_ascii=False), file=stream or sys.stdout)
+    print(printable(json.dumps(value, indent=2, ensure_ascii=False)), file=stream or sys.stdout)
 
 
 def check_output(path: str, force: bool) -> None:
@@ -172,7 +190,7 @@ def _close_stdout() -> None:
 
 
 def _complain(text: str) -> None:
-    print(f"ldmaps: {text}", file=sys.stderr, flush=True)
+    print(printable(f"ldmaps: {text}"), file=sys.stderr, flush=True)
 
 
 def _message(error: BaseException) -> str:

@@ -7,6 +7,7 @@ nothing. So each value is held against its rule here, once, and refused otherwis
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -140,11 +141,13 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    # A JSON integer may be longer than any float.
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _is_positive(value: Any) -> bool:
-    return _is_finite(value) and 0 < value < 1e300
+    # Beyond these a squared distance divided by it, or its inverse, is infinite.
+    return _is_finite(value) and 1e-200 <= value <= 1e200
 
 
 def _is_object(value: Any) -> bool:
@@ -176,6 +179,42 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(_is_text(name) for name in value)
 
 
+def _is_bond(value: Any, n_atoms: int) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(i) is int and 0 <= i < n_atoms for i in value)
+    )
+
+
+def _is_source(value: Any) -> bool:
+    """Say whether this is what a table or a trajectory tells of itself; what it does not tell may be missing."""
+    if not _is_object(value):
+        return False
+    texts, lists = ("kind", "select", "units"), ("files", "columns", "atom_names", "atom_labels", "elements")
+    if not all(value.get(name) is None or _is_text(value[name]) for name in texts):
+        return False
+    if not all(value.get(name) is None or _are_names(value[name]) for name in lists):
+        return False
+    if value.get("kind") != "frames":
+        return True
+    n_atoms, bonds = value.get("n_atoms"), value.get("bonds")
+    return (
+        _is_count(n_atoms)
+        and all(len(value.get(name) or [None] * n_atoms) == n_atoms for name in lists[2:])
+        and (bonds is None or (isinstance(bonds, list) and all(_is_bond(bond, n_atoms) for bond in bonds)))
+    )
+
+
+def _are_settings(value: Any) -> bool:
+    """Say whether the settings that a fitted map goes on using are numbers it can use; fit checks the others."""
+    return (
+        _is_object(value)
+        and all(_is_finite(value.get(name, 0)) and value.get(name, 0) >= 0 for name in ("alpha", "t"))
+        and value.get("alpha", 0) <= 1
+    )
+
+
 @dataclass(frozen=True)
 class _Entry:
     holds: Callable[[Any], bool]
@@ -185,10 +224,11 @@ class _Entry:
 
 _HEADER: dict[str, _Entry] = {
     "estimator": _Entry(_is_text, "a name"),
-    "settings": _Entry(_is_object, "an object"),
+    "library_version": _Entry(_is_text, "a version"),
+    "settings": _Entry(_are_settings, "an estimator's settings"),
     "metric": _Entry(lambda value: _is_object(value) and _is_text(value.get("__metric__")), "a metric"),
     "units": _Entry(_is_text, "text", may_be_null=True),
-    "source": _Entry(_is_object, "an object", may_be_null=True),
+    "source": _Entry(_is_source, "what a table or a trajectory tells of itself", may_be_null=True),
     "epsilon": _Entry(_is_positive, "a positive number"),
     "interpolation_bandwidth": _Entry(_is_positive, "a positive number"),
     "bandwidth": _Entry(_is_bandwidth, "a rule and a dimension"),

@@ -315,9 +315,14 @@ def _thresholds(enter: Any, leave: Any) -> tuple[float, float]:
 def _names(names: Sequence[str] | None, b: int) -> list[str]:
     if names is None:
         return [f"basin {number}" for number in range(1, b + 1)]
-    if isinstance(names, str) or len(names) != b or len(set(names)) != b:
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if (
+        not is_list
+        or not all(isinstance(name, str) for name in names)
+        or not len(names) == len(set(names)) == b
+    ):
         raise InvalidInputError(f"names must be {b} different names, one a basin, got {names!r}")
-    return [str(name) for name in names]
+    return list(names)
 
 
 def _excerpt(values: Any) -> str:

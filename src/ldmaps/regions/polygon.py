@@ -38,7 +38,7 @@ def simple_polygon(vertices: Any) -> NDArray[np.float64]:
     """Return the vertices as (v, 2), or raise when they do not make a simple polygon."""
     try:
         corners = np.array(vertices, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         corners = np.empty(0)
     if corners.ndim != 2 or corners.shape[1] != 2:
         raise InvalidInputError("the vertices of a polygon are pairs of numbers, [[x, y], [x, y], ...]")

@@ -111,7 +111,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidInputError(f"{path} is not text in UTF-8: {error}") from error
     try:
         content = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{path} is not valid {suffix[1:].upper()}: {error}") from error
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path} must hold an object with regions, got a {type(content).__name__}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,9 @@ def column(coordinates: NDArray[Any], place: int) -> NDArray[np.float64]:
 
 def finite(what: str, value: Any) -> float:
     """Return a value as float, or raise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    # Compared rather than asked with isfinite: an integer of a file may be longer than any float.
+    if not is_number or not -sys.float_info.max <= value <= sys.float_info.max:
         raise InvalidInputError(f"{what} must be a finite number, got {value!r}")
     return float(value)
 

@@ -124,7 +124,7 @@ class Polygon(Region):
     optional = ("axes", "margin")
 
     def __init__(self, vertices: Any, axes: Sequence[str] = ("psi2", "psi3"), *, margin: float = 0.0) -> None:
-        if isinstance(axes, str) or len(axes) != 2 or axes[0] == axes[1]:
+        if not isinstance(axes, (list, tuple)) or len(axes) != 2 or axes[0] == axes[1]:
             raise InvalidInputError(
                 f'a polygon has two different axes, such as ["psi2", "psi3"], got {axes!r}'
             )

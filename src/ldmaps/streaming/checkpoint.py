@@ -71,7 +71,7 @@ class Checkpoint:
             raise self._damaged("it is not text") from error
         try:
             content = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._damaged(f"it is not JSON: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT_NAME:
             raise CheckpointError(f"{self.path} is not an ldmaps checkpoint; name another file")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.archive import ArchiveError, read_archive, write_archive
 from ldmaps.errors import InvalidInputError
-from ldmaps.files import written_whole
 from ldmaps.streaming.checkpoint import model_digest
 from ldmaps.streaming.reservoir import Reservoir
 
 __all__ = ["Outside", "OutsideFile", "read_outside"]
+
+FORMAT_NAME, FORMAT_VERSION = "ldmaps outside", 1
 
 
 class Outside(NamedTuple):
@@ -34,7 +36,8 @@ class OutsideFile(Reservoir):
     Parameters
     ----------
     path : path-like
-        An .npz file; it appears whole or not at all.
+        An .npz file, an :mod:`ldmaps.archive` that ``numpy.load`` reads too; it appears whole
+        or not at all.
     model : LandmarkDiffusionMap
         The map that the records are outside of. The file remembers which.
     capacity, seed
@@ -76,28 +79,62 @@ class OutsideFile(Reservoir):
         """Write the file."""
         if not self._may_write:
             return  # refused at the beginning
-        with written_whole(self.path) as stream:
-            np.savez(
-                stream,
-                points=self.points,
-                numbers=self.numbers,
-                weights=self.weights,
-                counts=self.counts,
-                model=np.array(self._digest),
-            )
+        header = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "model": self._digest}
+        points = self.points if self.points.dtype in (np.float32, np.float64) else self.points.astype(float)
+        arrays = {
+            "points": points,
+            "numbers": self.numbers,
+            "weights": self.weights,
+            "counts": self.counts,
+        }
+        write_archive(self.path, header, arrays)
 
 
 def read_outside(path: str | os.PathLike[str], model: Any) -> Outside:
     """Read what a stream left outside a map, or raise if it was another map."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            content = {name: arrays[name] for name in ("points", "weights", "counts", "model")}
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        header, arrays = read_archive(path)
+    except ArchiveError as error:
+        raise _not_ours(path, str(error)) from error
+    if header.get("format") != FORMAT_NAME:
+        raise _not_ours(path, "its header does not say so")
+    if header.get("version") != FORMAT_VERSION:
         raise InvalidInputError(
-            f"{path} is not a file that ldmaps stream --outside wrote ({error}); pass one that is"
-        ) from error
-    if str(content["model"]) != model_digest(model):
+            f"{path} has version {header.get('version')!r:.40}, but this ldmaps reads {FORMAT_VERSION}; absorb it with "
+            "the ldmaps that wrote it"
+        )
+    if header.get("model") != model_digest(model):
         raise InvalidInputError(
             f"{path} holds records outside of another map; absorb them into the map that the stream was run with"
         )
-    return Outside(content["points"], content["weights"], content["counts"])
+    fault = _fault(arrays, len(model.multiplicities_))
+    if fault:
+        raise _not_ours(path, fault)
+    return Outside(arrays["points"], arrays["weights"], arrays["counts"])
+
+
+def _fault(arrays: Mapping[str, NDArray[Any]], n_landmarks: int) -> str:
+    """Return in which way arrays are not what a reservoir holds; nothing where they are."""
+    kinds = {"points": ("f4", "f8"), "numbers": ("i8",), "weights": ("f8",), "counts": ("i8",)}
+    if set(arrays) != set(kinds):
+        return f"it holds {', '.join(sorted(arrays))}, expected {', '.join(kinds)}"
+    for name, codes in kinds.items():
+        array = arrays[name]
+        if array.dtype.str[1:] not in codes:
+            return f"{name} holds {array.dtype}"
+        if not np.isfinite(array).all():
+            return f"{name} holds values that are not finite"
+    points, numbers, weights, counts = (arrays[name] for name in kinds)
+    if points.ndim not in (2, 3) or not numbers.shape == weights.shape == (len(points),):
+        return f"points, numbers and weights have shapes {points.shape}, {numbers.shape} and {weights.shape}"
+    if (weights <= 0).any() or (numbers < 0).any() or (counts < 0).any():
+        return "it holds weights, numbers or counts that are negative"
+    if counts.ndim != 1 or len(counts) > n_landmarks:
+        return f"counts have shape {counts.shape}, but the map has {n_landmarks} landmarks"
+    return ""
+
+
+def _not_ours(path: str | os.PathLike[str], why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{path} is not a file that ldmaps stream --outside wrote ({why}); pass one that is"
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
-from ldmaps.errors import CheckpointError, InvalidInputError, SinkError
+from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, SinkError, one_line
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
 from ldmaps.streaming.interruption import DeferredSignals
 from ldmaps.streaming.reading import Reader
@@ -81,7 +81,8 @@ class Run:
                     stack.callback(self._close, sink)
                 self._begin()
                 self._engine.warm_up()
-                self._reader.open(self._position)
+                with nullcontext() if self._position is None else self._trusting_the_checkpoint():
+                    self._reader.open(self._position)
                 # Not before the source is open: some clients set handlers of their own.
                 stack.enter_context(self._signals)
                 stack.callback(self._reader.close)
@@ -166,18 +167,30 @@ class Run:
             # An empty output counts as not there, so that a crash before this first checkpoint does no harm.
             self._commit(first=True)
             return
-        self._check(saved)
-        for sink, entry in zip(self._durable(), saved["sinks"], strict=True):
-            sink.rewind(entry["mark"])
-        tracker = self._engine.tracker
-        if tracker is not None:
-            tracker.restore(saved["tracker"])
-        try:
+        with self._trusting_the_checkpoint():
+            self._check(saved)
+            for sink, entry in zip(self._durable(), saved["sinks"], strict=True):
+                sink.rewind(entry["mark"])
+            tracker = self._engine.tracker
+            if tracker is not None:
+                tracker.restore(saved["tracker"])
             self._summary.restore(saved["counts"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the checkpoint {self._checkpoint.path} is damaged ({error!r})") from error
         self._position = saved["position"]
         self._committed = time.monotonic()
+
+    @contextmanager
+    def _trusting_the_checkpoint(self) -> Iterator[None]:
+        """Take entries of a checkpoint for what they should be; where one is not, the checkpoint is damaged."""
+        try:
+            yield
+        except LdmapsError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            path = "" if self._checkpoint is None else self._checkpoint.path
+            raise CheckpointError(
+                f"the checkpoint {path} is damaged ({one_line(repr(error), 200)}); restore it, or start over with "
+                "another checkpoint and another output"
+            ) from error
 
     def _check(self, saved: dict[str, Any]) -> None:
         """Raise unless the checkpoint belongs to this model, source and these outputs."""

@@ -115,7 +115,7 @@ class TextSink(Sink):
 
     def _cut(self, descriptor: int, length: int, tail: int) -> None:
         size = os.fstat(descriptor).st_size
-        if size < length:
+        if not 0 <= length <= size:
             raise CheckpointError(
                 f"the output {self.path} has {size} bytes, but the checkpoint says that {length} were written; "
                 "put it back, or start over with another checkpoint and another output"

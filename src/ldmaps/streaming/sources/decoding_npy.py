@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ __all__ = ["NpyDecoder"]
 _MAGIC = b"\x93NUMPY"
 #: numpy refuses longer headers too; no array of numbers needs them.
 _MAX_HEADER = 10_000
+#: What numpy raises for a header that is none: it reads it as Python's own tokens and literals.
+_UNREADABLE = (ValueError, TypeError, SyntaxError, TokenError, MemoryError, RecursionError, OverflowError)
 
 
 class NpyDecoder(Decoder):
@@ -140,7 +143,7 @@ class NpyDecoder(Decoder):
             np.lib.format.read_magic(stream)
             read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = read(stream)
-        except (ValueError, TypeError, SyntaxError) as error:
+        except _UNREADABLE as error:
             raise InvalidInputError(
                 f"the npy header at byte {self._offset} cannot be read ({one_line(error, 120)})"
             ) from error

@@ -174,7 +174,7 @@ class FileSource(_ByteSource):
         self._start, offset = int(position["start"]), int(position["offset"])
         size = os.fstat(self._descriptor).st_size
         if (
-            size < self._start + offset
+            not 0 <= self._start + offset <= size
             or tail_checksum(self._descriptor, self._start + offset) != position["tail"]
         ):
             raise SourceError(
