@@ -212,3 +212,12 @@ def test_the_remedy_for_periodic_images_is_one_that_fit_has():
         LandmarkDiffusionMap(metric="rmsd").fit(trajectory)
     kept = ldmaps.inputs.open(trajectory, periodic="keep")
     assert LandmarkDiffusionMap(2, metric="rmsd").fit(kept).n_components_ == 2
+
+
+def test_transform_takes_the_selection_of_the_fit(files, model):
+    whole = mdtraj_trajectory()
+    np.testing.assert_allclose(model.transform(whole), model.embedding_, atol=1e-5)
+    np.testing.assert_allclose(
+        model.transform(whole.atom_slice(MOLECULE.heavy_atoms)), model.embedding_, atol=1e-5
+    )
+    assert model.coverage(whole).inside.all()
