@@ -90,10 +90,13 @@ def test_mdanalysis_groups_are_converted_to_nanometres(model, files):
         whole = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(universe)
     assert whole.units_ == "nm"
     assert whole.source_["n_atoms"] == 22
+    np.testing.assert_allclose(
+        model.transform(universe), model.embedding_, atol=1e-5
+    )  # its selection applies
     with pytest.raises(
-        InvalidInputError, match=r"fitted on 10 atoms \(selected by 'not element H'\), but .* gives 22"
+        InvalidInputError, match=r"fitted on 10 atoms \(selected by 'not element H'\), but .* gives 4"
     ):
-        model.transform(universe)
+        model.transform(universe.select_atoms("name C*")[:4])
 
 
 @pytest.mark.parametrize("periodic", ["whole", "keep"])
