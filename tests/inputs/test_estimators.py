@@ -90,10 +90,13 @@ def test_mdanalysis_groups_are_converted_to_nanometres(model, files):
         whole = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(universe)
     assert whole.units_ == "nm"
     assert whole.source_["n_atoms"] == 22
+    np.testing.assert_allclose(
+        model.transform(universe), model.embedding_, atol=1e-5
+    )  # its selection applies
     with pytest.raises(
-        InvalidInputError, match=r"fitted on 10 atoms \(selected by 'not element H'\), but .* gives 22"
+        InvalidInputError, match=r"fitted on 10 atoms \(selected by 'not element H'\), but .* gives 4"
     ):
-        model.transform(universe)
+        model.transform(universe.select_atoms("name C*")[:4])
 
 
 @pytest.mark.parametrize("periodic", ["whole", "keep"])
@@ -152,3 +155,72 @@ def test_metrics_that_take_no_frames_say_so(files):
     source = ldmaps.inputs.open(files["xtc"], top=files["top"])
     with pytest.raises(InvalidInputError, match='use metric="rmsd"'):
         LandmarkDiffusionMap(2).fit(source)
+
+
+# -- what people pass that looks like frames ------------------------------------------------------
+
+
+def test_a_list_of_mdtraj_trajectories_is_read_one_after_the_other(model):
+    whole = mdtraj_trajectory()
+    parts = [whole[:60], whole[60:]]
+    fitted = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(
+        [part.atom_slice(MOLECULE.heavy_atoms) for part in parts]
+    )
+    np.testing.assert_allclose(fitted.embedding_, model.embedding_, atol=1e-5)
+    np.testing.assert_array_equal(fitted.training_.files, np.repeat([0, 1], [60, len(MOLECULE) - 60]))
+    assert fitted.source_["files"] == ["trajectory 0", "trajectory 1"]
+
+
+def test_a_list_of_trajectories_of_other_atoms_is_refused():
+    whole = mdtraj_trajectory()
+    with pytest.raises(InvalidInputError, match="trajectory 1 of the list has 10 atoms"):
+        LandmarkDiffusionMap(metric="rmsd").fit([whole, whole.atom_slice(MOLECULE.heavy_atoms)])
+    with pytest.raises(InvalidInputError, match="also holds a ndarray"):
+        LandmarkDiffusionMap(metric="rmsd").fit([whole, whole.xyz])
+
+
+@pytest.mark.parametrize("lengths", [(60, 20), (40, 40)])
+def test_a_list_of_arrays_is_refused_with_the_remedy(model, lengths):
+    arrays = [MOLECULE.frames[:length, MOLECULE.heavy_atoms] for length in lengths]
+    for method in (LandmarkDiffusionMap(metric="rmsd").fit, model.transform):
+        with pytest.raises(
+            InvalidInputError, match=r"list of 2 arrays of shapes \(\d+, 10, 3\).*concatenate"
+        ):
+            method(arrays)
+    with pytest.raises(InvalidInputError, match=r"numpy.concatenate"):
+        DiffusionMap().fit([np.zeros((5, 2)), np.zeros((6, 2))])
+
+
+def test_a_list_of_points_or_frames_is_still_an_array(model):
+    frames = list(MOLECULE.frames[:20, MOLECULE.heavy_atoms])
+    np.testing.assert_array_equal(model.transform(frames), model.transform(np.stack(frames)))
+    points = [np.array([x, x % 3]) for x in range(12)]
+    assert len(DiffusionMap(1).fit(points).embedding_) == 12
+
+
+def test_mdanalysis_readers_are_refused_with_the_remedy(files):
+    mdanalysis = pytest.importorskip("MDAnalysis", reason="its trajectories are what is passed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = mdanalysis.Universe(str(files["top"]), str(files["trr"]))
+    steps = universe.trajectory
+    for X in (steps, steps[::10], steps[[1, 5, 9]]):
+        with pytest.raises(InvalidInputError, match=r"same memory; .*ldmaps.inputs.open\(u.select_atoms"):
+            LandmarkDiffusionMap(metric="rmsd").fit(X)
+
+
+def test_the_remedy_for_periodic_images_is_one_that_fit_has():
+    trajectory = mdtraj_trajectory(box=0.5).atom_slice([0, 8, 15])
+    with pytest.raises(InvalidInputError, match=r"ldmaps\.inputs\.open\(\.\.\., periodic='keep'\)"):
+        LandmarkDiffusionMap(metric="rmsd").fit(trajectory)
+    kept = ldmaps.inputs.open(trajectory, periodic="keep")
+    assert LandmarkDiffusionMap(2, metric="rmsd").fit(kept).n_components_ == 2
+
+
+def test_transform_takes_the_selection_of_the_fit(files, model):
+    whole = mdtraj_trajectory()
+    np.testing.assert_allclose(model.transform(whole), model.embedding_, atol=1e-5)
+    np.testing.assert_allclose(
+        model.transform(whole.atom_slice(MOLECULE.heavy_atoms)), model.embedding_, atol=1e-5
+    )
+    assert model.coverage(whole).inside.all()

@@ -121,3 +121,11 @@ def test_new_points_must_fit_the_model():
 def test_feature_count_not_divisible_by_three():
     with pytest.raises(InvalidInputError, match="3"):
         DiffusionMap(2, metric="rmsd").fit(np.random.default_rng(0).normal(size=(20, 7)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [DiffusionMap, LandmarkDiffusionMap])
+def test_identical_frames_are_no_map(make, dtype):
+    chain = np.cumsum(np.random.default_rng(1).normal(size=(22, 3)), axis=0).astype(dtype)
+    with pytest.raises(InvalidInputError, match="all 60 points coincide"):
+        make(metric="rmsd").fit(np.stack([chain] * 60))

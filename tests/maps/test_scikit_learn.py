@@ -56,7 +56,7 @@ def test_names_and_containers_of_the_output(roll):
     frame = pd.DataFrame(roll.points, columns=["x", "y", "z"])
     model = LandmarkDiffusionMap(2, 9.0, n_landmarks=50).set_output(transform="pandas")
     out = model.fit_transform(frame)
-    assert list(out.columns) == ["landmarkdiffusionmap0", "landmarkdiffusionmap1"]
+    assert list(out.columns) == ["psi2", "psi3"]
     assert list(model.get_feature_names_out()) == list(out.columns)
     assert list(model.feature_names_in_) == ["x", "y", "z"]
     assert isinstance(model.transform(frame), pd.DataFrame)

@@ -505,3 +505,30 @@ def test_refuses_frames_that_cannot_be_compared():
         metric.check_compatible(a, metric.prepare(x, np.float32))
     with pytest.raises(InvalidInputError, match="superposed on None and on 3 atoms"):
         metric.check_compatible(a, RMSD(align=[0, 1, 2]).prepare(x))
+
+
+# -- distances that are rounding only -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"align": [0, 1, 2, 3]}], ids=["plain", "aligned"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_atoms", [5, 22, 100, 700])
+def test_a_frame_is_at_distance_zero_from_itself_and_its_copies(n_atoms, dtype, settings):
+    rng = np.random.default_rng(n_atoms)
+    chain = np.cumsum(rng.normal(size=(n_atoms, 3)), axis=0)
+    frames = np.concatenate([np.cumsum(rng.normal(size=(40, n_atoms, 3)), axis=1), [chain, chain, chain]])
+    metric = RMSD(**settings)
+    points = metric.prepare(frames.astype(dtype))
+    squared = squared_block(metric, points, points)
+    assert not np.diag(squared).any()
+    assert not squared[-3:, -3:].any()
+    assert (squared[:40, :40][~np.eye(40, dtype=bool)] > 0).all()
+
+
+def test_small_distances_above_rounding_stay():
+    chain = np.cumsum(np.random.default_rng(0).normal(size=(22, 3)), axis=0)
+    moved = chain.copy()
+    moved[0] += 1e-5
+    points = RMSD().prepare(np.stack([chain, moved]))
+    squared = squared_block(RMSD(), points, points)
+    assert 0 < squared[0, 1] < 1e-10

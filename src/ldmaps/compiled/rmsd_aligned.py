@@ -11,7 +11,7 @@ from ldmaps.compiled.jit import compiled
 from ldmaps.compiled.layout import SQUARED_NORM
 from ldmaps.compiled.rmsd_blocks import copy_rows, fill_sums
 from ldmaps.compiled.rmsd_roots import load_matrix, orthogonal_columns
-from ldmaps.compiled.rmsd_vectors import SLOTS
+from ldmaps.compiled.rmsd_vectors import ROUNDING, SLOTS
 
 __all__ = ["aligned_squared_block", "prepare_aligned_frames"]
 
@@ -124,6 +124,8 @@ def aligned_squared_block(
     lanes = panels_b.shape[2]
     n_rows = row_stop - row_start
     real = out.dtype.type
+    # Sums over all atoms and a rotation from a few of them: float64 is off by tens of roundings where atoms are many.
+    rounding = ROUNDING * 1.1920929e-07 if out.itemsize == 4 else 256.0 * 2.220446049250313e-16
     work = np.empty((9, SLOTS * lanes), np.float64)
     fit = np.empty((9, SLOTS * lanes), np.float64)
     rows = np.empty((1, panels_b.shape[1]), np.float64)
@@ -142,5 +144,7 @@ def aligned_squared_block(
             start = max(col_start, panel * lanes)
             for col in range(start, min(col_stop, (panel + width) * lanes)):
                 trace = _fitted_trace(fit, work, col - panel * lanes, u, v)
-                squared = moments_a[SQUARED_NORM, row_start + i] + moments_b[SQUARED_NORM, col] - 2.0 * trace
-                out[i, col - col_start] = real(max(squared, 0.0))
+                norms = moments_a[SQUARED_NORM, row_start + i] + moments_b[SQUARED_NORM, col]
+                squared = norms - 2.0 * trace
+                # Rounding counts as 0, as in rmsd_vectors.write_distances.
+                out[i, col - col_start] = real(squared if squared > rounding * norms else 0.0)

@@ -41,6 +41,7 @@ __all__ = [
     "BOUND",
     "GROUP",
     "ROOT",
+    "ROUNDING",
     "SLOTS",
     "WORK_ROWS",
     "add_nine_sums",
@@ -56,6 +57,10 @@ SLOTS = 32
 GROUP = 4
 #: Rows of the work array beyond the nine sums.
 BOUND, ROOT, WORK_ROWS = 9, 10, 11
+
+#: A difference G_a + G_b − 2 s_a s_b λ of no more than so many roundings of G_a + G_b counts as 0. Copies of a frame,
+#: turned and moved, give up to 2.5.
+ROUNDING = 4.0
 
 _vector_code: Any = intrinsic
 _llvm: Any = cgutils  # neither is typed
@@ -109,6 +114,12 @@ class _Vector:
         """Return max(self, 0), and 0 for NaN."""
         zero = ir.Constant(self.value.type, None)
         above = self.builder.fcmp_ordered(">", self.value, zero)
+        return _Vector(self.builder, self.builder.select(above, self.value, zero))
+
+    def zero_up_to(self, level: _Vector) -> _Vector:
+        """Return self where it is above ``level``, elsewhere 0; 0 for NaN."""
+        above = self.builder.fcmp_ordered(">", self.value, level.value)
+        zero = ir.Constant(self.value.type, None)
         return _Vector(self.builder, self.builder.select(above, self.value, zero))
 
     def minimum(self, other: _Vector) -> _Vector:
@@ -333,7 +344,7 @@ def write_distances(
     out: Any,
     out_at: Any,
 ) -> Any:
-    """Write d² of one slot to ``out``: G_a + G_b − 2 s_a s_b λ, and no less than 0."""
+    """Write d² of one slot to ``out``: G_a + G_b − 2 s_a s_b λ, and 0 where that is rounding only."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = _Arrays(context, builder, work.dtype)
@@ -341,7 +352,8 @@ def write_distances(
         lam = at.load(at.data(work, args[0]), at.work(ROOT, args[1]))
         norms = at.spread(args[2]) + at.load(data, args[5])
         scales = at.spread(args[3]) * at.load(data, args[6])
-        squared = (scales * 2).fsub_from(lam, norms).positive_part()
+        rounding = norms * (ROUNDING * float(np.finfo(str(work.dtype)).eps))
+        squared = (scales * 2).fsub_from(lam, norms).zero_up_to(rounding)
         at.store(squared, at.data(out, args[7]), args[8])
         return context.get_dummy_value()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
     Parameters
     ----------
     X : object
-        A PointSource, mdtraj Trajectory, or MDAnalysis Universe or AtomGroup.
+        A PointSource, mdtraj Trajectory or list of them, or MDAnalysis Universe or AtomGroup.
     reading : Reading, optional
         What to read of it; not for what is a source already.
     """
@@ -39,7 +39,40 @@ def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
     if is_atom_group(X):
         return AtomGroupFrames(X.atoms, reading or Reading())
     if _is_of(X, "mdtraj", "Trajectory"):
-        return MDTrajObject(X, reading or Reading())
+        return MDTrajObject([X], reading or Reading())
+    if _is_of(X, "MDAnalysis", "ProtoReader", "ReaderBase", "FrameIteratorBase"):
+        raise InvalidInputError(
+            f"got an MDAnalysis {type(X).__name__}, which knows no atoms and reads every frame into the same memory; "
+            "pass the atoms instead, and every n-th frame by stride: "
+            "ldmaps.inputs.open(u.select_atoms('protein'), stride=10)"
+        )
+    if isinstance(X, (list, tuple)) and X:
+        return _listed(X, reading)
+    return None
+
+
+def _listed(entries: Sequence[Any], reading: Reading | None) -> PointSource | None:
+    """Return a list of trajectories as one source, None for a list of points; raise for other lists."""
+    if _is_of(entries[0], "mdtraj", "Trajectory"):
+        for entry in entries:
+            if not _is_of(entry, "mdtraj", "Trajectory"):
+                raise InvalidInputError(
+                    f"a list of mdtraj Trajectories also holds a {type(entry).__name__}; pass data of one kind"
+                )
+        return MDTrajObject(entries, reading or Reading())
+    if is_atom_group(entries[0]):
+        raise InvalidInputError(
+            f"got a list of {len(entries)} MDAnalysis objects; load the files into one Universe, "
+            "Universe(topology, [file, file]), or open them by name with ldmaps.inputs.open([file, file], top=...)"
+        )
+    if isinstance(entries[0], np.ndarray):
+        shapes = [np.shape(entry) for entry in entries]
+        if any(len(shape) > 2 for shape in shapes) or len(set(shapes)) > 1:
+            shown = ", ".join(map(str, shapes[:4])) + (", ..." if len(shapes) > 4 else "")
+            raise InvalidInputError(
+                f"got a list of {len(entries)} arrays of shapes {shown}; join them into one array first: "
+                "numpy.concatenate(arrays)"
+            )
     return None
 
 
@@ -55,30 +88,43 @@ def _is_of(X: Any, package: str, *names: str) -> bool:
 
 
 class MDTrajObject(SelectedFrames):
-    """The frames of an mdtraj Trajectory."""
+    """The frames of one mdtraj Trajectory, or of several of the same atoms."""
 
-    def __init__(self, trajectory: Any, reading: Reading) -> None:
-        super().__init__(select_atoms(trajectory.topology, reading, "the trajectory"), reading)
-        self._rows = reading.of(trajectory.n_frames)
-        self._trajectory = trajectory
+    def __init__(self, trajectories: Sequence[Any], reading: Reading) -> None:
+        first = trajectories[0]
+        super().__init__(select_atoms(first.topology, reading, "the trajectory"), reading)
+        names = [atom.name for atom in first.topology.atoms]
+        for number, other in enumerate(trajectories):
+            if other is not first and [atom.name for atom in other.topology.atoms] != names:
+                raise InvalidInputError(
+                    f"trajectory {number} of the list has {other.n_atoms} atoms, and they are not those of the first "
+                    f"({first.n_atoms}) in the same order; choose the same atoms with atom_slice"
+                )
+        self._trajectories = tuple(trajectories)
+        if len(self._trajectories) > 1:
+            self.files = tuple(f"trajectory {number}" for number in range(len(self._trajectories)))
 
     @property
     def n_frames(self) -> int | None:
         """Number of frames."""
-        return len(self._rows)
+        return sum(len(self._reading.of(one.n_frames)) for one in self._trajectories)
 
     def __iter__(self) -> Iterator[FrameChunk]:
-        source = self._trajectory
+        for trajectory, file in zip(self._trajectories, self.files or ("",), strict=True):
+            yield from self._chunks_of(trajectory, file)
+
+    def _chunks_of(self, source: Any, file: str) -> Iterator[FrameChunk]:
+        wanted = self._reading.of(source.n_frames)
         read = self._selection.read_or_none(source.n_atoms)
         boxes = source.unitcell_vectors
-        for begin in range(0, len(self._rows), self._chunk):
-            part = self._rows[begin : begin + self._chunk]
+        for begin in range(0, len(wanted), self._chunk):
+            part = wanted[begin : begin + self._chunk]
             rows = slice(part.start, part.stop, part.step)
             numbers = np.asarray(part, dtype=np.int64)
             xyz = np.asarray(source.xyz[rows], dtype=np.float32)
             box = None if boxes is None else np.asarray(boxes[rows], dtype=np.float64)
-            frames = self._selection.take(xyz if read is None else xyz[:, read], box, numbers, "")
-            yield FrameChunk(frames, numbers, as_picoseconds(source.time[rows]), "")
+            frames = self._selection.take(xyz if read is None else xyz[:, read], box, numbers, file)
+            yield FrameChunk(frames, numbers, as_picoseconds(source.time[rows]), file)
 
 
 class AtomGroupFrames(SelectedFrames):

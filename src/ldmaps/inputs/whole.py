@@ -17,7 +17,10 @@ from ldmaps.errors import InvalidInputError
 
 __all__ = ["KEEP_HINT", "Molecules"]
 
-KEEP_HINT = "or take the coordinates as they stand with periodic='keep' (--periodic keep)"
+KEEP_HINT = (
+    "or take the coordinates as they stand: open the trajectory with ldmaps.inputs.open(..., periodic='keep') "
+    "(--periodic keep)"
+)
 #: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
 AMBIGUOUS = 0.45
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth, leave_out_outliers
@@ -24,7 +24,7 @@ from ldmaps.errors import InvalidInputError, OutlierWarning
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.prefetch import prefetch
-from ldmaps.inputs.source import PointSource, check_frames_finite
+from ldmaps.inputs.source import FrameSource, PointSource, Reading, check_frames_finite
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
@@ -120,7 +120,7 @@ class Training:
         return record.with_frames(self.frames, self.times, self.files)
 
 
-class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DiffusionEstimator(TransformerMixin, BaseEstimator):
     """Base of :class:`~ldmaps.DiffusionMap` and :class:`~ldmaps.LandmarkDiffusionMap`."""
 
     # Constructor arguments that both estimators have.
@@ -178,7 +178,8 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             With ``metric="precomputed"``, distances to the training points, or to
             the landmarks alone. Trajectories and tables (:func:`ldmaps.inputs.open`,
             mdtraj, MDAnalysis) are read in chunks; their atoms or columns must be those
-            of the fit.
+            of the fit. Of an mdtraj or MDAnalysis object with other atoms, the selection of
+            the fit is taken.
 
         Returns
         -------
@@ -309,9 +310,15 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     # -- scikit-learn -------------------------------------------------------
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
+        """Return the coordinates' names, "psi2", "psi3" and so on, as the command line writes them.
+
+        Parameters
+        ----------
+        input_features : ignored
+        """
+        check_is_fitted(self, "embedder_")
+        return np.asarray([f"psi{number + 2}" for number in range(self.n_components_)], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -409,6 +416,9 @@ class DiffusionEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Embed new points; a trajectory is read ahead while its last chunk is embedded."""
         check_is_fitted(self, "embedder_")
         source = as_source(X)
+        facts = self.source_ or {}
+        if isinstance(source, FrameSource) and source is not X and source.n_atoms != facts.get("n_atoms"):
+            source = as_source(X, Reading(select=facts.get("select")))
         if source is None:
             return self.embedder_.extend(self._new_points(X), self.n_threads)
         source.check_same(self.source_)
