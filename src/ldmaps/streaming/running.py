@@ -79,12 +79,13 @@ class Run:
             with self._checkpoint or nullcontext(), ExitStack() as stack:
                 for sink in self._sinks:
                     stack.callback(self._close, sink)
-                self._begin()
+                marks = self._check_all()
                 self._engine.warm_up()
                 self._reader.open(self._position)
                 # Not before the source is open: some clients set handlers of their own.
                 stack.enter_context(self._signals)
                 stack.callback(self._reader.close)
+                self._begin(marks)
                 self._go()
         finally:
             self._summary.seconds = time.monotonic() - began
@@ -157,18 +158,20 @@ class Run:
 
     # -- checkpoints ---------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Bring sinks, tracker and position to where the checkpoint says, or to the beginning."""
+    def _check_all(self) -> list[Any] | None:
+        """Go to where the checkpoint says, and make sure that the outputs can; return their marks, if there are any.
+
+        No file is changed before the source is open as well: a run that is refused does no harm.
+        """
         saved = None if self._checkpoint is None else self._checkpoint.read()
         if self._checkpoint is None or saved is None:
             for sink in self._sinks:
-                sink.flush()  # outputs refuse here to overwrite what is there
-            # An empty output counts as not there, so that a crash before this first checkpoint does no harm.
-            self._commit(first=True)
-            return
+                sink.check()
+            return None
         self._check(saved)
-        for sink, entry in zip(self._durable(), saved["sinks"], strict=True):
-            sink.rewind(entry["mark"])
+        marks = [entry["mark"] for entry in saved["sinks"]]
+        for sink, mark in zip(self._durable(), marks, strict=True):
+            sink.check(mark)
         tracker = self._engine.tracker
         if tracker is not None:
             tracker.restore(saved["tracker"])
@@ -177,6 +180,16 @@ class Run:
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint {self._checkpoint.path} is damaged ({error!r})") from error
         self._position = saved["position"]
+        return marks
+
+    def _begin(self, marks: list[Any] | None) -> None:
+        """Cut the outputs back to their marks, or begin them."""
+        if marks is None:
+            # An empty output counts as not there, so that a crash before this first checkpoint does no harm.
+            self._commit(first=True)
+            return
+        for sink, mark in zip(self._durable(), marks, strict=True):
+            sink.rewind(mark)
         self._committed = time.monotonic()
 
     def _check(self, saved: dict[str, Any]) -> None:

@@ -243,7 +243,7 @@ class GrowingTrajectory(Source):
         numbers: NDArray[np.int64],
         rejected: tuple[Rejected, ...],
     ) -> Records:
-        position: dict[str, int] = {"frame": self._frame}
+        position: dict[str, Any] = {"frame": self._frame}
         if self._frame:
             position |= {"byte": self._byte, "mark": self._file.mark(self._byte)}
         arrived = np.full(len(numbers), time.monotonic())
