@@ -25,8 +25,10 @@ from ldmaps.errors import (
     SourceError,
 )
 from ldmaps.regions import Box, RegionTracker
-from ldmaps.streaming import OutputFile, QuarantineFile, Sink, StreamEmbedder
+from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
+from ldmaps.streaming.outside_file import OutsideFile
+from ldmaps.streaming.records import Records
 from ldmaps.streaming.sources.pipe import FileSource
 
 POINTS = swiss_roll(400, random_state=0).points
@@ -243,8 +245,6 @@ def test_the_tracker_goes_on_too(model, place):
     def tracker():
         return RegionTracker({"right": Box({"psi2": (0.0, None)})}, enter_after=3, dwell_every=4)
 
-    from ldmaps.streaming import EventsFile
-
     for _ in range(4):
         run(model, place, EventsFile(place / "e"), tracker=tracker(), max_records=133)
     once = StreamEmbedder(model, tracker=tracker())
@@ -258,29 +258,127 @@ def test_checkpoints_are_written_while_nothing_comes(model, place):
 
     class Pausing(FileSource):
         reads_ahead = False
-        pauses = 0
+        polls = 0
 
         def poll(self, most, wait):
-            if self.pauses < 3 and self._decoder.ready == 0 and self._descriptor >= 0 and self.given:
-                self.pauses += 1
+            self.polls += 1
+            if self.polls == 1:
+                return super().poll(20, wait)
+            if self.polls < 5:
                 time.sleep(0.03)
-                return FileSource.poll(self, 0, 0)
-            self.given = True
-            return super().poll(most, wait)
+                return Records.none()
+            calls.append("end")
+            return None
 
-        given = False
-
-    seen = []
+    calls = []
 
     class Watching(Sink):
         def flush(self):
-            seen.append(time.monotonic())
+            calls.append("flush")
 
         def write(self, embedded):
-            pass
+            calls.append("write")
 
-    run(model, place, Watching(), source=Pausing(place / "input.csv"), checkpoint_every=0.02)
-    assert len(seen) >= 3
+    run(model, place, Watching(), source=Pausing(place / "input.csv"), checkpoint_every=0.05)
+    # At the beginning, and once in the pause, after which nothing is left to be made safe.
+    assert calls == ["flush", "write", "flush", "end"]
+
+
+def test_nothing_is_touched_by_a_run_that_is_refused(model, place):
+    """Whatever is at fault: the checkpoint, an input, another output."""
+    psi, outside, events = place / "psi.csv", place / "outside.npz", place / "events"
+
+    def sinks():
+        return [
+            OutputFile(psi, overwrite=True),
+            OutsideFile(outside, model, overwrite=True),
+            EventsFile(events, overwrite=True),
+        ]
+
+    engine = StreamEmbedder(model)
+    engine.run(place / "input.csv", sinks())
+    events.write_bytes(b"kept")
+    before = {path: path.read_bytes() for path in (psi, outside, events)}
+    (place / "c").write_text("{")
+    refusals = [
+        (place / "input.csv", sinks(), {"checkpoint": place / "c"}),
+        (place / "mistyped.csv", sinks(), {}),
+        (place / "input.csv", [*sinks(), OutputFile(place / "nowhere" / "psi.csv")], {}),
+        (place / "input.csv", [*sinks(), QuarantineFile(events)], {}),
+        (place / "input.csv", [*sinks(), OutsideFile(place / "nowhere" / "o", model)], {}),
+    ]
+    for source, taken, settings in refusals:
+        with pytest.raises((LdmapsError, OSError)):
+            engine.run(source, taken, **settings)
+        assert {path: path.read_bytes() for path in before} == before
+        assert sorted(path.name for path in place.iterdir()) == sorted(
+            ["c", "input.csv", *(path.name for path in before)]
+        )
+
+
+def test_a_refused_restart_cuts_nothing(model, place):
+    run(model, place, EventsFile(place / "e"), max_records=50)
+    with open(place / "psi.csv", "ab") as out:
+        out.write(b"after the mark\n")
+    before = (place / "psi.csv").read_bytes()
+    (place / "input.csv").rename(place / "elsewhere.csv")
+    with pytest.raises((LdmapsError, OSError)):
+        run(model, place, EventsFile(place / "e"))
+    (place / "elsewhere.csv").rename(place / "input.csv")
+    (place / "e").unlink()
+    refused("is missing", model, place, EventsFile(place / "e"))
+    assert (place / "psi.csv").read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="open files cannot be removed elsewhere")
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("removed", "was removed or renamed"),
+        ("replaced", "was replaced by another file"),
+        ("cut", "bytes, but .* were written"),
+        ("extended", "bytes, but .* were written"),
+        ("written over", "was written over"),
+    ],
+)
+def test_an_output_that_somebody_else_touches_is_an_error(model, place, how, message):
+    path = place / "psi.csv"
+    done = []
+
+    def interfere(embedded):
+        if len(done) == 3:
+            if how in ("removed", "replaced"):
+                path.unlink()
+            if how == "replaced":
+                path.write_bytes(b"")
+            elif how == "cut":
+                os.truncate(path, 100)
+            elif how == "extended":
+                with open(path, "ab") as out:
+                    out.write(b"mine\n")
+            elif how == "written over":
+                with open(path, "r+b") as out:
+                    out.seek(-20, 2)
+                    out.write(b"#")
+        done.append(len(embedded))
+
+    engine = StreamEmbedder(model, max_batch=20)
+    source = FileSource(place / "input.csv")
+    settings = {} if how == "cut" else {"checkpoint": place / "c", "checkpoint_every": 0.0}
+    with pytest.raises(SinkError, match=message):
+        engine.run(source, [OutputFile(path), interfere], **settings)
+    if path.exists():
+        assert b"\0" not in path.read_bytes()
+
+
+def test_a_byte_changed_anywhere_in_an_output_is_known_on_restart(model, place):
+    run(model, place, max_records=400)
+    data = bytearray((place / "psi.csv").read_bytes())
+    assert len(data) > 20_000
+    data[300] ^= 1
+    (place / "psi.csv").write_bytes(data)
+    refused("is not what the checkpoint was made for", model, place)
+    assert (place / "psi.csv").read_bytes() == data
 
 
 # -- refusals --------------------------------------------------------------------

@@ -230,6 +230,40 @@ def test_a_file_that_is_replaced_is_an_error_and_its_old_frames_are_not_lost(fil
         source.close()
 
 
+@pytest.mark.parametrize("extension", ["xtc", "dcd"])
+def test_frames_that_are_written_over_are_an_error(files, tmp_path, extension):
+    data = bytearray(files[extension].read_bytes())
+    path = tmp_path / f"run.{extension}"
+    path.write_bytes(data)
+    source = GrowingTrajectory(path, top=files["top"])
+    source.open()
+    try:
+        for _ in range(200):
+            if source.poll(100, 0.0).empty:
+                break
+        if extension == "dcd":  # engines count the frames in the header as they go
+            with open(path, "r+b") as out:
+                out.seek(8)
+                out.write(b"\x07")
+            assert source.poll(100, 0.0).empty
+        data[-9] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(SourceError, match="was written over"):
+            source.poll(100, 0.0)
+    finally:
+        source.close()
+
+
+def test_a_header_that_counts_frames_may_change_before_a_restart(files, tmp_path):
+    path = tmp_path / "run.dcd"
+    path.write_bytes(files["dcd"].read_bytes())
+    position = drain(GrowingTrajectory(path, top=files["top"]), most=3, enough=3)[-1].position
+    with open(path, "r+b") as out:
+        out.seek(8)
+        out.write(b"\x07")
+    assert len(drain(GrowingTrajectory(path, top=files["top"]), position=position, most=3, enough=3)) > 0
+
+
 def test_another_file_under_the_same_name_is_known_on_restart(files, tmp_path):
     path = tmp_path / "run.xtc"
     path.write_bytes(files["xtc"].read_bytes())

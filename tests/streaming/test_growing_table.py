@@ -14,6 +14,7 @@ from polling import drain, in_background, joined
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.sources import open_source
 from ldmaps.streaming.sources.growing import GrowingTable
+from ldmaps.streaming.sources.pipe import FileSource
 
 ROWS = np.random.default_rng(3).normal(size=(400, 3))
 FACTS = {"kind": "table", "columns": ["a", "b", "c"], "n_features": 3}
@@ -126,6 +127,52 @@ def test_a_file_that_is_not_appended_to_any_more_is_an_error(tmp_path, change):
             source.poll(10, 0.0)
     finally:
         source.close()
+
+
+@pytest.mark.parametrize("rewritten", [b"1,2,3\n4,5,7.5\n", b"1,2,3\n4,5,7.50\n", b"1,2,3\n4,5,7.5\n7,8,9\n"])
+@pytest.mark.parametrize("before", [b"1,2,3\n4,5,-7.5\n", b"1,2,3\n4,5,-7."])
+def test_a_file_that_is_written_over_is_an_error_at_the_next_look(tmp_path, before, rewritten):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(before)
+    source = GrowingTable(path)
+    source.open()
+    try:
+        source.poll(10, 0.0)
+        path.write_bytes(rewritten)
+        with pytest.raises(
+            SourceError, match="shrank" if len(rewritten) < len(before) else "was written over"
+        ):
+            source.poll(10, 0.0)
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize("opened", [GrowingTable, FileSource])
+@pytest.mark.parametrize("changed", [11, 20_000, -1])
+def test_a_byte_changed_anywhere_is_known_on_restart(tmp_path, opened, changed):
+    path = tmp_path / "rows.csv"
+    data = bytearray(csv_bytes(np.tile(ROWS, (5, 1))))
+    path.write_bytes(data)
+    position = drain(opened(path, **facts_of(opened)), most=500, enough=1000)[-1].position
+    assert drain(opened(path, **facts_of(opened)), position=position, enough=7)
+    data[changed if changed >= 0 else position["offset"] - 3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match="not the file that was read before"):
+        drain(opened(path, **facts_of(opened)), position=position, enough=7)
+
+
+def test_following_can_be_taken_up_and_left_off(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(csv_bytes())
+    for first, then in ((GrowingTable, FileSource), (FileSource, GrowingTable)):
+        parts = drain(first(path, **facts_of(first)), most=50, enough=100)
+        left = len(ROWS) - sum(map(len, parts))
+        rest = drain(then(path, **facts_of(then)), position=parts[-1].position, enough=left)
+        np.testing.assert_array_equal(joined(parts + rest)[0], ROWS)
+
+
+def facts_of(source):
+    return {"model_facts" if source is GrowingTable else "facts": FACTS}
 
 
 def test_another_table_under_the_same_name_is_known_on_restart(tmp_path):

@@ -59,26 +59,36 @@ class OutsideFile(Reservoir):
         self.path = Path(path)
         self.name = str(path)
         self._digest = model_digest(model)
-        self._may_write = overwrite
+        self._overwrite = overwrite
+        self._begun = False
 
-    def flush(self) -> Any:
-        """Return the state; at the beginning, refuse to replace a file."""
-        if not self._may_write and self.path.exists():
+    def check(self, mark: Any = None) -> None:
+        """Raise if there is no folder for the file, or it would replace one that is not ours."""
+        if not self.path.parent.is_dir():
+            raise InvalidInputError(
+                f"there is no directory {self.path.parent} for {self.path.name}; create it first"
+            )
+        if mark is None and not self._overwrite and self.path.exists():
             raise InvalidInputError(
                 f"{self.path} exists already; name another file, or overwrite it with --force"
             )
-        self._may_write = True
+
+    def flush(self) -> Any:
+        """Return the state."""
+        if not self._begun:
+            self.check()
+        self._begun = True
         return super().flush()
 
     def rewind(self, mark: Any) -> None:
         """Go back to an earlier state; the file of that run is ours."""
-        self._may_write = True
+        self._begun = True
         super().rewind(mark)
 
     def close(self) -> None:
-        """Write the file."""
-        if not self._may_write:
-            return  # refused at the beginning
+        """Write the file, unless the run was refused."""
+        if not self._begun:
+            return
         header = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "model": self._digest}
         points = self.points if self.points.dtype in (np.float32, np.float64) else self.points.astype(float)
         arrays = {

@@ -79,13 +79,14 @@ class Run:
             with self._checkpoint or nullcontext(), ExitStack() as stack:
                 for sink in self._sinks:
                     stack.callback(self._close, sink)
-                self._begin()
+                marks = self._check_all()
                 self._engine.warm_up()
                 with nullcontext() if self._position is None else self._trusting_the_checkpoint():
                     self._reader.open(self._position)
                 # Not before the source is open: some clients set handlers of their own.
                 stack.enter_context(self._signals)
                 stack.callback(self._reader.close)
+                self._begin(marks)
                 self._go()
         finally:
             self._summary.seconds = time.monotonic() - began
@@ -158,24 +159,37 @@ class Run:
 
     # -- checkpoints ---------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Bring sinks, tracker and position to where the checkpoint says, or to the beginning."""
+    def _check_all(self) -> list[Any] | None:
+        """Go to where the checkpoint says, and make sure that the outputs can; return their marks, if there are any.
+
+        No file is changed before the source is open as well: a run that is refused does no harm.
+        """
         saved = None if self._checkpoint is None else self._checkpoint.read()
         if self._checkpoint is None or saved is None:
             for sink in self._sinks:
-                sink.flush()  # outputs refuse here to overwrite what is there
-            # An empty output counts as not there, so that a crash before this first checkpoint does no harm.
-            self._commit(first=True)
-            return
+                sink.check()
+            return None
         with self._trusting_the_checkpoint():
             self._check(saved)
-            for sink, entry in zip(self._durable(), saved["sinks"], strict=True):
-                sink.rewind(entry["mark"])
+            marks = [entry["mark"] for entry in saved["sinks"]]
+            for sink, mark in zip(self._durable(), marks, strict=True):
+                sink.check(mark)
             tracker = self._engine.tracker
             if tracker is not None:
                 tracker.restore(saved["tracker"])
             self._summary.restore(saved["counts"])
         self._position = saved["position"]
+        return marks
+
+    def _begin(self, marks: list[Any] | None) -> None:
+        """Cut the outputs back to their marks, or begin them."""
+        if marks is None:
+            # An empty output counts as not there, so that a crash before this first checkpoint does no harm.
+            self._commit(first=True)
+            return
+        with self._trusting_the_checkpoint():
+            for sink, mark in zip(self._durable(), marks, strict=True):
+                sink.rewind(mark)
         self._committed = time.monotonic()
 
     @contextmanager

@@ -35,12 +35,18 @@ class Sink(ABC):
     def write(self, embedded: Embedded) -> None:
         """Take records. May block: that slows the source down, which is meant."""
 
+    def check(self, mark: Any = None) -> None:
+        """Raise if records cannot be written here, or not go on from a mark; change nothing.
+
+        Called first of all, so that a run that is refused has not touched anything.
+        """
+
     def flush(self) -> Any:
         """Make everything written so far safe against a crash; return a JSON mark for :meth:`rewind`."""
         return None
 
     def rewind(self, mark: Any) -> None:
-        """Drop all that came after ``mark`` (None: everything); called before the first write."""
+        """Drop all that came after ``mark`` (None: everything); called after :meth:`check`, before the first write."""
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -1,6 +1,6 @@
 """Embedded records, events and rejected records as text, in files that survive a crash, or on stdout.
 
-write ──► one system call a batch ──► flush ──► fsync, and a mark: length and last bytes
+write ──► one system call a batch ──► flush ──► fsync, and a mark: length and checksums
                                         ▲
                       rewind(mark) ─────┘ cuts the file back to it
 """
@@ -11,7 +11,6 @@ import json
 import math
 import os
 import sys
-import zlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,18 +19,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import CheckpointError, InvalidInputError
+from ldmaps.errors import CheckpointError, InvalidInputError, SinkError
 from ldmaps.files import sync_folder
 from ldmaps.inputs.formats import output_format
 from ldmaps.streaming.checkpoint import lock
+from ldmaps.streaming.fingerprint import Fingerprint
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.text_rows import formatted_rows, number_format, quoted
 
 __all__ = ["EventsFile", "OutputFile", "QuarantineFile", "TextSink"]
 
-#: Bytes before a mark by which a file is known again.
-_TAIL = 1024
+#: Appending, so that nothing is written beyond the end of a file that somebody else cut.
+_OPEN = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
+_LOST = "start over, with an output that nobody else touches"
 
 
 class TextSink(Sink):
@@ -53,8 +54,8 @@ class TextSink(Sink):
         self.name = os.path.abspath(self.path) if self.durable else "stdout"
         self._overwrite = overwrite
         self._descriptor: int | None = None
-        self._length = 0
-        self._end = b""  # the last bytes of the file
+        self._begun = False  # whether the file is as long as what was written
+        self._written = Fingerprint()
 
     @abstractmethod
     def _text(self, embedded: Embedded) -> bytes:
@@ -67,7 +68,7 @@ class TextSink(Sink):
             return
         if not self.durable:
             _to_stdout(data)
-            self._length += len(data)
+            self._written.add(data)
             return
         descriptor = self._opened()
         try:
@@ -77,18 +78,46 @@ class TextSink(Sink):
         except OSError:
             # A disk that is full may have taken half a line: nothing half-written stays.
             with suppress(OSError):
-                os.ftruncate(descriptor, self._length)
-                os.lseek(descriptor, self._length, os.SEEK_SET)
+                os.ftruncate(descriptor, self._written.end)
             raise
-        self._length += len(data)
-        self._end = (self._end + data)[-_TAIL:] if len(data) < _TAIL else data[-_TAIL:]
+        self._written.add(data)
+
+    def check(self, mark: Any = None) -> None:
+        """Open the file if it is there, and make sure that it may be replaced, or is the one of the mark."""
+        if not self.durable or self._descriptor is not None:
+            return
+        folder = os.path.dirname(self.path) or "."
+        if os.path.isdir(self.path):
+            raise InvalidInputError(f"the output {self.path} is a directory; name a file")
+        if not os.path.isdir(folder):
+            raise InvalidInputError(f"there is no directory {folder} for the output; create it first")
+        try:
+            self._take(os.open(self.path, _OPEN))
+        except FileNotFoundError as error:
+            if mark is not None:
+                raise CheckpointError(
+                    f"the output {self.path} is missing, but the checkpoint says that {mark['bytes']} bytes were "
+                    "written; put it back, or start over with another checkpoint"
+                ) from error
+            if not os.access(folder, os.W_OK):
+                raise InvalidInputError(
+                    f"the directory {folder} cannot be written to; name another output"
+                ) from error
+            return
+        try:
+            self._compare(mark)
+        except BaseException:
+            self.close()
+            raise
 
     def flush(self) -> Any:
-        """Make everything written so far safe; return the file's length and a checksum of its last bytes."""
+        """Make everything written so far safe; return the file's length and checksums of its bytes."""
         if not self.durable:
             return None
-        os.fsync(self._opened())
-        return {"bytes": self._length, "tail": zlib.crc32(self._end)}
+        descriptor = self._opened()
+        self._check_untouched(descriptor)
+        os.fsync(descriptor)
+        return {"bytes": self._written.end, "checksums": self._written.mark()}
 
     def rewind(self, mark: Any) -> None:
         """Cut the file back to a mark, after making sure that it is the file the mark was made for."""
@@ -96,72 +125,82 @@ class TextSink(Sink):
             return
         if mark is None:
             self._overwrite = True
-            self._opened()
-            return
-        length = int(mark["bytes"])
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
-        except FileNotFoundError as error:
-            raise CheckpointError(
-                f"the output {self.path} is missing, but the checkpoint says that {length} bytes were written; "
-                "put it back, or start over with another checkpoint"
-            ) from error
-        self._take(descriptor)
-        try:
-            self._cut(descriptor, length, mark["tail"])
-        except BaseException:
-            self.close()
-            raise
-
-    def _cut(self, descriptor: int, length: int, tail: int) -> None:
-        size = os.fstat(descriptor).st_size
-        if not 0 <= length <= size:
-            raise CheckpointError(
-                f"the output {self.path} has {size} bytes, but the checkpoint says that {length} were written; "
-                "put it back, or start over with another checkpoint and another output"
-            )
-        begin = max(0, length - _TAIL)
-        os.lseek(descriptor, begin, os.SEEK_SET)
-        self._end = os.read(descriptor, length - begin)
-        if zlib.crc32(self._end) != tail:
-            raise CheckpointError(
-                f"the output {self.path} is not what the checkpoint was made for: it differs before byte {length}; "
-                "put it back, or start over with another checkpoint and another output"
-            )
-        os.ftruncate(descriptor, length)
-        os.lseek(descriptor, length, os.SEEK_SET)
-        self._length = length
+        self.check(mark)
+        if mark is not None:
+            self._begin()
+        self._opened()
 
     def close(self) -> None:
         """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+        self._begun = False
 
     def _opened(self) -> int:
-        if self._descriptor is not None:
-            return self._descriptor
-        folder = os.path.dirname(self.path) or "."
-        if os.path.isdir(self.path):
-            raise InvalidInputError(f"the output {self.path} is a directory; name a file")
-        if not os.path.isdir(folder):
-            raise InvalidInputError(f"there is no directory {folder} for the output; create it first")
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        self._take(descriptor)
-        if os.fstat(descriptor).st_size and not self._overwrite:
-            self.close()
-            raise InvalidInputError(
-                f"{self.path} exists already; name another output, overwrite it (--force), or go on with its checkpoint"
-            )
-        os.ftruncate(descriptor, 0)
-        sync_folder(folder)
-        return descriptor
+        if self._descriptor is None or not self._begun:
+            self.check()
+            if self._descriptor is None:
+                self._take(os.open(self.path, _OPEN | os.O_CREAT, 0o666))
+            self._written = Fingerprint()
+            self._begin()
+            sync_folder(os.path.dirname(self.path) or ".")
+        assert self._descriptor is not None
+        return self._descriptor
+
+    def _begin(self) -> None:
+        """Cut the file to what counts as written; this is the first change to it."""
+        assert self._descriptor is not None
+        os.ftruncate(self._descriptor, self._written.end)
+        self._begun = True
 
     def _take(self, descriptor: int) -> None:
         self._descriptor = descriptor
         if not lock(descriptor):
             self.close()
             raise InvalidInputError(f"another process is writing to {self.path}; name another output")
+
+    def _compare(self, mark: Any) -> None:
+        """Raise unless the open file may be replaced, or begins with what the mark was made for."""
+        assert self._descriptor is not None
+        size = os.fstat(self._descriptor).st_size
+        if mark is None:
+            if size and not self._overwrite:
+                raise InvalidInputError(
+                    f"{self.path} exists already; name another output, overwrite it (--force), or go on with its "
+                    "checkpoint"
+                )
+            return
+        length = int(mark["bytes"])
+        if size < length:
+            raise CheckpointError(
+                f"the output {self.path} has {size} bytes, but the checkpoint says that {length} were written; "
+                "put it back, or start over with another checkpoint and another output"
+            )
+        self._written = Fingerprint()
+        self._written.add_from(self._descriptor, length)
+        if self._written.mark() != mark["checksums"]:
+            raise CheckpointError(
+                f"the output {self.path} is not what the checkpoint was made for: it differs before byte {length}; "
+                "put it back, or start over with another checkpoint and another output"
+            )
+
+    def _check_untouched(self, descriptor: int) -> None:
+        """Raise if somebody else removed, replaced or changed the file: what was written is not there then."""
+        mine = os.fstat(descriptor)
+        try:
+            is_named = os.path.samestat(mine, os.stat(self.path))
+        except FileNotFoundError:
+            raise SinkError(f"{self.path} was removed or renamed while it was written; {_LOST}") from None
+        if not is_named:
+            raise SinkError(f"{self.path} was replaced by another file while it was written; {_LOST}")
+        if mine.st_size != self._written.end:
+            raise SinkError(
+                f"{self.path} has {mine.st_size} bytes, but {self._written.end} were written: somebody else cut or "
+                f"wrote to it; {_LOST}"
+            )
+        if not self._written.is_at_end_of(descriptor):
+            raise SinkError(f"{self.path} was written over by somebody else; {_LOST}")
 
 
 class OutputFile(TextSink):
@@ -202,7 +241,7 @@ class OutputFile(TextSink):
         if not self._names:
             psi = (f"psi{place}" for place in range(2, embedded.coordinates.shape[1] + 2))
             self._names = ["number", "time", *psi, "distance", "inside", "nearest", "region"]
-        head = b"" if self._length or as_json else (self._delimiter.join(self._names) + "\n").encode()
+        head = b"" if self._written.end or as_json else (self._delimiter.join(self._names) + "\n").encode()
         if n == 0:
             return head
         unknown = "null" if as_json else ""

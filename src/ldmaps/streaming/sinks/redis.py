@@ -108,6 +108,12 @@ class RedisSink(Sink):
         self._add(rows)
         self._added = rows[-1]["number"] + 1
 
+    def check(self, mark: Any = None) -> None:
+        """Raise if the stream is not new, or not the one of the mark."""
+        if mark is not None:
+            self._run, self._added = int(mark["run"]), int(mark["added"])
+        self._add([])
+
     def flush(self) -> Any:
         """Make sure that the stream is ours; return the run and how far the server has it."""
         self._add([])
@@ -115,9 +121,7 @@ class RedisSink(Sink):
 
     def rewind(self, mark: Any) -> None:
         """Go on with the stream of an earlier run; what it added after the mark is not added twice."""
-        if mark is not None:
-            self._run, self._added = int(mark["run"]), int(mark["added"])
-        self.flush()
+        self.check(mark)
 
     def close(self) -> None:
         """Disconnect."""

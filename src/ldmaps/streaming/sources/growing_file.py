@@ -6,7 +6,7 @@ import os
 import time
 
 from ldmaps.errors import InvalidInputError, SourceError
-from ldmaps.streaming.sources.file_tail import read_at, tail_checksum
+from ldmaps.streaming.fingerprint import TAIL, Fingerprint, read_at
 
 __all__ = ["LOOK_EVERY", "READ_BYTES", "GrowingFile"]
 
@@ -27,9 +27,15 @@ class GrowingFile:
 
     Notes
     -----
-    A file that becomes shorter, or gives its name to another one, raises
-    SourceError, once all that was in it has been read: what comes then is not a
-    continuation.
+    A file that becomes shorter, is written over, or gives its name to another one,
+    raises SourceError, once all that was in it has been read: what comes then is not
+    a continuation. That it was written over is noticed at every look by the last 4 KiB
+    that were read, and on restart by its :class:`Fingerprint`.
+
+    Attributes
+    ----------
+    fixed_from : int
+        Bytes before this one may change, such as a header that counts frames.
     """
 
     def __init__(self, path: str, idle_end: float | None = None) -> None:
@@ -38,11 +44,13 @@ class GrowingFile:
         self.path = path
         self.idle_end = idle_end
         self.read_to = 0
+        self.fixed_from = 0
+        self._last = b""  # bytes before self.read_to, as they were read
         self._descriptor = -1
         self._grown = 0.0
 
-    def open(self, byte: int = 0, tail: int | None = None) -> None:
-        """Go to a byte; ``tail`` is what :meth:`tail` said there in an earlier run."""
+    def open(self, byte: int = 0) -> None:
+        """Go to a byte."""
         if os.path.isdir(self.path):
             raise InvalidInputError(f"{self.path} is a directory; name a file")
         self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -52,26 +60,38 @@ class GrowingFile:
                 f"{self.path} shrank: it has {size} bytes, but {byte} were read before; start over without the "
                 "checkpoint if it was written anew"
             )
-        if tail is not None and tail != self.tail(byte):
+        self.read_to = byte
+        self._last = b""
+        self._fingerprint: Fingerprint | None = None
+        self._grown = time.monotonic()
+
+    def check(self, byte: int, mark: list[int] | None) -> None:
+        """Raise unless :meth:`mark` said the same of this byte in an earlier run."""
+        if mark is not None and mark != self.mark(byte):
             raise SourceError(
                 f"{self.path} is not the file that was read before: it differs before byte {byte}; start over "
                 "without the checkpoint if it was written anew"
             )
-        self.read_to = byte
-        self._grown = time.monotonic()
 
-    def tail(self, byte: int) -> int:
-        """Return a checksum of the bytes just before one."""
-        return tail_checksum(self._descriptor, byte)
+    def mark(self, byte: int) -> list[int]:
+        """Return checksums of the file up to a byte, which never moves back."""
+        if self._fingerprint is None:
+            self._fingerprint = Fingerprint(min(self.fixed_from, byte))
+        self._fingerprint.add_from(self._descriptor, byte)
+        return self._fingerprint.mark()
 
     def read(self, most: int = READ_BYTES) -> bytes:
         """Return what was appended since the last time, up to so many bytes; nothing if nothing was."""
-        data = self.at(self.read_to, most)
-        if data:
-            self.read_to += len(data)
-            self._grown = time.monotonic()
-        else:
-            self._check_same()
+        fixed = max(0, self.read_to - self.fixed_from)
+        before = self._last[max(0, len(self._last) - fixed) :]
+        data = self.at(self.read_to - len(before), len(before) + most)
+        is_same, data = data[: len(before)] == before, data[len(before) :]
+        if not data or not is_same:
+            self._check_same(is_same)
+            return b""
+        self.read_to += len(data)
+        self._last = (self._last + data)[-TAIL:]
+        self._grown = time.monotonic()
         return data
 
     def at(self, byte: int, count: int) -> bytes:
@@ -97,12 +117,17 @@ class GrowingFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _check_same(self) -> None:
+    def _check_same(self, is_same: bool) -> None:
         mine = os.fstat(self._descriptor)
         if mine.st_size < self.read_to:
             raise SourceError(
                 f"{self.path} shrank from {self.read_to} to {mine.st_size} bytes while it was read; what was "
                 "written over is lost. Append to the file, or write a new one and start over"
+            )
+        if not is_same:
+            raise SourceError(
+                f"{self.path} was written over while it was read: it differs before byte {self.read_to}; what was "
+                "written there is lost. Append to the file, or write a new one and start over"
             )
         try:
             named = os.stat(self.path)

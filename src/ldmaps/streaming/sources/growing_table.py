@@ -72,7 +72,8 @@ class GrowingTable(Source):
             self._file.open()
             return
         self._at = int(position["offset"])
-        self._file.open(self._at, position.get("tail"))
+        self._file.open(self._at)
+        self._file.check(self._at, position.get("mark"))
         self._decoder.restore(position)
 
     def poll(self, most: int, wait: float) -> Records | None:
@@ -101,8 +102,8 @@ class GrowingTable(Source):
         records.rejected += rejected
         if records.position is not None:
             self._at = int(records.position["offset"])
-            tail = {"tail": self._file.tail(self._at)}
-            records.position = records.position | tail if self._at else None
+            mark = {"mark": self._file.mark(self._at)}
+            records.position = records.position | mark if self._at else None
         return records
 
     def _end(self) -> Records | None:

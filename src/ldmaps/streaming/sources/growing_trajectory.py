@@ -46,7 +46,7 @@ class GrowingTrajectory(Source):
     Notes
     -----
     Whole frames are found by their headers. The position is
-    ``{"frame": n, "byte": b, "tail": checksum}``; ``{"frame": n}`` alone does too, and
+    ``{"frame": n, "byte": b, "mark": checksums}``; ``{"frame": n}`` alone does too, and
     reads past n frames.
     """
 
@@ -87,8 +87,10 @@ class GrowingTrajectory(Source):
         frame, byte = int(wanted.get("frame", 0)), int(wanted.get("byte", 0))
         self._data, self._frame, self._byte, self._told_half = b"", 0, 0, False
         if frame and byte:
-            self._file.open(byte, wanted.get("tail"))
+            self._file.open(byte)
             self._frame, self._byte = frame, byte
+            self._past_header()
+            self._file.check(byte, wanted.get("mark"))
         else:
             self._file.open()
         if frame and not byte:
@@ -150,8 +152,11 @@ class GrowingTrajectory(Source):
         start = self._data if self._byte == 0 else self._file.at(0, READ_BYTES)
         if not self._format.read_header(start):
             return False
+        self._file.fixed_from = len(
+            self._format.header or b""
+        )  # it counts the frames, while they are written
         if self._byte == 0:
-            self._advance(len(self._format.header or b""))
+            self._advance(self._file.fixed_from)
         return True
 
     def _advance(self, length: int) -> None:
@@ -238,8 +243,8 @@ class GrowingTrajectory(Source):
         numbers: NDArray[np.int64],
         rejected: tuple[Rejected, ...],
     ) -> Records:
-        position: dict[str, int] = {"frame": self._frame}
+        position: dict[str, Any] = {"frame": self._frame}
         if self._frame:
-            position |= {"byte": self._byte, "tail": self._file.tail(self._byte)}
+            position |= {"byte": self._byte, "mark": self._file.mark(self._byte)}
         arrived = np.full(len(numbers), time.monotonic())
         return Records(frames, numbers, times, arrived, rejected, position)

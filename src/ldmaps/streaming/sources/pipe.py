@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.streaming.fingerprint import Fingerprint
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.decoders import open_decoder
 from ldmaps.streaming.sources.decoding import Decoder, form_of
-from ldmaps.streaming.sources.file_tail import tail_checksum
 
 __all__ = ["FileSource", "PipeSource", "open_stdin"]
 
@@ -169,14 +169,16 @@ class FileSource(_ByteSource):
                 raise InvalidInputError(f"{self.name} is a directory; name a file")
             self._descriptor = os.open(self._file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self._begin()
+        if position is not None:
+            self._start = int(position["start"])
+        self._read = Fingerprint(self._start)
         if position is None:
             return
-        self._start, offset = int(position["start"]), int(position["offset"])
-        size = os.fstat(self._descriptor).st_size
-        if (
-            not 0 <= self._start + offset <= size
-            or tail_checksum(self._descriptor, self._start + offset) != position["tail"]
-        ):
+        offset = int(position["offset"])
+        if self._start < 0 or offset < 0:
+            raise ValueError(f"a position of {self._start} + {offset} bytes")
+        self._read.add_from(self._descriptor, self._start + offset)
+        if self._read.end != self._start + offset or self._read.mark() != position["mark"]:
             raise SourceError(
                 f"{self.name} is not the file that was read before: it differs before byte {self._start + offset}; "
                 "start over without the checkpoint if it was written anew"
@@ -193,8 +195,8 @@ class FileSource(_ByteSource):
             read += self._feed()
         records = self._taken(most)
         if records is not None:
-            tail = tail_checksum(self._descriptor, self._start + records.position["offset"])
-            records.position = {**records.position, "start": self._start, "tail": tail}
+            self._read.add_from(self._descriptor, self._start + records.position["offset"])
+            records.position = {**records.position, "start": self._start, "mark": self._read.mark()}
             # How long a line waited in a file says nothing; the clock runs from here.
             records.arrived = np.full(len(records), time.monotonic())
         return records

@@ -1,0 +1,78 @@
+"""By what a file is known again: checksums of its first gigabyte and of its last bytes.
+
+A checksum of everything would make going on take as long as reading the file did; one of the last bytes alone
+does not notice a change before them.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+__all__ = ["TAIL", "Fingerprint", "read_at"]
+
+#: Bytes from the beginning that are compared.
+_HEAD = 1 << 30
+#: Bytes before the end that are compared.
+TAIL = 1 << 12
+_PIECE = 1 << 20
+
+
+class Fingerprint:
+    """Checksums of a file's bytes from one place to another, kept up to date as the end moves on.
+
+    Parameters
+    ----------
+    begin : int
+        The first byte that is compared: those before it may change.
+
+    Attributes
+    ----------
+    end : int
+        The byte after the last one that was added.
+    tail : bytes
+        The last bytes that were added.
+    """
+
+    def __init__(self, begin: int = 0) -> None:
+        self.begin = begin
+        self.end = begin
+        self.tail = b""
+        self._head = 0
+
+    def add(self, data: bytes) -> None:
+        """Move the end on, by bytes that were written or read there."""
+        left = _HEAD - (self.end - self.begin)
+        if left > 0:
+            self._head = zlib.crc32(data[:left], self._head)
+        self.end += len(data)
+        self.tail = (self.tail + data)[-TAIL:] if len(data) < TAIL else data[-TAIL:]
+
+    def add_from(self, descriptor: int, end: int) -> None:
+        """Move the end on, by bytes of an open file; of one that is too short, by those it has."""
+        while self.end < end:
+            if self.end - self.begin >= _HEAD and self.end < end - TAIL:
+                self.end, self.tail = end - TAIL, b""
+            data = read_at(descriptor, self.end, min(_PIECE, end - self.end))
+            if not data:
+                return
+            self.add(data)
+
+    def mark(self) -> list[int]:
+        """Return the checksums, for a checkpoint."""
+        return [self._head, zlib.crc32(self.tail)]
+
+    def is_at_end_of(self, descriptor: int) -> bool:
+        """Return whether an open file still has the last bytes before the end."""
+        return read_at(descriptor, self.end - len(self.tail), len(self.tail)) == self.tail
+
+
+def read_at(descriptor: int, byte: int, count: int) -> bytes:
+    """Return up to ``count`` bytes from a place in a file; where it is read on stays where it was."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, count, byte)
+    here = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, byte, os.SEEK_SET)
+    data = os.read(descriptor, count)
+    os.lseek(descriptor, here, os.SEEK_SET)
+    return data
