@@ -44,7 +44,18 @@ def test_json_holds_the_figures(capsys):
 
 def test_takes_the_options_of_fit(asked):
     assert main(["plan", "5000", "22", "--metric", "rmsd", "--epsilon", "0.25", "--components", "3"]) == 0
-    options = ["--tolerance", "2", "--extension", "nystrom", "--landmarks", "farthest", "--threads", "1"]
+    options = [
+        "--drop-outliers",
+        "0.02",
+        "--tolerance",
+        "2",
+        "--extension",
+        "nystrom",
+        "--landmarks",
+        "farthest",
+        "--threads",
+        "1",
+    ]
     assert main(["plan", "5000", "22", "--stride", "3", *options]) == 0
     (first, settings), (second, others) = asked
     assert first == (5000, 22, "rmsd", None)
@@ -53,7 +64,7 @@ def test_takes_the_options_of_fit(asked):
     assert (settings["landmarks"], settings["tolerance"], settings["extension"]) == ("kmedoids", None, "auto")
     assert (others["epsilon"], others["n_components"]) == ("connected", "gap")
     assert (others["landmarks"], others["tolerance"], others["extension"]) == ("farthest", 2.0, "nystrom")
-    assert others["n_threads"] == 1
+    assert (others["n_threads"], others["outliers"]) == (1, 0.02)
 
 
 @pytest.mark.parametrize("kind", ["xtc", "pdb"])  # the latter does not tell its length beforehand

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,6 +172,9 @@ def test_the_log_log_rule_looks_at_a_sample():
     assert cost.distances == pytest.approx(metric.total(), rel=0.05)
     assert cost.weights == 96 * 4000**2
     assert bandwidth_cost("coifman", metric, size_of(points).of(100)).distances == 100**2
+    # Of few points the tree is made too.
+    assert cost.rows == 0
+    assert bandwidth_cost("coifman", metric, size_of(points).of(4000)).rows == 4000
 
 
 def test_a_number_costs_nothing():
@@ -367,7 +371,9 @@ def test_memory_of_the_log_log_rule():
     # A sample is a copy, all points are none; comparing them adds what comparing adds.
     large = DataSize(10_000, 300, 1200.0, 500.0, 4)
     assert bandwidth_cost("coifman", RMSD(), large).memory == 4000 * 1700
-    assert bandwidth_cost("coifman", RMSD(), large.of(3000)).memory == 3000 * 500
+    few = large.of(3000)
+    assert bandwidth_cost("coifman", RMSD(), replace(few, point_bytes=0.0)).memory == 3000 * 500
+    assert bandwidth_cost("coifman", RMSD(), few).memory == spanning_tree_cost(RMSD(), few).memory
 
 
 def test_memory_of_growing_a_tree_of_large_points():

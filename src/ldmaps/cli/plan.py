@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
         tolerance=arguments.tolerance,
         extension=arguments.extension,
         epsilon=arguments.epsilon,
+        outliers=arguments.drop_outliers,
         n_components=arguments.components,
         dtype=dtype,
         n_threads=arguments.threads,

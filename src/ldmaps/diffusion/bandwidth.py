@@ -24,6 +24,7 @@ __all__ = [
     "Bandwidth",
     "bandwidth_cost",
     "check_bandwidth_rule",
+    "check_outlier_share",
     "choose_bandwidth",
     "leave_out_outliers",
 ]
@@ -100,6 +101,16 @@ def check_bandwidth_rule(rule: object) -> None:
         is_valid = not isinstance(rule, bool) and isinstance(rule, Real) and 0 < float(rule) < np.inf
     if not is_valid:
         raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
+
+
+def check_outlier_share(share: Any) -> float:
+    """Return the share of points that may be left out, or raise."""
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 <= float(share) < 0.5:
+        raise InvalidInputError(
+            f"outliers must be the share of points that may be left out, from 0 (none) to below 0.5, got {share!r}; "
+            "0.01 leaves out at most 1 %"
+        )
+    return float(share)
 
 
 def bandwidth_cost(

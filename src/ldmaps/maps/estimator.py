@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,7 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth, leave_out_outliers
+from ldmaps.diffusion.bandwidth import (
+    Bandwidth,
+    check_outlier_share,
+    choose_bandwidth,
+    leave_out_outliers,
+)
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap, warn_of_standstill
 from ldmaps.diffusion.walk import Walk
@@ -369,7 +373,7 @@ class DiffusionEstimator(TransformerMixin, BaseEstimator):
 
     def _without_outliers(self, training: Training, rng: np.random.Generator) -> Training:
         """Return the training data with the most isolated points at weight 0, if some may be left out."""
-        share = _check_outliers(self.outliers)
+        share = check_outlier_share(self.outliers)
         if not share:
             return training
         with stage("outliers", len(training.members)):
@@ -508,15 +512,6 @@ def _shape(X: ArrayLike) -> tuple[int, ...]:
         except ValueError:
             return ()
     return tuple(shape)
-
-
-def _check_outliers(share: Any) -> float:
-    if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 <= float(share) < 0.5:
-        raise InvalidInputError(
-            f"outliers must be the share of points that may be left out, from 0 (none) to below 0.5, got {share!r}; "
-            "0.01 leaves out at most 1 %"
-        )
-    return float(share)
 
 
 def _check_settings(alpha: float, t: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.bandwidth import bandwidth_cost, check_bandwidth_rule
+from ldmaps.diffusion.bandwidth import bandwidth_cost, check_bandwidth_rule, check_outlier_share
 from ldmaps.diffusion.pairwise import extension_cost, squared_matrix_cost
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.errors import InvalidInputError
@@ -46,6 +46,7 @@ class FitSettings:
     extension : Extension
     has_tolerance : bool
     epsilon : float or str
+    outliers : float
     n_components : int or "gap"
     itemsize : int
         Bytes of a number.
@@ -60,6 +61,7 @@ class FitSettings:
     extension: Extension
     has_tolerance: bool
     epsilon: float | str
+    outliers: float
     n_components: int | str
     itemsize: int
     memory_limit: float
@@ -76,6 +78,7 @@ class FitSettings:
         tolerance: float | None,
         extension: str,
         epsilon: float | str,
+        outliers: float,
         n_components: int | str,
         itemsize: int,
         memory_limit: float,
@@ -114,6 +117,7 @@ class FitSettings:
             extension=resolve_extension(extension, for_tolerance=tolerance is not None),
             has_tolerance=tolerance is not None,
             epsilon=epsilon,
+            outliers=check_outlier_share(outliers),
             n_components=n_components,
             itemsize=itemsize,
             memory_limit=memory_limit,
@@ -147,6 +151,16 @@ def _check_whole(name: str, value: Any, least: int) -> None:
 
 def fit_steps(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
     """Return the cost of each step in turn, with what is held meanwhile beside the prepared points."""
+    if not settings.outliers:
+        return _steps_of_all(settings, data)
+    # ε is found on the way, and the points that stay are a copy of almost all.
+    outliers = bandwidth_cost(settings.epsilon, settings.metric, data, leaves_out_outliers=True)
+    steps = _steps_of_all(replace(settings, epsilon=1.0), data)
+    return {"outliers": outliers} | {name: cost.holding(data.points_bytes) for name, cost in steps.items()}
+
+
+def _steps_of_all(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
+    """Return the steps where no point is left out."""
     m, k = settings.n_landmarks, settings.n_coordinates
     embedding = {"embedding": extension_cost(data, m, k).holding(_assignment_bytes(data))}
     if not settings.reference_points:

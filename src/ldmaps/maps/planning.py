@@ -138,6 +138,7 @@ def plan(
     tolerance: float | None = None,
     extension: str = "auto",
     epsilon: float | str = "connected",
+    outliers: float = 0.0,
     n_components: int | str = 2,
     dtype: Any = np.float32,
     memory_limit: float = 4e9,
@@ -156,7 +157,7 @@ def plan(
         As for the estimator. A function is called on points of standard normal features.
     n_landmarks : int or None
         M; None is the estimator's default.
-    landmarks, tolerance, extension, epsilon, n_components, memory_limit, n_threads
+    landmarks, tolerance, extension, epsilon, outliers, n_components, memory_limit, n_threads
         As for the estimator. Where it would find M itself, typical numbers are taken: 60
         for a tolerance, 400 for "pst".
     dtype : float32 or float64
@@ -187,6 +188,7 @@ def plan(
         tolerance=tolerance,
         extension=extension,
         epsilon=epsilon,
+        outliers=outliers,
         n_components=n_components,
         itemsize=kind.itemsize,
         memory_limit=memory_limit,
@@ -238,7 +240,7 @@ def _planned(settings: FitSettings, machine: Machine) -> Plan:
 def _remedies(settings: FitSettings, machine: Machine, planned: Plan) -> Iterator[Remedy]:
     """Yield changes that help, each by itself."""
     changes: list[tuple[str, str | int, FitSettings]] = []
-    if settings.epsilon == "connected":
+    if settings.epsilon == "connected" and not settings.outliers:
         changes.append(("epsilon", "coifman", replace(settings, epsilon="coifman")))
     if settings.extension.learns_from_reference and not settings.has_tolerance:
         changes.append(("extension", Nystrom.name, replace(settings, extension=Nystrom())))

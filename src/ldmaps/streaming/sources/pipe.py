@@ -170,7 +170,7 @@ class FileSource(_ByteSource):
             self._descriptor = os.open(self._file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self._begin()
         if position is not None:
-            self._start = int(position["start"])
+            self._start = int(position.get("start", 0))  # a growing file is read from its first byte
         self._read = Fingerprint(self._start)
         if position is None:
             return
