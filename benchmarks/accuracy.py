@@ -203,11 +203,8 @@ class Fold:
     def landmarks(self, m: int, attempt: int = 0) -> Landmarks:
         points = self.reference.points
         return KMedoids(m).select(
-            points,
-            self.data.metric,
-            epsilon=self.epsilon,
-            weights=np.ones(len(points)),
-            rng=np.random.default_rng([SEED, self.fold, m, attempt]),
+            Walk(self.data.metric, points, np.ones(len(points)), self.epsilon),
+            np.random.default_rng([SEED, self.fold, m, attempt]),
         )
 
     def embedder(self, extension: str, chosen: Landmarks) -> tuple[Embedder, Any]:

@@ -21,6 +21,7 @@ from scipy.optimize import minimize, nnls
 from ldmaps import DiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean
@@ -53,18 +54,14 @@ class Case:
         self, selector: Any, seed: int, squares: np.ndarray | None = None, weights: Any = None
     ) -> np.ndarray:
         squares = self.squares if squares is None else squares
-        return selector.select(
-            StoredPoints(squares),
-            StoredSquares(),
-            epsilon=self.epsilon,
-            weights=np.ones(len(squares)) if weights is None else weights,
-            rng=np.random.default_rng(seed),
-        ).indices
+        return selector.select(self.walk(squares, weights), np.random.default_rng(seed)).indices
 
     def multiplicities(self, chosen: np.ndarray) -> np.ndarray:
-        return assign(
-            StoredPoints(self.squares), StoredSquares(), chosen, np.ones(len(self.y))
-        ).multiplicities
+        return assign(self.walk(self.squares), chosen).multiplicities
+
+    def walk(self, squares: np.ndarray, weights: Any = None) -> Walk:
+        weights = np.ones(len(squares)) if weights is None else weights
+        return Walk(StoredSquares(), StoredPoints(squares), weights, self.epsilon)
 
     def z(self, weights: np.ndarray, coefficients: np.ndarray) -> float:
         return rms_error(self.y_test, weights @ coefficients, ranges=self.span, aligned=True)

@@ -48,12 +48,12 @@ def problem(name: str, n: int):
 
 def medoid_start(kernel, n_landmarks: int, n_vectors: int):
     from ldmaps.diffusion.landmark_start import landmark_start
+    from ldmaps.diffusion.walk import Walk
     from ldmaps.landmarks import KMedoids
 
     weights = np.ones(len(kernel))
-    chosen = KMedoids(n_landmarks, max_iter=3).select(
-        kernel.points, kernel.metric, epsilon=kernel.epsilon, weights=weights, rng=np.random.default_rng(0)
-    )
+    walk = Walk(kernel.metric, kernel.points, weights, kernel.epsilon)
+    chosen = KMedoids(n_landmarks, max_iter=3).select(walk, np.random.default_rng(0))
     spread = float(chosen.squared_distances.mean())
     return landmark_start(kernel, chosen.indices, chosen.multiplicities, spread, n_vectors)
 

@@ -10,6 +10,7 @@ from harness import Row
 
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.diffusion.pairwise import nearest, squared_matrix
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.metrics import RMSD
 
@@ -50,12 +51,7 @@ class Medoids:
 
     def ours(self) -> np.ndarray:
         chosen = KMedoids(self.n_landmarks, init="random").select(
-            self.points,
-            self.metric,
-            epsilon=1.0,
-            weights=self.weights,
-            rng=np.random.default_rng(0),
-            n_threads=1,
+            Walk(self.metric, self.points, self.weights, 1.0, n_threads=1), np.random.default_rng(0)
         )
         return chosen.indices
 

@@ -67,6 +67,7 @@ def landmark_fit_rmsd(n: int) -> dict:
 
 
 def tree_landmarks(n: int) -> dict:
+    from ldmaps.diffusion.walk import Walk
     from ldmaps.landmarks import PrunedSpanningTree
     from ldmaps.metrics import Euclidean
 
@@ -74,7 +75,7 @@ def tree_landmarks(n: int) -> dict:
 
     def work() -> dict:
         chosen = PrunedSpanningTree().select(
-            points, Euclidean(), epsilon=0.25, weights=np.ones(n), rng=np.random.default_rng(0)
+            Walk(Euclidean(), points, np.ones(n), 0.25), np.random.default_rng(0)
         )
         return {
             "landmarks": len(chosen.indices),
@@ -85,6 +86,7 @@ def tree_landmarks(n: int) -> dict:
 
 
 def tree_landmarks_rmsd(n: int) -> dict:
+    from ldmaps.diffusion.walk import Walk
     from ldmaps.landmarks import PrunedSpanningTree
     from ldmaps.metrics import RMSD
 
@@ -94,7 +96,7 @@ def tree_landmarks_rmsd(n: int) -> dict:
 
     def work() -> dict:
         chosen = PrunedSpanningTree().select(
-            points, metric, epsilon=1.6e-3, weights=np.ones(n), rng=np.random.default_rng(0)
+            Walk(metric, points, np.ones(n), 1.6e-3), np.random.default_rng(0)
         )
         return {
             "landmarks": len(chosen.indices),

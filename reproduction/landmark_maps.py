@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import orthogonal_procrustes
 
 from ldmaps import LandmarkDiffusionMap
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.extension import Distilled, Embedder
 from ldmaps.landmarks import KMedoids, LandmarkSelector, PrunedSpanningTree
@@ -28,15 +29,9 @@ def make_landmarks(lab: Laboratory, piece: Piece) -> Arrays:
     points = data.metric.prepare(data.points[lab.split(piece)[0]])
     selector = _selector(piece["selector"], piece["m"])
     epsilon = math.nan if piece["selector"].startswith("kmedoids") else lab.epsilon(piece)
+    walk = Walk(data.metric, points, np.ones(len(points)), epsilon, n_threads=lab.n_threads)
     start = time.perf_counter()
-    landmarks = selector.select(
-        points,
-        data.metric,
-        epsilon=epsilon,
-        weights=np.ones(len(points)),
-        rng=lab.rng(piece),
-        n_threads=lab.n_threads,
-    )
+    landmarks = selector.select(walk, lab.rng(piece))
     return {"indices": landmarks.indices, "seconds": np.array(time.perf_counter() - start)}
 
 
@@ -120,7 +115,7 @@ def _distilled_map(lab: Laboratory, piece: Piece, points: Points, method: Method
     exact = solved_map(lab, piece, points)
     walk = exact.walk
     indices = lab.landmarks_of(piece, method)
-    landmarks = assign(points, walk.metric, indices, walk.weights, lab.n_threads)
+    landmarks = assign(walk, indices)
     step = Distilled().fit(exact, landmarks, np.arange(len(points)), lab.rng(piece))
     return Embedder.build(walk.metric, points.take(indices), walk.epsilon, step, landmarks.squared_radii)
 

@@ -72,7 +72,7 @@ def make_timing(lab: Laboratory, piece: Piece) -> Arrays:
     embedders = []
     for key in piece["methods"]:
         indices = lab.landmarks_of(piece, Method(*key))
-        cells = assign(points, data.metric, indices, exact.walk.weights, lab.n_threads)
+        cells = assign(exact.walk, indices)
         # Which numbers the coefficients are does not change the time: those of the exact map save solving.
         step = OnlineStep(
             coefficients=np.ascontiguousarray(full.coefficients.T[indices]),

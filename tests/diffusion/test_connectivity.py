@@ -25,6 +25,7 @@ from ldmaps.diffusion.connectivity import (
 )
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.sparse_kernel import sparse_squares
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.metrics import Euclidean, Periodic, Precomputed
@@ -234,9 +235,7 @@ def test_error_travels_between_processes():
 def landmark_check(X, selector, epsilon, seed, metric=None):
     metric = Euclidean() if metric is None else metric
     points = metric.prepare(X)
-    chosen = selector.select(
-        points, metric, epsilon=epsilon, weights=np.ones(len(X)), rng=np.random.default_rng(seed)
-    )
+    chosen = selector.select(Walk(metric, points, np.ones(len(X)), epsilon), np.random.default_rng(seed))
     squared = squared_matrix(metric, points.take(chosen.indices))
     check_landmarks_connected(squared, chosen.squared_radii, epsilon, obeys_triangle=metric.is_true_metric)
 
@@ -262,7 +261,7 @@ def test_triangle_bound_itself_refuses_no_connected_data(dtype):
     for seed in range(3):
         points = Euclidean().prepare(X)
         chosen = Uniform(15).select(
-            points, Euclidean(), epsilon=epsilon, weights=np.ones(len(X)), rng=np.random.default_rng(seed)
+            Walk(Euclidean(), points, np.ones(len(X)), epsilon), np.random.default_rng(seed)
         )
         squared = squared_matrix(Euclidean(), points.take(chosen.indices))
         with pytest.raises(DisconnectedError) as caught:

@@ -9,6 +9,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion import connectivity, spatial_tree
 from ldmaps.diffusion.connectivity import minimum_spanning_tree
 from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.metrics import Euclidean, Periodic
 
@@ -48,7 +49,7 @@ def test_adopting_growth_covers_and_connects(dtype, monkeypatch):
     epsilon = minimum_spanning_tree(Euclidean(), points).connecting_epsilon
     for seed in range(3):
         chosen = PrunedSpanningTree().select(
-            points, Euclidean(), epsilon=epsilon, weights=np.ones(3000), rng=np.random.default_rng(seed)
+            Walk(Euclidean(), points, np.ones(3000), epsilon), np.random.default_rng(seed)
         )
         assert chosen.squared_distances.max() <= epsilon * (1 + 1e-6)
         landmarks = points.take(chosen.indices)

@@ -29,9 +29,7 @@ def a_walk(*, weights=None, alpha=0.0, time=0.0, dtype=np.float64, n_threads=Non
 
 def landmarks_of(walk, count=N_LANDMARKS):
     rng = np.random.default_rng(0)
-    return KMedoids(count).select(
-        walk.points, walk.metric, epsilon=walk.epsilon, weights=walk.weights, rng=rng
-    )
+    return KMedoids(count).select(walk, rng)
 
 
 class ExtensionContract:

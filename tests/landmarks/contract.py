@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from point_sets import angles, euclidean_squares, periodic_squares, sheet, smallest_connecting_epsilon
 
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import Landmarks
 from ldmaps.metrics import Euclidean, Periodic
@@ -25,14 +26,9 @@ def run(selector, X, *, metric=None, epsilon=None, weights=None, seed=0, n_threa
         squares = euclidean_squares(X) if squares is None else squares
         # A little above, so that float32 rounding of d² cannot disconnect the data.
         epsilon = smallest_connecting_epsilon(squares) * (1 + 1e-5) + 1e-12
-    return selector.select(
-        points,
-        metric,
-        epsilon=epsilon,
-        weights=np.ones(len(X)) if weights is None else weights,
-        rng=np.random.default_rng(seed),
-        n_threads=n_threads,
-    )
+    weights = np.ones(len(X)) if weights is None else weights
+    walk = Walk(metric, points, weights, epsilon, n_threads=n_threads)
+    return selector.select(walk, np.random.default_rng(seed))
 
 
 def check_voronoi(landmarks, squares, weights, rounding=1e-12):

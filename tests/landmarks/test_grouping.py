@@ -7,6 +7,7 @@ import pytest
 
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import Uniform
 from ldmaps.landmarks.grouping import group_neighbours, neighbour_order
 from ldmaps.metrics import Euclidean
@@ -37,10 +38,9 @@ def test_blocks_hold_neighbours():
 def test_cells_stay_with_their_landmarks():
     points = Euclidean().prepare(swiss_roll(2000, random_state=0).points)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 2000)
-    landmarks = Uniform(300).select(
-        points, Euclidean(), epsilon=1.0, weights=weights, rng=np.random.default_rng(0)
-    )
-    grouped, squared = group_neighbours(landmarks, points, Euclidean())
+    walk = Walk(Euclidean(), points, weights, 1.0)
+    landmarks = Uniform(300).select(walk, np.random.default_rng(0))
+    grouped, squared = group_neighbours(landmarks, walk)
     assert set(grouped.indices) == set(landmarks.indices)
     np.testing.assert_array_equal(
         grouped.indices[grouped.assignment], landmarks.indices[landmarks.assignment]

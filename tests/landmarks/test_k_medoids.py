@@ -7,6 +7,7 @@ from point_sets import angles, euclidean_squares, never_rises, periodic_squares,
 from scipy.stats import chisquare
 
 from ldmaps import compiled
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids, k_medoids
 from ldmaps.landmarks.base import assign
@@ -39,15 +40,15 @@ def test_cells_of_landmarks_that_moved_are_those_made_anew(n_moved, on_a_lattice
     if on_a_lattice:  # many points equally near to several landmarks, and many that coincide
         X = np.round(4 * X)
     metric = Euclidean()
-    points, weights = metric.prepare(X), rng.gamma(1.0, size=400)
+    walk = Walk(metric, metric.prepare(X), rng.gamma(1.0, size=400), 1.0, n_threads=2)
     indices = rng.choice(400, 40, replace=False)
-    before = assign(points, metric, np.sort(indices), weights)
+    before = assign(walk, np.sort(indices))
     moved = before.indices.copy()
     free = np.setdiff1d(np.arange(400), moved)
     moved[rng.choice(40, n_moved, replace=False)] = rng.choice(free, n_moved, replace=False)
     order = np.argsort(moved)
-    found = k_medoids._reassign(points, metric, before.in_order(order), moved[order], weights, 2)
-    expected = assign(points, metric, moved[order], weights)
+    found = k_medoids._reassign(walk, before.in_order(order), moved[order])
+    expected = assign(walk, moved[order])
     for name in ("indices", "assignment", "squared_distances", "multiplicities"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 

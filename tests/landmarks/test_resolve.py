@@ -100,8 +100,8 @@ def test_own_selector_passes_through():
         name = "first two"
         is_automatic = True
 
-        def select(self, points, metric, **settings):
-            return Given([0, 1]).select(points, metric, **settings)
+        def select(self, walk, rng):
+            return Given([0, 1]).select(walk, rng)
 
     selector = resolve_selector(FirstTwo(), None, 400)
     assert run(selector, sheet(20, 0)).indices.tolist() == [0, 1]

@@ -17,6 +17,7 @@ from point_sets import (
 from scipy.stats import chisquare, ttest_ind
 
 from ldmaps.diffusion.bandwidth import choose_bandwidth
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.landmarks.spanning_tree import _grow_adopting, _grow_literal
@@ -165,12 +166,12 @@ def test_trees_come_as_often_as_the_algorithm_says(grow, exact):
     probabilities = exact(5, edges)
     assert sum(probabilities.values()) == 1
     metric = Precomputed()
-    points = metric.prepare(graph_distances(5, edges))
+    walk = Walk(metric, metric.prepare(graph_distances(5, edges)), np.ones(5), 1.0)
     rng = np.random.default_rng(12)
     draws = 4000
     counts = Counter()
     for _ in range(draws):
-        parent = grow(points, metric, 1.0, rng)
+        parent = grow(walk, rng)
         counts[frozenset((min(i, p), max(i, p)) for i, p in enumerate(parent.tolist()) if p >= 0)] += 1
     assert set(counts) <= set(probabilities)
     trees = list(probabilities)

@@ -82,9 +82,8 @@ ROLL = swiss_roll(4000, random_state=0).points
 def select(selector, X, epsilon=4.0):
     metric = Counting()
     points = metric.prepare(X)
-    landmarks = selector.select(
-        points, metric, epsilon=epsilon, weights=np.ones(len(X)), rng=np.random.default_rng(0), n_threads=1
-    )
+    walk = Walk(metric, points, np.ones(len(X)), epsilon, n_threads=1)
+    landmarks = selector.select(walk, np.random.default_rng(0))
     return metric, selector.cost(size_of(points), len(landmarks.indices))
 
 
@@ -187,9 +186,10 @@ def test_distances_among_points_are_measured_by_halves():
     squared_matrix(metric, points, n_threads=1)
     assert squared_matrix_cost(size_of(points)).distances == pytest.approx(metric.total(), rel=0.05)
     metric.done.clear()
-    landmarks = assign(points, metric, np.arange(0, 4000, 8), np.ones(4000), 1)
+    walk = Walk(metric, points, np.ones(4000), 1.0, n_threads=1)
+    landmarks = assign(walk, np.arange(0, 4000, 8))
     metric.done.clear()
-    group_neighbours(landmarks, points, metric, 1)
+    group_neighbours(landmarks, walk)
     assert grouping_cost(size_of(points), 500).distances == pytest.approx(metric.total(), rel=0.15)
 
 
@@ -256,7 +256,7 @@ def reference():
 def test_a_distillation(reference, monkeypatch, m):
     # Few landmarks are tuned, step after step; many are only fitted.
     metric, points = reference.walk.metric, reference.points
-    landmarks = assign(points, metric, np.arange(m) * (4000 // m), np.ones(4000), 1)
+    landmarks = assign(reference.walk, np.arange(m) * (4000 // m))
     metric.done.clear()
     counted = Counted(monkeypatch)
     Distilled().fit(reference, landmarks, np.arange(4000), np.random.default_rng(0))
@@ -341,12 +341,9 @@ SETS = {
 @pytest.mark.parametrize("selector", [KMedoids(20), Uniform(20), FarthestPoint(20)], ids=lambda s: s.name)
 def test_memory_of_choosing_landmarks(selector, name):
     metric, X = SETS[name]
-    points, weights = metric.prepare(X), np.ones(len(X))
-    measured = traced(
-        lambda: selector.select(
-            points, metric, epsilon=1.0, weights=weights, rng=np.random.default_rng(0), n_threads=1
-        )
-    )
+    points = metric.prepare(X)
+    walk = Walk(metric, points, np.ones(len(X)), 1.0, n_threads=1)
+    measured = traced(lambda: selector.select(walk, np.random.default_rng(0)))
     if measured > 3e6:
         near(selector.cost(size_of(points), 20), measured)
     else:  # next to nothing beside the points themselves
@@ -380,11 +377,8 @@ def test_memory_of_growing_a_tree_of_large_points():
     metric, X = SETS["large points"]
     points = metric.prepare(X)
     epsilon = 1.01 * minimum_spanning_tree(metric, points).connecting_epsilon
-    measured = traced(
-        lambda: PrunedSpanningTree().select(
-            points, metric, epsilon=epsilon, weights=np.ones(400), rng=np.random.default_rng(0), n_threads=1
-        )
-    )
+    walk = Walk(metric, points, np.ones(400), epsilon, n_threads=1)
+    measured = traced(lambda: PrunedSpanningTree().select(walk, np.random.default_rng(0)))
     near(PrunedSpanningTree().cost(size_of(points), 20), measured, 2.0)
 
 
@@ -409,7 +403,7 @@ def test_memory_of_embedding():
 @pytest.mark.parametrize("m", [30, 150, 1500])
 def test_memory_of_a_distillation(reference, m):
     points = reference.points
-    landmarks = assign(points, reference.walk.metric, np.arange(m) * (4000 // m), np.ones(4000), 1)
+    landmarks = assign(reference.walk, np.arange(m) * (4000 // m))
     measured = traced(
         lambda: Distilled().fit(reference, landmarks, np.arange(4000), np.random.default_rng(0))
     )

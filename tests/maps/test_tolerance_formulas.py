@@ -59,14 +59,8 @@ def test_the_distilled_rows_are_only_usable_ones():
     walk = Walk(METRIC, METRIC.prepare(ROLL), np.ones(700), 9.0)
     solved = solve(walk, 2)
     usable = np.setdiff1d(np.arange(700), np.arange(0, 700, 3))
-    chosen = Uniform(40).select(
-        walk.points.take(usable),
-        METRIC,
-        epsilon=9.0,
-        weights=np.ones(len(usable)),
-        rng=np.random.default_rng(0),
-    )
-    landmarks = tolerance_search.assign(walk.points, METRIC, usable[chosen.indices], walk.weights)
+    chosen = Uniform(40).select(walk.take(usable), np.random.default_rng(0))
+    landmarks = tolerance_search.assign(walk, usable[chosen.indices])
 
     class Spoiled:
         def __init__(self, junk):
@@ -136,10 +130,7 @@ def test_the_certified_z_is_the_weighted_one_against_points_as_unseen(extension)
         extension=extension,
         reference=reference,
         held=held,
-        select=lambda count, walk, rng: (
-            Uniform(count).select(walk.points, METRIC, epsilon=9.0, weights=walk.weights, rng=rng),
-            None,
-        ),
+        select=lambda count, walk, rng: (Uniform(count).select(walk, rng), None),
         n_eigenvalues=lambda count: 2,
         seed=7,
     )

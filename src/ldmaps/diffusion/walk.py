@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,3 +39,7 @@ class Walk:
     alpha: float = 0.0
     time: float = 0.0
     n_threads: int | None = None
+
+    def take(self, indices: NDArray[np.intp]) -> Walk:
+        """Return the walk over some of the points."""
+        return replace(self, points=self.points.take(indices), weights=self.weights[indices])

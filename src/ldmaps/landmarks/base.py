@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import nearest
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import is_whole_number
 
 __all__ = [
@@ -85,17 +86,14 @@ class LandmarkSelector(ABC):
     is_automatic: ClassVar[bool] = False
 
     @abstractmethod
-    def select(
-        self,
-        points: Points,
-        metric: Metric,
-        *,
-        epsilon: float,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-        n_threads: int | None = None,
-    ) -> Landmarks:
-        """Choose landmarks among ``points``; ``weights`` are positive sample weights."""
+    def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
+        """Choose landmarks among the points of a walk; their weights are positive."""
+
+    def of_size(self, n_landmarks: int) -> Self:
+        """Return the same way to choose, for another number of landmarks."""
+        resized = copy.copy(self)
+        resized.n_landmarks = n_landmarks
+        return resized
 
     def cost(self, data: DataSize, n_landmarks: int) -> Cost:
         """Return what choosing ``n_landmarks`` takes; by default the assignment of every point, which all do."""
@@ -108,16 +106,11 @@ class LandmarkSelector(ABC):
         return f"{type(self).__name__}({settings})"
 
 
-def assign(
-    points: Points,
-    metric: Metric,
-    indices: NDArray[np.intp],
-    weights: NDArray[np.float64],
-    n_threads: int | None = None,
-) -> Landmarks:
+def assign(walk: Walk, indices: NDArray[np.intp]) -> Landmarks:
     """Give every point to its nearest landmark."""
-    assignment, squared = nearest(metric, points, points.take(indices), n_threads)
-    return settle(indices, assignment, squared, weights)
+    points = walk.points
+    assignment, squared = nearest(walk.metric, points, points.take(indices), walk.n_threads)
+    return settle(indices, assignment, squared, walk.weights)
 
 
 def assignment_cost(data: DataSize, n_landmarks: int) -> Cost:

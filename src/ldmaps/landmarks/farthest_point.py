@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import squared_row
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, assignment_cost, check_n_landmarks
-from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["FarthestPoint"]
 
@@ -30,17 +29,9 @@ class FarthestPoint(LandmarkSelector):
     def __init__(self, n_landmarks: int | None = None) -> None:
         self.n_landmarks = n_landmarks
 
-    def select(
-        self,
-        points: Points,
-        metric: Metric,
-        *,
-        epsilon: float,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-        n_threads: int | None = None,
-    ) -> Landmarks:
+    def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
+        points = walk.points
         count = check_n_landmarks(self.n_landmarks, len(points))
         indices = np.empty(count, dtype=np.intp)
         row = np.empty((1, len(points)), dtype=points.dtype)
@@ -48,12 +39,12 @@ class FarthestPoint(LandmarkSelector):
         newest = int(rng.integers(len(points)))
         for place in range(count):
             indices[place] = newest
-            np.minimum(lowest, squared_row(metric, points, newest, points, row), out=lowest)
+            np.minimum(lowest, squared_row(walk.metric, points, newest, points, row), out=lowest)
             lowest[
                 newest
             ] = -1.0  # below any distance: duplicates of a landmark come before a second turn of its own
             newest = int(np.argmax(lowest))
-        return assign(points, metric, np.sort(indices), weights, n_threads)
+        return assign(walk, np.sort(indices))
 
     def cost(self, data: DataSize, n_landmarks: int) -> Cost:
         """Return what choosing takes: a row of distances for each landmark, then the assignment."""

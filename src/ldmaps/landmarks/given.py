@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign
-from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["Given"]
 
@@ -27,18 +27,22 @@ class Given(LandmarkSelector):
     def __init__(self, indices: ArrayLike) -> None:
         self.indices = indices
 
-    def select(
-        self,
-        points: Points,
-        metric: Metric,
-        *,
-        epsilon: float,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-        n_threads: int | None = None,
-    ) -> Landmarks:
+    def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Return the given landmarks with their cells."""
-        return assign(points, metric, check_indices(self.indices, len(points)), weights, n_threads)
+        return assign(walk, check_indices(self.indices, len(walk.points)))
+
+    def among(self, used: NDArray[np.intp], n_points: int) -> Given:
+        """Return the same landmarks by their places among some of the points, those of positive weight."""
+        indices = check_indices(self.indices, n_points)
+        places = np.searchsorted(used, indices)
+        places[places == len(used)] = 0
+        missing = used[places] != indices
+        if missing.any():
+            raise InvalidInputError(
+                f"landmark {int(indices[missing][0])} has sample_weight 0 and takes no part in the fit; "
+                "choose landmarks of positive weight"
+            )
+        return Given(places)
 
 
 def check_indices(indices: ArrayLike, n_points: int) -> NDArray[np.intp]:

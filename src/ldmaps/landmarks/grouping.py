@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ldmaps.compiled.layout import BLOCK
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import squared_matrix, squared_matrix_cost
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import Landmarks
-from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["group_neighbours", "grouping_cost", "neighbour_order"]
 
@@ -41,13 +41,11 @@ def neighbour_order(squared: NDArray[Any], block: int = BLOCK) -> NDArray[np.int
     return np.concatenate(done)
 
 
-def group_neighbours(
-    landmarks: Landmarks, points: Points, metric: Metric, n_threads: int | None = None
-) -> tuple[Landmarks, NDArray[Any] | None]:
+def group_neighbours(landmarks: Landmarks, walk: Walk) -> tuple[Landmarks, NDArray[Any] | None]:
     """Return the same landmarks with neighbours standing together, and the d² between them if that took them."""
     if len(landmarks.indices) <= BLOCK:
         return landmarks, None
-    squared = squared_matrix(metric, points.take(landmarks.indices), n_threads=n_threads)
+    squared = squared_matrix(walk.metric, walk.points.take(landmarks.indices), n_threads=walk.n_threads)
     order = neighbour_order(squared)
     return landmarks.in_order(order), squared[np.ix_(order, order)]
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ldmaps import compiled
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import distance_sums, nearest
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import (
     Landmarks,
@@ -17,7 +18,6 @@ from ldmaps.landmarks.base import (
     check_n_landmarks,
     settle,
 )
-from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import is_whole_number
 from ldmaps.threads import single_threaded_blas
 
@@ -76,67 +76,45 @@ class KMedoids(LandmarkSelector):
         self.init = init
         self.max_iter = max_iter
 
-    def select(
-        self,
-        points: Points,
-        metric: Metric,
-        *,
-        epsilon: float,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-        n_threads: int | None = None,
-    ) -> Landmarks:
+    def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
-        count = check_n_landmarks(self.n_landmarks, len(points))
+        count = check_n_landmarks(self.n_landmarks, len(walk.points))
         if not is_whole_number(self.max_iter) or self.max_iter < 0:
             raise InvalidInputError(f"max_iter must be a whole number of at least 0, got {self.max_iter!r}")
         if self.init not in ("k-means++", "random"):
             raise InvalidInputError(f'init must be "k-means++" or "random", got {self.init!r}')
-        if count == len(points):
-            return assign(points, metric, np.arange(count), weights, n_threads)
+        if count == len(walk.points):
+            return assign(walk, np.arange(count))
         # One limit on BLAS for all the walks below, instead of one each.
         with single_threaded_blas():
-            return self._iterate(points, metric, count, weights, rng, n_threads)
+            return self._iterate(walk, count, rng)
 
-    def _iterate(
-        self,
-        points: Points,
-        metric: Metric,
-        count: int,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-        n_threads: int | None,
-    ) -> Landmarks:
-        sample, sample_weights, drawn = points, weights, None
-        most = _sample_size(count)
-        if len(points) > most:
-            drawn = np.sort(rng.choice(len(points), most, replace=False))
-            sample, sample_weights = points.take(drawn), weights[drawn]
+    def _iterate(self, walk: Walk, count: int, rng: np.random.Generator) -> Landmarks:
+        n_points, most = len(walk.points), _sample_size(count)
+        drawn = np.sort(rng.choice(n_points, most, replace=False)) if n_points > most else None
+        sample = walk if drawn is None else walk.take(drawn)
         if self.init == "k-means++":
             # A pool of a few points to a seed spreads them as well as all points; the iteration moves them anyway.
-            pool = np.sort(rng.permutation(len(sample))[: _pool_size(count)])
-            places = _spread_seeds(sample.take(pool), metric, count, sample_weights[pool], rng, n_threads)
-            seeds = pool[places]
+            pool = np.sort(rng.permutation(len(sample.points))[: _pool_size(count)])
+            seeds = pool[_spread_seeds(sample.take(pool), count, rng)]
         else:
-            seeds = rng.choice(len(sample), count, replace=False)
+            seeds = rng.choice(len(sample.points), count, replace=False)
         # In the order of the points all along: which of two equals is the first then never changes.
-        landmarks = assign(sample, metric, np.sort(seeds), sample_weights, n_threads)
+        landmarks = assign(sample, np.sort(seeds))
         unsettled = np.ones(count, dtype=bool)
         for _ in range(int(self.max_iter)):
-            moved = _medoids(sample, metric, landmarks, sample_weights, unsettled, n_threads)
+            moved = _medoids(sample, landmarks, unsettled)
             if np.array_equal(moved, landmarks.indices):
                 break
             order = np.argsort(moved)
             before = landmarks.in_order(order)
-            landmarks = _reassign(sample, metric, before, moved[order], sample_weights, n_threads)
+            landmarks = _reassign(sample, before, moved[order])
             # A cell that kept its members keeps its medoid; late iterations touch few cells.
             changed = before.assignment != landmarks.assignment
             unsettled = np.zeros(count, dtype=bool)
             unsettled[before.assignment[changed]] = True
             unsettled[landmarks.assignment[changed]] = True
-        if drawn is None:
-            return landmarks
-        return assign(points, metric, drawn[landmarks.indices], weights, n_threads)
+        return landmarks if drawn is None else assign(walk, drawn[landmarks.indices])
 
     def cost(self, data: DataSize, n_landmarks: int) -> Cost:
         """Return what choosing takes: seeds, some passes of the iteration, and all points' assignment."""
@@ -168,14 +146,7 @@ def _pool_size(n_landmarks: int) -> int:
     return max(MIN_POOL, POOL_PER_LANDMARK * n_landmarks)
 
 
-def _reassign(
-    points: Points,
-    metric: Metric,
-    before: Landmarks,
-    indices: NDArray[np.intp],
-    weights: NDArray[np.float64],
-    n_threads: int | None,
-) -> Landmarks:
+def _reassign(walk: Walk, before: Landmarks, indices: NDArray[np.intp]) -> Landmarks:
     """Do what :func:`assign` does where only some landmarks have moved, without measuring what cannot have changed.
 
     All points are compared with the landmarks that moved, and those whose landmark
@@ -185,12 +156,15 @@ def _reassign(
     shifted = indices != before.indices
     newcomers, stayed = np.flatnonzero(shifted), np.flatnonzero(~shifted)
     if len(newcomers) > MOSTLY_MOVED * len(indices):
-        return assign(points, metric, indices, weights, n_threads)
+        return assign(walk, indices)
+    points, metric = walk.points, walk.metric
     assignment, squared = before.assignment.copy(), before.squared_distances.copy()
     bereft = np.flatnonzero(shifted[assignment])
-    place, squared[bereft] = nearest(metric, points.take(bereft), points.take(indices[stayed]), n_threads)
+    place, squared[bereft] = nearest(
+        metric, points.take(bereft), points.take(indices[stayed]), walk.n_threads
+    )
     assignment[bereft] = stayed[place]
-    place, lowest = nearest(metric, points, points.take(indices[newcomers]), n_threads)
+    place, lowest = nearest(metric, points, points.take(indices[newcomers]), walk.n_threads)
     closer = lowest < squared
     # The first among equals, as if all had been compared.
     tied = np.flatnonzero(lowest == squared)
@@ -198,17 +172,10 @@ def _reassign(
     changed = np.flatnonzero(closer)
     squared[changed] = lowest[changed]
     assignment[changed] = newcomers[place[changed]]
-    return settle(indices, assignment, squared, weights)
+    return settle(indices, assignment, squared, walk.weights)
 
 
-def _medoids(
-    points: Points,
-    metric: Metric,
-    landmarks: Landmarks,
-    weights: NDArray[np.float64],
-    unsettled: NDArray[np.bool_],
-    n_threads: int | None,
-) -> NDArray[np.intp]:
+def _medoids(walk: Walk, landmarks: Landmarks, unsettled: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return the medoid of every cell; the present landmark stays where no other is strictly better."""
     moved = landmarks.indices.copy()
     cells = np.flatnonzero(unsettled)  # none is empty: a landmark belongs to its own cell
@@ -216,26 +183,20 @@ def _medoids(
         return moved
     # Members of a cell are brought together once, so that every cell is a block on the diagonal.
     order, bounds = compiled.cells.members_by_cell(landmarks.assignment, cells, len(moved))
-    sums = distance_sums(metric, points.take(order), weights[order], n_threads, bounds)
+    sums = distance_sums(walk.metric, walk.points.take(order), walk.weights[order], walk.n_threads, bounds)
     # Strictly better, and by more than rounding: ties would let medoids wander for ever.
     moved[cells] = compiled.cells.best_of_cells(order, bounds, sums, moved[cells], 1.0 - 1e-6)
     return moved
 
 
-def _spread_seeds(
-    points: Points,
-    metric: Metric,
-    count: int,
-    weights: NDArray[np.float64],
-    rng: np.random.Generator,
-    n_threads: int | None,
-) -> NDArray[np.intp]:
+def _spread_seeds(walk: Walk, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Draw k-means++ seeds in rounds that threads can share: M rows of distances in all, O(N) memory."""
+    points, weights = walk.points, walk.weights
     seeds = np.array([rng.choice(len(points), p=weights / weights.sum())], dtype=np.intp)
     newest = seeds
     lowest = np.full(len(points), np.inf)
     while len(seeds) < count:
-        np.minimum(lowest, nearest(metric, points, points.take(newest), n_threads)[1], out=lowest)
+        np.minimum(lowest, nearest(walk.metric, points, points.take(newest), walk.n_threads)[1], out=lowest)
         mass = lowest * weights
         mass /= mass.max() or 1.0
         np.maximum(mass, 1e-290, out=mass)  # points that coincide with a seed come when no others are left

@@ -13,9 +13,9 @@ from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.connectivity import check_connected, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, assignment_cost
-from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["PrunedSpanningTree"]
 
@@ -54,24 +54,15 @@ class PrunedSpanningTree(LandmarkSelector):
     def __init__(self, *, growth: str = "adopting") -> None:
         self.growth = growth
 
-    def select(
-        self,
-        points: Points,
-        metric: Metric,
-        *,
-        epsilon: float,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-        n_threads: int | None = None,
-    ) -> Landmarks:
+    def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
         if self.growth == "adopting":
-            parent = _grow_adopting(points, metric, epsilon, rng)
+            parent = _grow_adopting(walk, rng)
         elif self.growth == "literal":
-            parent = _grow_literal(points, metric, epsilon, rng)
+            parent = _grow_literal(walk, rng)
         else:
             raise InvalidInputError(f'growth must be "adopting" or "literal", got {self.growth!r}')
-        return assign(points, metric, _prune(parent), weights, n_threads)
+        return assign(walk, _prune(parent))
 
     def cost(self, data: DataSize, n_landmarks: int) -> Cost:
         """Return what choosing takes: a row of distances for each node that is asked, then the assignment.
@@ -99,26 +90,25 @@ def _prune(parent: NDArray[np.intp]) -> NDArray[np.intp]:
     return inner
 
 
-def _fail_disconnected(points: Points, metric: Metric, epsilon: float) -> None:
+def _fail_disconnected(walk: Walk) -> None:
     """Say how the graph falls apart: only now is the whole tree worth its N rows of distances."""
-    check_connected(minimum_spanning_tree(metric, points), epsilon, reach=1.0)
+    check_connected(minimum_spanning_tree(walk.metric, walk.points), walk.epsilon, reach=1.0)
     raise LdmapsError(
-        f"epsilon = {epsilon:.9g} is within rounding of the smallest that connects the data; make it slightly larger"
+        f"epsilon = {walk.epsilon:.9g} is within rounding of the smallest that connects the data; "
+        "make it slightly larger"
     )
 
 
-def _grow_adopting(
-    points: Points, metric: Metric, epsilon: float, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    n = len(points)
+def _grow_adopting(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
+    n = len(walk.points)
     parent = np.full(n, -1, dtype=np.intp)
     root = int(rng.integers(n))
-    adopt = _tree_adopter(points, metric, epsilon, root) or _row_adopter(points, metric, epsilon, root)
+    adopt = _tree_adopter(walk, root) or _row_adopter(walk, root)
     left = n - 1
     rim = [root]
     while left:
         if not rim:
-            _fail_disconnected(points, metric, epsilon)
+            _fail_disconnected(walk)
         place = int(rng.integers(len(rim)))
         rim[place], rim[-1] = rim[-1], rim[place]
         node = rim.pop()
@@ -130,17 +120,16 @@ def _grow_adopting(
     return parent
 
 
-def _row_adopter(
-    points: Points, metric: Metric, epsilon: float, root: int
-) -> Callable[[int], NDArray[np.intp]]:
+def _row_adopter(walk: Walk, root: int) -> Callable[[int], NDArray[np.intp]]:
     """Find a node's unadopted neighbours from its row of distances to the points still outside."""
+    points, metric = walk.points, walk.metric
     outside = np.delete(np.arange(len(points)), root)
     remaining = points.take(outside)
     row = np.empty((1, len(points)), dtype=points.dtype)
 
     def adopt(node: int) -> NDArray[np.intp]:
         nonlocal outside, remaining
-        near = squared_row(metric, points, node, remaining, row[:, : len(outside)]) <= epsilon
+        near = squared_row(metric, points, node, remaining, row[:, : len(outside)]) <= walk.epsilon
         if not near.any():
             return outside[:0]
         children = outside[near]
@@ -153,15 +142,14 @@ def _row_adopter(
     return adopt
 
 
-def _tree_adopter(
-    points: Points, metric: Metric, epsilon: float, root: int
-) -> Callable[[int], NDArray[np.intp]] | None:
+def _tree_adopter(walk: Walk, root: int) -> Callable[[int], NDArray[np.intp]] | None:
     """Find a node's unadopted neighbours through a spatial tree, where the metric allows one."""
-    values = raw_values(metric, points)
+    points = walk.points
+    values = raw_values(walk.metric, points)
     if values is None:
         return None
     # The tree computes in float64; ε may come from distances rounded in the points' precision.
-    find = neighbour_finder(values, math.sqrt(epsilon * (1.0 + 4.0 * float(np.finfo(points.dtype).eps))))
+    find = neighbour_finder(values, math.sqrt(walk.epsilon * (1.0 + 4.0 * float(np.finfo(points.dtype).eps))))
     outside = np.ones(len(points), dtype=bool)
     outside[root] = False
 
@@ -174,11 +162,10 @@ def _tree_adopter(
     return adopt
 
 
-def _grow_literal(
-    points: Points, metric: Metric, epsilon: float, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
     # Drawing an edge uniformly is drawing an outside node in proportion to its number of tree neighbours, and then
     # one of those uniformly. The latter is kept up to date by reservoir sampling, so no edge is ever stored.
+    points, metric = walk.points, walk.metric
     n = len(points)
     count_edges, pick = compiled.graphs.count_edges, compiled.graphs.pick_by_degree
     parent = np.full(n, -1, dtype=np.intp)
@@ -188,7 +175,7 @@ def _grow_literal(
     degree = np.zeros(n - 1, dtype=np.int64)
     sampled = np.full(n - 1, -1, dtype=np.intp)
     row = np.empty((1, n), dtype=points.dtype)
-    squared_radius = points.dtype.type(epsilon)
+    squared_radius = points.dtype.type(walk.epsilon)
     in_tree = np.zeros(n - 1, dtype=bool)
     for _ in range(n - 1):
         squared = squared_row(metric, points, newest, remaining, row[:, : len(outside)])
@@ -196,7 +183,7 @@ def _grow_literal(
         count_edges(squared, newest, squared_radius, degree, sampled, rng.random(len(outside)))
         total = int(degree.sum())
         if total == 0:
-            _fail_disconnected(points, metric, epsilon)
+            _fail_disconnected(walk)
         drawn = int(pick(degree, int(rng.integers(total))))
         newest = int(outside[drawn])
         parent[newest] = sampled[drawn]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks
-from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["Uniform"]
 
@@ -25,17 +24,8 @@ class Uniform(LandmarkSelector):
     def __init__(self, n_landmarks: int | None = None) -> None:
         self.n_landmarks = n_landmarks
 
-    def select(
-        self,
-        points: Points,
-        metric: Metric,
-        *,
-        epsilon: float,
-        weights: NDArray[np.float64],
-        rng: np.random.Generator,
-        n_threads: int | None = None,
-    ) -> Landmarks:
+    def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
-        count = check_n_landmarks(self.n_landmarks, len(points))
-        indices = np.sort(rng.choice(len(points), count, replace=False))
-        return assign(points, metric, indices, weights, n_threads)
+        count = check_n_landmarks(self.n_landmarks, len(walk.points))
+        indices = np.sort(rng.choice(len(walk.points), count, replace=False))
+        return assign(walk, indices)

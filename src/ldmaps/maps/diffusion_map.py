@@ -14,9 +14,10 @@ from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
 from ldmaps.diffusion.spatial_tree import raw_values
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.estimator import DiffusionEstimator, Training
+from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.solved_map import solve
+from ldmaps.maps.training import Training
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage

@@ -6,8 +6,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,7 +22,6 @@ from ldmaps.diffusion.bandwidth import (
 )
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap, warn_of_standstill
-from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, OutlierWarning
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.objects import as_source
@@ -32,6 +30,7 @@ from ldmaps.inputs.source import FrameSource, PointSource, Reading, check_frames
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
+from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
@@ -42,86 +41,7 @@ from ldmaps.settings import is_whole_number
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
 
-__all__ = ["DiffusionEstimator", "Training", "check_sample_weight"]
-
-
-@dataclass(frozen=True)
-class Training:
-    """Training data, checked and prepared.
-
-    Attributes
-    ----------
-    metric : Metric
-    points : Points
-        All N of them.
-    weights : ndarray of shape (N,)
-    used : ndarray of int
-        Those of positive weight, which the walk is over; the others are only embedded.
-    frames, times, files : ndarray or None
-        Number and time of each frame in its file, and which file that is.
-    units, source
-        As in :class:`~ldmaps.maps.fitted_map.FittedMap`.
-    bandwidth : Bandwidth or None
-        ε, where leaving out outliers has found it already.
-    """
-
-    metric: Metric
-    points: Points
-    weights: NDArray[np.float64]
-    used: NDArray[np.intp]
-    frames: NDArray[Any] | None = None
-    times: NDArray[Any] | None = None
-    files: NDArray[Any] | None = None
-    units: str | None = None
-    source: dict[str, Any] | None = None
-    bandwidth: Bandwidth | None = None
-
-    def without(self, left_out: NDArray[np.intp], bandwidth: Bandwidth) -> Training:
-        """Return the data with some points, by their places among ``members``, at weight 0, and ε found."""
-        weights = self.weights.copy()
-        weights[self.used[left_out]] = 0.0
-        return replace(self, weights=weights, used=np.flatnonzero(weights > 0), bandwidth=bandwidth)
-
-    def place(self, point: int) -> str:
-        """Return where a training point is from, for messages: "frame 51 of run.xtc"."""
-        files = (self.source or {}).get("files") or []
-        file = files[0 if self.files is None else int(self.files[point])] if files else ""
-        item = "point" if self.frames is None else "frame" if "n_atoms" in (self.source or {}) else "row"
-        number = point if self.frames is None else int(self.frames[point])
-        return f"{item} {number}" + (f" of {file}" if file else "")
-
-    @property
-    def uses_all(self) -> bool:
-        """Whether every point has a positive weight."""
-        return len(self.used) == len(self.points)
-
-    @cached_property
-    def members(self) -> Points:
-        """The points of positive weight."""
-        return self.points if self.uses_all else self.points.take(self.used)
-
-    @property
-    def member_weights(self) -> NDArray[np.float64]:
-        """Their weights."""
-        return self.weights[self.used]
-
-    def walk(self, epsilon: float, settings: DiffusionEstimator) -> Walk:
-        """Return the walk over the points of positive weight."""
-        return Walk(
-            self.metric,
-            self.members,
-            self.member_weights,
-            epsilon,
-            settings.alpha,
-            settings.t,
-            settings.n_threads,
-        )
-
-    def record(self, landmark_indices: NDArray[np.intp], coverage: Coverage | None = None) -> TrainingRecord:
-        """Return where the points are from and how far landmarks are, for looking at the map."""
-        distance, nearest = (None, None) if coverage is None else (coverage.distance, coverage.nearest)
-        record = TrainingRecord.of(len(self.weights), landmark_indices, self.weights, distance, nearest)
-        return record.with_frames(self.frames, self.times, self.files)
+__all__ = ["DiffusionEstimator"]
 
 
 class DiffusionEstimator(TransformerMixin, BaseEstimator):
@@ -333,43 +253,9 @@ class DiffusionEstimator(TransformerMixin, BaseEstimator):
     # -- for the subclasses ---------------------------------------------------
 
     def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
-        """Check and prepare training data."""
+        """Check the settings, and check and prepare training data."""
         _check_settings(self.alpha, self.t)
-        metric = resolve_metric(self.metric)
-        source = as_source(X)
-        frames = times = files = None
-        if source is not None:
-            read = source.read()
-            X, frames, times, files = read.frames, read.numbers, read.times, read.files
-        shape = _shape(X)
-        if shape[:1] == (1,):
-            raise InvalidInputError(
-                "got 1 sample (n_samples=1): a diffusion map needs at least two different points; pass more data"
-            )
-        if len(shape) == 3 and shape[0]:
-            _check_frames(metric, shape)
-            points = metric.prepare(X)
-            self.n_features_in_ = shape[1] * shape[2]
-            self.__dict__.pop("feature_names_in_", None)
-        else:
-            # Reading has looked for NaN, and can say in which file it is.
-            unread = source is None
-            X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
-            points = metric.prepare(X)
-        if isinstance(metric, Precomputed):
-            metric.check_square(points)
-        weights = check_sample_weight(sample_weight, len(points))
-        return Training(
-            metric,
-            points,
-            weights,
-            np.flatnonzero(weights > 0),
-            frames,
-            times,
-            files,
-            None if source is None else source.units,
-            None if source is None else {**source.facts(), "n_points": len(points)},
-        )
+        return prepare_training(self, resolve_metric(self.metric), X, sample_weight)
 
     def _without_outliers(self, training: Training, rng: np.random.Generator) -> Training:
         """Return the training data with the most isolated points at weight 0, if some may be left out."""
@@ -439,10 +325,10 @@ class DiffusionEstimator(TransformerMixin, BaseEstimator):
     def _new_array(self, X: ArrayLike) -> Any:
         """Return new points after scikit-learn's checks."""
         check_is_fitted(self, "embedder_")
-        shape = _shape(X)
+        shape = array_shape(X)
         if len(shape) == 3 and shape[0]:
             # Frames go straight to the metric, which checks them in one pass.
-            _check_frames(self.metric_, shape)
+            check_frames_taken(self.metric_, shape)
             return X
         if isinstance(self.metric_, Precomputed):
             # Columns are training points or landmarks; the metric tells which and checks the count.
@@ -481,16 +367,6 @@ class DiffusionEstimator(TransformerMixin, BaseEstimator):
         return leading
 
 
-def _check_frames(metric: Metric, shape: tuple[int, ...]) -> None:
-    if not metric.takes_frames:
-        raise InvalidInputError(
-            f"metric {metric!r} takes points of shape (n, features), got an array with shape {shape}; "
-            'for molecular frames use metric="rmsd", or reshape to two dimensions'
-        )
-    if shape[2] != 3:
-        raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got {shape}")
-
-
 def _joined(parts: list[Extended], source: PointSource) -> Extended:
     if not parts:
         raise InvalidInputError(
@@ -503,17 +379,6 @@ def _joined(parts: list[Extended], source: PointSource) -> Extended:
     return whole
 
 
-def _shape(X: ArrayLike) -> tuple[int, ...]:
-    """Return the shape of anything array-like; what is none is left for validation to explain."""
-    shape = getattr(X, "shape", None)
-    if shape is None:
-        try:
-            shape = np.asarray(X).shape
-        except ValueError:
-            return ()
-    return tuple(shape)
-
-
 def _check_settings(alpha: float, t: float) -> None:
     if isinstance(alpha, bool) or not np.isfinite(alpha) or not 0.0 <= alpha <= 1.0:
         raise InvalidInputError(
@@ -521,35 +386,3 @@ def _check_settings(alpha: float, t: float) -> None:
         )
     if isinstance(t, bool) or not np.isfinite(t) or t < 0:
         raise InvalidInputError(f"diffusion time t must be 0 (the paper's) or more, got {t!r}")
-
-
-def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArray[np.float64]:
-    """Return weights as float64, ones by default, or raise.
-
-    >>> check_sample_weight([1, 2.5], 2)
-    array([1. , 2.5])
-    """
-    if sample_weight is None:
-        return np.ones(n_points)
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"sample_weight must be numbers: {error}") from error
-    if weights.ndim == 0:
-        weights = np.full(n_points, float(weights))
-    if weights.shape != (n_points,):
-        raise InvalidInputError(
-            f"sample_weight must have one value a point, ({n_points},), got shape {weights.shape}"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        bad = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
-        raise InvalidInputError(
-            f"sample_weight must be finite and not negative, got {weights[bad]} at index {bad}; "
-            "a weight of 0 leaves a point out"
-        )
-    if np.count_nonzero(weights) < 2:
-        raise InvalidInputError(
-            "sample_weight must be above zero for at least two points, "
-            f"got {np.count_nonzero(weights)} of {n_points} that are"
-        )
-    return weights

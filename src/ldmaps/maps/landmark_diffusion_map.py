@@ -1,8 +1,10 @@
-"""The landmark diffusion map: the paper's method, and the package's headline."""
+"""The landmark diffusion map: the paper's method, and the package's headline.
+
+The file is long because its documentation is: a third is the text of the class and of `error_estimate`.
+"""
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -15,16 +17,16 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
-from ldmaps.landmarks import Given, Landmarks, LandmarkSelector, resolve_selector
+from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
-from ldmaps.landmarks.given import check_indices
-from ldmaps.landmarks.grouping import group_neighbours
-from ldmaps.maps.estimator import DiffusionEstimator, Training
+from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.fitted_map import FittedMap, Learned
+from ldmaps.maps.landmark_fit import LandmarkFit, select_landmarks
 from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_size, solve_reference
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.tolerance import Certificate, check_tolerance, hold_out
-from ldmaps.maps.tolerance_search import LandmarkFit, ToleranceSearch, check_number_is_free
+from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
+from ldmaps.maps.training import Training
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -229,7 +231,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 eigenvalues=spectrum[: fit.embedder.n_components],
                 spectrum=spectrum,
                 landmark_indices=landmark_indices,
-                landmark_embedding=self._landmark_embedding(fit, extended.coordinates[landmark_indices]),
+                landmark_embedding=fit.landmark_embedding(extended.coordinates[landmark_indices]),
                 multiplicities=fit.landmarks.multiplicities,
                 units=training.units,
                 source=training.source,
@@ -241,21 +243,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             ),
         )
 
-    @staticmethod
-    def _landmark_embedding(fit: LandmarkFit, extended: NDArray[Any]) -> NDArray[Any]:
-        """Return the landmarks' coordinates: from their own eigenvectors, where there are any."""
-        if fit.solved is None:
-            return extended
-        own = fit.solved.own_coordinates[:, : fit.embedder.n_components]
-        return own.astype(extended.dtype)
-
     def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None:
             check_number_is_free(self.landmarks, self.n_landmarks, self.tolerance)
         most = min(DEFAULT_LANDMARKS, len(training.used))
         selector = resolve_selector(self.landmarks, self.n_landmarks, most)
         if isinstance(selector, Given) and not training.uses_all:
-            selector = Given(_among(check_indices(selector.indices, len(training.points)), training.used))
+            return selector.among(training.used, len(training.points))
         return selector
 
     # -- a given number of landmarks ------------------------------------------------
@@ -268,7 +262,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             with stage("bandwidth", len(training.members)):
                 bandwidth = self._bandwidth(training, rng)
             walk = training.walk(bandwidth.epsilon, self)
-            landmarks, squared = self._select(selector, walk, rng)
+            landmarks, squared = select_landmarks(selector, walk, rng)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
             solved = solve(walk, count, landmarks, squared=squared)
             teacher = self._coordinates_kept(solved)
@@ -277,7 +271,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
             bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
             walk = training.walk(bandwidth.epsilon, self)
-            landmarks, _ = self._select(selector, walk, rng)
+            landmarks, _ = select_landmarks(selector, walk, rng)
             self._n_eigenvalues(
                 len(landmarks.indices), extra=0
             )  # as many coordinates as landmarks make no map
@@ -291,24 +285,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _bandwidth(self, training: Training, rng: np.random.Generator) -> Bandwidth:
         return self._choose_bandwidth(training, training.metric, training.members, rng)
-
-    def _select(
-        self, selector: LandmarkSelector, walk: Walk, rng: np.random.Generator
-    ) -> tuple[Landmarks, NDArray[Any] | None]:
-        """Choose landmarks; return them and, if that took them, the d² between them."""
-        with stage("landmarks", unit="rows"):
-            landmarks = selector.select(
-                walk.points,
-                walk.metric,
-                epsilon=walk.epsilon,
-                weights=walk.weights,
-                rng=rng,
-                n_threads=self.n_threads,
-            )
-            # The user's order is the user's, and all points stay as they came.
-            if isinstance(selector, Given) or len(landmarks.indices) == len(walk.points):
-                return landmarks, None
-            return group_neighbours(landmarks, walk.points, walk.metric, self.n_threads)
 
     # -- the map to learn from ------------------------------------------------------
 
@@ -368,7 +344,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             extension=extension,
             reference=reference,
             held=held,
-            select=lambda count, walk, rng: self._select(_of_size(selector, count), walk, rng),
+            select=lambda count, walk, rng: select_landmarks(selector.of_size(count), walk, rng),
             n_eigenvalues=lambda count: self._n_eigenvalues(count, extra=MAX_GAP_COMPONENTS),
             seed=int(rng.integers(2**63)),
         )
@@ -446,23 +422,3 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         embedding = self.map_.embedding
         n_training = round(float(self.multiplicities_.sum())) if embedding is None else len(embedding)
         return JudgedMap(embedder, walk, self.eigenvalues_, further, n_training)
-
-
-def _of_size(selector: LandmarkSelector, n_landmarks: int) -> LandmarkSelector:
-    """Return the selector with another number of landmarks."""
-    selector = copy.copy(selector)
-    selector.n_landmarks = n_landmarks
-    return selector
-
-
-def _among(indices: NDArray[np.intp], used: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Translate indices of all points to indices of those with positive weight."""
-    places = np.searchsorted(used, indices)
-    places[places == len(used)] = 0
-    missing = used[places] != indices
-    if missing.any():
-        raise InvalidInputError(
-            f"landmark {int(indices[missing][0])} has sample_weight 0 and takes no part in the fit; "
-            "choose landmarks of positive weight"
-        )
-    return places

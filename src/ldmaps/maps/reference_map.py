@@ -67,14 +67,7 @@ def solve_reference(
     """
     if squared is not None:
         return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
-    medoids = KMedoids(size, max_iter=REFERENCE_ITERATIONS).select(
-        walk.points,
-        walk.metric,
-        epsilon=walk.epsilon,
-        weights=walk.weights,
-        rng=rng,
-        n_threads=walk.n_threads,
-    )
+    medoids = KMedoids(size, max_iter=REFERENCE_ITERATIONS).select(walk, rng)
     return solve(walk, n_eigenvalues, medoids)
 
 

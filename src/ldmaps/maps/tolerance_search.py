@@ -7,7 +7,7 @@ training points ──┬── fitted:   landmarks are chosen among these, coef
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,47 +16,21 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
-from ldmaps.extension import Embedder, Extension, OnlineStep
+from ldmaps.extension import Embedder, Extension
 from ldmaps.landmarks import Landmarks, resolve_selector
 from ldmaps.landmarks.base import assign
+from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.tolerance import Attempt, Certificate, HeldOut, meet_tolerance
 from ldmaps.quality.fidelity import zeta
 
-__all__ = ["LandmarkFit", "ToleranceSearch", "check_number_is_free", "landmark_range"]
+__all__ = ["ToleranceSearch", "check_number_is_free", "landmark_range"]
 
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
 MOST_LANDMARKS = 8000
 
 #: Chooses so many landmarks of a walk; returns them and, if that took them, the d² between them.
 Select = Callable[[int, Walk, np.random.Generator], tuple[Landmarks, NDArray[Any] | None]]
-
-
-@dataclass(frozen=True)
-class LandmarkFit:
-    """Landmarks and the map over them.
-
-    Attributes
-    ----------
-    landmarks : Landmarks
-    step : OnlineStep
-        What the extension chose.
-    embedder : Embedder
-    solved : SolvedMap or None
-        The landmarks' own eigenproblem, where the extension learns from it.
-    """
-
-    landmarks: Landmarks
-    step: OnlineStep
-    embedder: Embedder
-    solved: SolvedMap | None
-
-    @classmethod
-    def of(cls, walk: Walk, landmarks: Landmarks, step: OnlineStep, solved: SolvedMap | None) -> LandmarkFit:
-        """Put the parts together."""
-        points = walk.points.take(landmarks.indices) if solved is None else solved.points
-        embedder = Embedder.build(walk.metric, points, walk.epsilon, step, landmarks.squared_radii)
-        return cls(landmarks, step, embedder, solved)
 
 
 @dataclass(frozen=True)
@@ -108,7 +82,7 @@ class ToleranceSearch:
         walk = self.reference.walk
         selected, squared = self.select(n_landmarks, self._fitted_walk, rng)
         indices = self.held.fitted[selected.indices]
-        landmarks = assign(walk.points, walk.metric, indices, walk.weights, walk.n_threads)
+        landmarks = assign(walk, indices)
         if self.extension.learns_from_reference:
             step = self.extension.fit(self.reference, landmarks, self.held.fitted, rng)
             return LandmarkFit.of(walk, landmarks, step, None)
@@ -125,8 +99,7 @@ class ToleranceSearch:
 
     @cached_property
     def _fitted_walk(self) -> Walk:
-        walk, fitted = self.reference.walk, self.held.fitted
-        return replace(walk, points=walk.points.take(fitted), weights=walk.weights[fitted])
+        return self.reference.walk.take(self.held.fitted)
 
     @cached_property
     def _unseen(self) -> NDArray[np.intp]:

@@ -172,7 +172,7 @@ class TextSink(Sink):
                 )
             return
         length = int(mark["bytes"])
-        if size < length:
+        if not 0 <= length <= size:
             raise CheckpointError(
                 f"the output {self.path} has {size} bytes, but the checkpoint says that {length} were written; "
                 "put it back, or start over with another checkpoint and another output"
