@@ -1,5 +1,9 @@
 import os
+import signal
 import stat
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -94,3 +98,41 @@ def test_paths_of_any_kind_and_relative_ones(tmp_path, monkeypatch):
         with written_whole(path) as stream:
             stream.write(b"x")
     assert sorted(os.listdir(tmp_path)) == ["dotted.ldm", "path.ldm", "plain.ldm"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="flock tells who is alive")
+def test_what_a_killed_process_left_behind_is_removed_by_the_next(tmp_path):
+    path = tmp_path / "map.ldm"
+    script = (
+        "import os, sys; from ldmaps.files import written_whole\n"
+        "with written_whole(sys.argv[1]): os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    others = [tmp_path / name for name in (".map.ldm.mine.part", ".other.ldm.abcdefgh.part", "map.ldm.part")]
+    for other in others:
+        other.write_bytes(b"not ours")
+    for young in (True, False):
+        for one in (left, *others):
+            os.utime(one, (time.time() - (0 if young else 3600),) * 2)
+        with written_whole(path) as stream:
+            stream.write(b"whole")
+        assert left.exists() == young
+    assert path.read_bytes() == b"whole"
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+def test_what_another_process_is_still_writing_stays(tmp_path):
+    path = tmp_path / "map.ldm"
+    with written_whole(path) as slow:
+        slow.write(b"slow")
+        slow.flush()
+        (part,) = tmp_path.iterdir()
+        os.utime(part, (time.time() - 3600,) * 2)
+        with written_whole(path) as quick:
+            quick.write(b"quick")
+        assert path.read_bytes() == b"quick"
+        assert part.exists()
+    assert path.read_bytes() == b"slow"
+    assert os.listdir(tmp_path) == ["map.ldm"]

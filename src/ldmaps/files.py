@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["sync_folder", "written_whole"]
+__all__ = ["lock", "sync_folder", "written_whole"]
+
+#: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
+_LEFT_BEHIND = 60.0
 
 
 @contextmanager
@@ -17,12 +22,16 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a temporary file beside ``path`` and rename it to ``path`` when the block ends without an error.
 
     Whatever stood at ``path`` stays untouched until then, and stays for good if
-    the block raises.
+    the block raises. The temporary file is ``.NAME.XXXXXXXX.part``. A process that
+    is killed leaves it behind, and one that writes to ``path`` a minute later removes it.
     """
     target = Path(path)
+    _remove_left_behind(target)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent or ".")
     try:
         with os.fdopen(handle, "wb") as stream:
+            with suppress(OSError):  # file systems without locks keep what killed processes leave
+                lock(handle)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -46,3 +55,30 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _remove_left_behind(target: Path) -> None:
+    """Remove temporary files for ``target`` that no living process is writing."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.part")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if name.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > _LEFT_BEHIND:
+                with suppress(OSError), open(entry.path, "rb") as stream:
+                    if lock(stream.fileno(), otherwise=False):
+                        os.unlink(entry.path)
+
+
+def lock(descriptor: int, *, otherwise: bool = True) -> bool:
+    """Lock an open file against other processes until it is closed; say whether that worked.
+
+    Where the system has no such locks, the answer is ``otherwise``.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return otherwise
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -21,7 +21,7 @@ import numpy as np
 
 from ldmaps._version import __version__
 from ldmaps.errors import CheckpointError
-from ldmaps.files import written_whole
+from ldmaps.files import lock, written_whole
 
 __all__ = ["Checkpoint", "model_digest"]
 
@@ -146,19 +146,3 @@ def _locked(path: str, owner: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # its owner ended and removed it just now
-
-
-def lock(descriptor: int) -> bool:
-    """Lock an open file against other processes until it is closed; say whether that worked.
-
-    Where the system has no such locks, it always does.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

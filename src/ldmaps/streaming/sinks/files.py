@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import CheckpointError, InvalidInputError, SinkError
-from ldmaps.files import sync_folder
+from ldmaps.files import lock, sync_folder
 from ldmaps.inputs.formats import output_format
-from ldmaps.streaming.checkpoint import lock
 from ldmaps.streaming.fingerprint import Fingerprint
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
