@@ -1,4 +1,8 @@
 import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -56,3 +60,57 @@ def test_environment_below_one(setting, monkeypatch):
     monkeypatch.setenv("LDMAPS_NUM_THREADS", setting)
     with pytest.raises(InvalidInputError, match=f"at least 1, or None for all, got {setting}"):
         resolve_threads(None)
+
+
+FORKED = """
+import os, sys, threading
+from threadpoolctl import threadpool_info
+from ldmaps.threads import single_threaded_blas, walk
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+import numpy as np
+np.ones((2, 2)) @ np.ones((2, 2))
+before = blas_threads()
+limit, stuck, go_on = single_threaded_blas._limit, threading.Event(), threading.Event()
+if sys.argv[1] == "taking the limit":  # the lock is held
+    def slowly():
+        stuck.set()
+        go_on.wait()
+        limit()
+    single_threaded_blas._limit = slowly
+    work = lambda rows: None
+else:
+    def work(rows):
+        stuck.set()
+        go_on.wait()
+thread = threading.Thread(target=walk, args=(2, 1, work, 1))
+thread.start()
+stuck.wait()
+child = os.fork()
+if child == 0:
+    single_threaded_blas._limit = limit
+    inside = []
+    walk(2, 1, lambda rows: inside.append(blas_threads()), 1)
+    os._exit(0 if inside == [{1}, {1}] and blas_threads() == before else 1)
+status = os.waitpid(child, 0)[1]
+go_on.set()
+thread.join()
+assert blas_threads() == before
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("moment", ["taking the limit", "at work"])
+def test_a_fork_while_another_thread_is_at_work(moment):
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, moment]
+    # More than one, so that a limit that is not lifted shows.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    with subprocess.Popen(command, env=environment, start_new_session=True) as process:
+        try:
+            assert process.wait(60) == 0
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -62,10 +62,17 @@ class _SingleThreadedBlas:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
         self._controller: Any = None
         self._limiter: Any = None
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        # A forked child has none of the walks that may have been under way, nor the thread that held the lock.
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._inherited, self._limiter = self._limiter, None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -79,15 +86,22 @@ class _SingleThreadedBlas:
             with self._lock:
                 self._depth -= 1
                 if self._depth == 0:
-                    _blas_keeper(os.getpid()).submit(self._limiter.__exit__, None, None, None).result()
+                    _blas_keeper(os.getpid()).submit(self._lift).result()
 
     def _limit(self) -> None:
         if self._controller is None:
             from threadpoolctl import ThreadpoolController
 
             self._controller = ThreadpoolController()
+        if self._inherited is not None:  # the parent's limit, which nobody here would lift
+            self._inherited.__exit__(None, None, None)
+            self._inherited = None
         self._limiter = self._controller.limit(limits=1, user_api="blas")
         self._limiter.__enter__()
+
+    def _lift(self) -> None:
+        limiter, self._limiter = self._limiter, None
+        limiter.__exit__(None, None, None)
 
 
 #: Holds BLAS to one thread inside a ``with``; also for work elsewhere whose results must not depend on its threads.
