@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -363,3 +364,41 @@ def test_formats_by_name():
         open_decoder("xml")
     with pytest.raises(InvalidInputError, match="no columns to choose"):
         open_decoder("npy", FACTS, ["a"])
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_memory_is_bounded_by_what_a_record_can_need(form):
+    """Decoded, a line of 60 MB would take 2 GB."""
+    decoder = open_decoder(form, {"n_features": 3}, None)
+    piece = b"1," * (1 << 18)
+    tracemalloc.start()
+    try:
+        decoder.feed(b"1,2,3\n" if form == "csv" else b"[1,2,3]\n", 0.0)
+        for _ in range(60 * (1 << 20) // len(piece)):
+            decoder.feed(piece, 0.0)
+        decoder.feed(b"\n", 0.0)
+        records = decoder.take(10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(records) == 1
+    assert "at most 4194304 are taken" in records.rejected[0].reason
+    assert peak < 20 << 20
+
+
+def test_a_line_may_have_room_for_every_number():
+    decoder = open_decoder("ndjson", {"n_features": 100_000}, None)
+    row = np.random.default_rng(0).normal(size=100_000).tolist()
+    decoder.feed(json.dumps({"x": row, "note": "y" * (5 << 20)}).encode() + b"\n", 0.0)
+    np.testing.assert_array_equal(decoder.take(1).points, [row])
+
+
+def test_a_row_that_no_map_takes_is_not_waited_for():
+    header = np.lib.format.header_data_from_array_1_0(np.empty((1, 0)))
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {**header, "shape": (1, 10**9)})
+    decoder = open_decoder("npy", {"n_features": 3}, None)
+    with pytest.raises(
+        InvalidInputError, match=r"claims rows of 8000000000 bytes \(shape \(1, 1000000000\)\)"
+    ):
+        decoder.feed(stream.getvalue(), 0.0)

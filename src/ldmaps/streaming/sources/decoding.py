@@ -29,11 +29,13 @@ __all__ = [
     "as_points",
     "excerpt",
     "form_of",
+    "largest_record",
     "times_of",
 ]
 
-#: A longer line is no record but a fault, and is not kept.
-MAX_LINE = 64 << 20
+#: Most bytes of a record: of one whose numbers nobody has counted, of one of few numbers, and per number of others.
+#: More is no record but a fault, and is not kept.
+_LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
 #: Below so many lines the set-up of decoding them together costs more than it gains.
 _TOGETHER = 8
 #: What numpy and json raise for values that are no numbers, or none they can hold.
@@ -69,6 +71,11 @@ class Decoder(ABC):
     @abstractmethod
     def restore(self, position: Position) -> None:
         """Go on after a position; the first byte to be fed is the one at its ``"offset"``."""
+
+
+def largest_record(width: int | None) -> int:
+    """Return the most bytes that a record of ``width`` numbers may have: decoding it takes many times that."""
+    return _LARGEST if width is None else max(_LARGEST_SMALL, _BYTES_PER_NUMBER * width)
 
 
 def form_of(path: str) -> str | None:
@@ -120,10 +127,10 @@ class LineDecoder(Decoder):
 
     form: str
 
-    def __init__(self, facts: Mapping[str, Any], max_line: int = MAX_LINE) -> None:
+    def __init__(self, facts: Mapping[str, Any], max_line: int | None = None) -> None:
         self.facts = facts
         self.width: int | None = facts.get("n_features")
-        self._max_line = max_line
+        self._max_line = largest_record(self.width) if max_line is None else max_line
         self._lines: list[bytes] = []
         self._at = 0
         self._arrivals: deque[tuple[int, float]] = deque()

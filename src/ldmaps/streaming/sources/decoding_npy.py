@@ -12,7 +12,7 @@ import numpy as np
 
 from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.streaming.records import Position, Records, Rejected
-from ldmaps.streaming.sources.decoding import Decoder
+from ldmaps.streaming.sources.decoding import Decoder, largest_record
 
 __all__ = ["NpyDecoder"]
 
@@ -158,6 +158,12 @@ class NpyDecoder(Decoder):
             raise InvalidInputError(
                 f"the npy stream holds an array of shape {shape}; "
                 "a point, (rows, features) or (frames, atoms, 3) is needed"
+            )
+        row_bytes, most = math.prod(rows[1]) * dtype.itemsize, largest_record(self._facts.get("n_features"))
+        if row_bytes > most:  # before waiting for it
+            raise InvalidInputError(
+                f"the npy header at byte {self._offset} claims rows of {row_bytes} bytes (shape {shape}); "
+                f"at most {most} are taken"
             )
         self._left, self._shape = rows
         self._dtype = dtype
