@@ -204,6 +204,20 @@ def test_a_server_that_dies_within_a_frame_ends_the_stream_without_it(server):
         source.close()
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_engine_that_is_gone_before_its_first_frame_is_an_error(server, begun):
+    source = opened(server)
+    try:
+        if begun:
+            server.imdsinfo.positions = False  # the first frame's time alone
+            server.send_frame(0)
+        server.cleanup()
+        with pytest.raises(SourceError, match="was closed before its first frame"):
+            _until_ended(source)
+    finally:
+        source.close()
+
+
 def test_another_number_of_atoms_is_an_error_that_names_both(server):
     source = opened(server, n_atoms=N_ATOMS + 1)
     try:

@@ -75,8 +75,9 @@ class IMDSource(Source):
     Notes
     -----
     A live simulation cannot be replayed, and one that is killed looks like one that
-    has ended: the stream ends. Must be opened by the main thread, because imdclient
-    installs signal handlers; those that were there before are put back.
+    has ended: the stream ends. That not one frame came is an error. Must be opened by
+    the main thread, because imdclient installs signal handlers; those that were there
+    before are put back.
     """
 
     needs_main_thread: ClassVar[bool] = True
@@ -154,6 +155,11 @@ class IMDSource(Source):
         if not frames and self._ended:
             if self._failure is not None:
                 raise self._failure
+            if self._number == 0:
+                raise SourceError(
+                    f"{self.name} was closed before its first frame; did the simulation end at once, or stop with an "
+                    "error? Its log tells"
+                )
             return None
         return self._records(frames)
 
