@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import types
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -604,3 +604,16 @@ def test_settings_are_checked(model, settings, words):
 def test_a_host_that_is_not_here_is_named(model):
     with pytest.raises(InvalidInputError, match="192.0.2.1"):
         LivePage(model, host="192.0.2.1", token=TOKEN).start()
+
+
+def test_half_requests_do_not_hold_the_page(page, monkeypatch):
+    monkeypatch.setattr("ldmaps.views.live.server.VISIT", 0.5)
+    with Viewer(page) as viewer, ExitStack() as stack:
+        viewer.map()
+        for _ in range(240):
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), 10))
+            half.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        wait_until(lambda: get(page)[0] == 503)  # they are more than the page takes
+        wait_until(lambda: get(page)[0] == 200)
+        for _ in range(3):  # who became a viewer stays
+            viewer.frame()

@@ -32,6 +32,8 @@ WRONG_TOKEN, BAD_MESSAGE, TOO_MANY = 4401, 4400, 1013
 LARGEST_MESSAGE = 4096
 #: Seconds a new viewer has for its greeting, a frame for leaving, and an idle page hears nothing.
 GREETING, STALLED, HEARTBEAT = 10.0, 30.0, 1.0
+#: Seconds after which a connection that did not become a viewer's is dropped: half a request holds a place.
+VISIT = 20.0
 
 
 class LiveServer:
@@ -72,6 +74,7 @@ class LiveServer:
         self._max_viewers = max_viewers
         self._period = 1.0 / frame_rate
         self._strangers = 0  # connected, but not yet greeted
+        self._visits: dict[Any, float] = {}  # since when each connection that is no viewer's has been there
         self._next_tick = asyncio.Event()
         self._server: Any = None
         self._thread: threading.Thread | None = None
@@ -190,8 +193,22 @@ class LiveServer:
         while True:
             await asyncio.sleep(self._period)
             self._state.tick()
+            self._end_visits(time.monotonic())
             tick, self._next_tick = self._next_tick, asyncio.Event()
             tick.set()
+
+    def _end_visits(self, now: float) -> None:
+        """Drop connections that should have had their files by now; uvicorn waits for half a request for ever."""
+        viewers = self._server.config.ws_protocol_class
+        visitors = [
+            connection
+            for connection in self._server.server_state.connections
+            if not isinstance(connection, viewers)
+        ]
+        self._visits = {connection: self._visits.get(connection, now) for connection in visitors}
+        for connection, since in self._visits.items():
+            if now - since > VISIT:
+                connection.transport.abort()
 
     async def _viewer(self, viewer: WebSocket) -> None:
         from starlette.websockets import WebSocketDisconnect
