@@ -44,6 +44,7 @@ def run(model, place, **settings):
         {"position": {"start": {}, "offset": 1}},
         {"position": {}},
         {"position": lambda position: {**position, "offset": -100}},
+        {"position": lambda position: {**position, "start": -100}},
         {"position": lambda position: {**position, "n_columns": {}}},
         {"position": lambda position: {key: value for key, value in position.items() if key != "mark"}},
     ],

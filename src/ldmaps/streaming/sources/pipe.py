@@ -175,8 +175,8 @@ class FileSource(_ByteSource):
         if position is None:
             return
         offset = int(position["offset"])
-        if self._start < 0 or offset < 0:
-            raise ValueError(f"a position of {self._start} + {offset} bytes")
+        if self._start < 0:
+            raise ValueError(f"a beginning at byte {self._start}")
         self._read.add_from(self._descriptor, self._start + offset)
         if self._read.end != self._start + offset or self._read.mark() != position["mark"]:
             raise SourceError(
