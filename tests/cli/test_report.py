@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import numpy as np
@@ -151,3 +152,48 @@ def test_bad_calls_are_explained(folder, capsys, arguments, message, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert run("report", folder / "roll.ldm", *arguments) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_page_is_html_by_its_name(folder, tmp_path, capsys):
+    for name in ("page.pdf", "page.png", "page"):
+        assert run("report", folder / "roll.ldm", "-o", tmp_path / name) == 1
+        assert "its name should end in .html" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_of_another_map_are_refused(folder, tmp_path, page, capsys):
+    other = ("fit", folder / "roll.csv", "--epsilon", 6, "-m", 60, "--components", 2, "--seed", 5)
+    assert run(*other, "-o", tmp_path / "other.ldm") == 0
+    for name, model in (("own", folder / "roll.ldm"), ("other", tmp_path / "other.ldm")):
+        assert run("embed", model, folder / "roll.csv", "-o", tmp_path / f"{name}.csv") == 0
+    assert run("report", folder / "roll.ldm", "--data", tmp_path / "own.csv", "-o", page) == 0
+    page.unlink()
+    capsys.readouterr()
+    assert run("report", folder / "roll.ldm", "--data", tmp_path / "other.csv", "-o", page) == 1
+    assert "other.csv belong to another map" in capsys.readouterr().err
+
+
+def test_text_in_a_table_is_a_colour(folder, tmp_path, page):
+    rows = "".join(f"{'up' if i % 3 else 'down'},{i}\n" for i in range(300))
+    (tmp_path / "own.csv").write_text("state,score\n" + rows)
+    assert run("report", folder / "roll.ldm", "--data", tmp_path / "own.csv", "-o", page) == 0
+    fields = {entry["label"]: entry for entry in data_of(page)["fields"]}
+    assert fields["state"]["texts"] == ["down", "up"]
+    assert fields["score"]["texts"] == []
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_empty_cells_in_a_table_are_no_colour(folder, tmp_path, page, placed):
+    scores = ["score", *("" if i in (0, 7, 299) else f"{i % 5}" for i in range(300))]
+    if placed:
+        assert run("embed", folder / "roll.ldm", folder / "roll.csv", "-o", tmp_path / "psi.csv") == 0
+        lines = (tmp_path / "psi.csv").read_text().splitlines()
+    else:
+        lines = ["x", *(str(i) for i in range(300))]
+    text = "".join(f"{line},{score}\n" for line, score in zip(lines, scores, strict=True))
+    (tmp_path / "own.csv").write_text(text)
+    assert run("report", folder / "roll.ldm", "--data", tmp_path / "own.csv", "-o", page) == 0
+    score = next(entry for entry in data_of(page)["fields"] if entry["label"] == "score")
+    values = np.frombuffer(base64.b64decode(score["values"]["data"]), "<f4")
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(values)), [0, 7, 299])
+    np.testing.assert_array_equal(values[1:7], [1, 2, 3, 4, 0, 1])

@@ -76,6 +76,11 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.output == "-":
         raise InvalidInputError("a report cannot go to stdout; name a file with -o report.html")
+    if not arguments.output.lower().endswith((".html", ".htm")):
+        raise InvalidInputError(
+            f"a report is an HTML page, so its name should end in .html, got {arguments.output}; for a picture or PDF, "
+            "open the page in a browser and print it, or use model.plot in Python"
+        )
     check_output(arguments.output, arguments.force)
     model = load(arguments.model)
     shown: dict[str, Any] = {}

@@ -285,7 +285,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(open_page, molecule_page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     small = page.evaluate(
         "[...document.querySelectorAll('.controls select, .controls button, .zoom button')]"
-        ".filter(e => e.getBoundingClientRect().height < 36).map(e => e.id)"
+        ".filter(e => e.offsetParent && e.getBoundingClientRect().height < 36).map(e => e.id)"
     )
     assert small == []
     assert struct.unpack(">II", page.screenshot()[16:24]) == (780, 1688)
@@ -356,3 +356,62 @@ def test_a_hundred_thousand_points_are_quick(open_page, roll_map, tmp_path):
     )
     assert seconds < 3
     find_under_pointer(page, "")
+
+
+#: The least contrast of a colour bar with the card behind it, as WCAG defines it.
+LEAST_CONTRAST = """(id => {
+  const luminance = (rgb) => rgb.map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const card = getComputedStyle(document.querySelector('.card')).backgroundColor;
+  const back = luminance(card.match(/\\d+/g).slice(0, 3).map(Number));
+  const bar = document.querySelector('#' + id + ' canvas');
+  const data = bar.getContext('2d').getImageData(0, 0, 256, 1).data;
+  let least = 100;
+  for (let i = 0; i < 256; i++) {
+    const one = luminance([...data.slice(4 * i, 4 * i + 3)]);
+    least = Math.min(least, (Math.max(one, back) + 0.05) / (Math.min(one, back) + 0.05));
+  }
+  return least;
+})"""
+CHOOSE = """((id, text) => {
+  const select = document.getElementById(id);
+  select.value = [...select.options].find((option) => option.textContent === text).value;
+  select.dispatchEvent(new Event('change'));
+})"""
+
+
+@pytest.mark.parametrize("palette", ["Viridis", "Cividis"])
+def test_no_colour_vanishes_in_the_dark(open_page, molecule_page, palette):
+    page = open_page(molecule_page)
+    page.evaluate(f"{CHOOSE}('palette', {palette!r})")
+    page.evaluate("document.getElementById('theme').click()")
+    for legend in ("scatter-legend", "energy-legend"):
+        assert page.evaluate(f"{LEAST_CONTRAST}({legend!r})") > 2.4, legend
+
+
+def test_files_are_colours_and_can_be_shown_alone(open_page, roll_map, tmp_path):
+    files = np.repeat(["run/a/traj.xtc", "run/b/traj.xtc"], [1400, 100])
+    write_report(roll_map, tmp_path / "page.html", files=files)
+    page = open_page(tmp_path / "page.html")
+    page.evaluate(f"{CHOOSE}('colour', 'File')")
+    legend = text_of(page, "scatter-legend")
+    assert "a/traj.xtc" in legend
+    assert "run" not in legend
+    page.evaluate("document.getElementById('landmarks').click()")
+    everything = page.evaluate(f"{COLOURS_ON}('scatter')")
+    find_under_pointer(page, "Row")
+    assert "File run/a/traj.xtc" in text_of(page, "tip")
+    page.evaluate(f"{CHOOSE}('file', 'b/traj.xtc')")
+    assert page.evaluate(f"{COLOURS_ON}('scatter')") < everything
+    find_under_pointer(page, "Row")
+    assert "File run/b/traj.xtc" in text_of(page, "tip")
+
+
+def test_many_texts_all_have_colours_of_their_own(open_page, roll_map, tmp_path):
+    write_report(roll_map, tmp_path / "page.html", columns={"shape": [f"s{i % 12}" for i in range(1500)]})
+    page = open_page(tmp_path / "page.html")
+    swatches = (
+        "[...document.querySelectorAll('#scatter-legend .swatch i')].map((dot) => dot.style.background)"
+    )
+    assert len(set(page.evaluate(swatches))) == 12

@@ -383,7 +383,7 @@ def test_a_molecule_of_other_atoms_is_refused(molecule_map):
     [
         ({"points": np.zeros((5, 3))}, r"of shape \(n, 2\), got \(5, 3\); embed raw data"),
         ({"columns": {"a": [1.0, 2.0]}}, r"'a' needs one number a point, \(1500,\), got shape \(2,\)"),
-        ({"columns": {"a": ["x"] * 1500}}, "'a' must be numbers"),
+        ({"columns": {"a": ["x"] * 15}}, "'a' must be numbers"),
         ({"points": np.full((5, 2), np.nan)}, "points must be finite"),
         ({"max_points": 0}, "max_points must be a whole number of at least 1, got 0"),
     ],
@@ -423,6 +423,43 @@ def test_ticks_are_round_and_inside():
         assert 2 <= len(ticks) <= 7
         assert low <= ticks[0]
         assert ticks[-1] <= high
+
+
+@pytest.mark.parametrize("most", [4, 5, 6, 8])
+def test_ticks_are_never_too_many(most):
+    for high in np.geomspace(1e-3, 1e4, 500):
+        assert 2 <= len(nice_ticks(0.0, high, most)) <= most
+
+
+def test_text_columns_are_colours(roll_map):
+    shape = np.where(np.arange(1500) < 700, "helix", "coil")
+    gappy = [None, "1.5"] * 750
+    fields = {
+        entry["label"]: entry
+        for entry in payload(report_html(roll_map, columns={"shape": shape, "gappy": gappy}))["fields"]
+    }
+    assert fields["shape"]["texts"] == ["coil", "helix"]
+    np.testing.assert_array_equal(unpack(fields["shape"]["values"]), shape == "helix")
+    assert fields["gappy"]["texts"] == []
+    assert np.isnan(unpack(fields["gappy"]["values"])[0])
+    many = report_html(roll_map, columns={"name": [f"row {i}" for i in range(1500)]})
+    assert "name" not in {entry["label"] for entry in payload(many)["fields"]}
+    assert "The column name has 1,500 different texts, too many to colour by." in many
+
+
+def test_several_files_can_be_coloured(roll_map):
+    files = np.repeat(["a/one.xtc", "b/two.xtc"], 750)
+    data = payload(report_html(roll_map, files=files))
+    field = next(entry for entry in data["fields"] if entry["key"] == "file")
+    assert field["texts"] == ["a/one.xtc", "b/two.xtc"]
+    np.testing.assert_array_equal(unpack(field["values"]), np.repeat([0, 1], 750))
+
+
+@pytest.mark.parametrize("times", [np.zeros(1500), np.linspace(0, 7e-40, 1500), np.full(1500, np.nan)])
+def test_times_of_files_that_have_none_are_not_shown(roll_map, times):
+    data = payload(report_html(roll_map, times=times))
+    assert "time" not in {entry["key"] for entry in data["fields"]}
+    assert data["landmarks"]["time"] is None
 
 
 def test_the_scripts_are_well_formed(tmp_path):

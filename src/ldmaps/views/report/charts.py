@@ -57,7 +57,7 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
     if not high > low:
         return [low]
     step = 10 ** math.floor(math.log10((high - low) / most))
-    for factor in (1, 2, 5, 10):
+    for factor in (1, 2, 5, 10, 20):
         if (high - low) / (step * factor) <= most - 0.999:
             step *= factor
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ __all__ = ["Contents", "Field", "gather"]
 
 #: Most landmarks that are drawn as such; an exact map has one a point.
 MAX_LANDMARKS = 5_000
+#: Most different texts, or files, to colour by.
+MAX_TEXTS = 24
 #: Coordinates of which all pairs get a free-energy surface.
 MAX_SURFACE_COORDINATES = 6
 
@@ -30,16 +32,19 @@ class Field:
     Attributes
     ----------
     key : str
-        "frame", "time", "distance", "error", or "column" for the user's own.
+        "frame", "time", "distance", "error", "file", or "column" for the user's own.
     label : str
     unit : str
     values : ndarray of shape (n,)
+    texts : tuple of str
+        What each value stands for, of files and of a column of text. Empty for numbers.
     """
 
     key: str
     label: str
     unit: str
     values: NDArray[Any]
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,10 +125,18 @@ def gather(
     names, file_of = _files(
         None if files is None else drawn.thinned(files), n, drawn.source_files, drawn.values.get("file")
     )
-    own = [
-        Field("column", str(name), "", _numbers(str(name), drawn.thinned(value), n))
-        for name, value in (columns or {}).items()
-    ]
+    notes = list(drawn.notes)
+    own = []
+    for name, value in (columns or {}).items():
+        column = _column(str(name), drawn.thinned(value), n)
+        if len(column.texts) > MAX_TEXTS:
+            notes.append(
+                f"The column {name} has {len(column.texts):,} different texts, too many to colour by."
+            )
+        else:
+            own.append(column)
+    if file_of is not None and 1 < len(names) <= MAX_TEXTS:
+        own.append(Field("file", "File", "", file_of, tuple(names)))
 
     # Thin what is too much to draw; everything above is about all points.
     if isinstance(max_points, bool) or int(max_points) != max_points or max_points < 1:
@@ -131,29 +144,30 @@ def gather(
     rows = slice(None) if n <= max_points else thinned_rows(n, np.empty(0, dtype=np.intp), int(max_points))
     values = {name: array[rows] for name, array in drawn.values.items()}
     coordinates = drawn.coordinates[rows]
-    notes = list(drawn.notes)
     if len(coordinates) < drawn.n_total:
         notes.append(f"{len(coordinates):,} of {drawn.n_total:,} points are drawn, evenly spread.")
 
     time_unit, time_scale = "ps", 1.0
-    if "time" in values and len(values["time"]) and np.nanmax(np.abs(values["time"])) >= 2e4:
+    if "time" in values and np.nanmax(np.abs(values["time"]), initial=0.0) >= 2e4:
         time_unit, time_scale = "ns", 1e-3
     fields = []
     if "frame" in values:
         label = "Frame" if model.metric_.takes_frames else "Row"
         fields.append(Field("frame", label, "", values["frame"]))
-    if "time" in values:
+    if "time" in values and _are_times(values["time"]):
         fields.append(Field("time", "Time", time_unit, values["time"] * time_scale))
     if "distance" in values:
         fields.append(Field("distance", "Distance to nearest landmark", "√ε", values["distance"]))
     if "error" in values:
         fields.append(Field("error", "Estimated error ζ", "% of range", values["error"]))
-    fields += [Field(entry.key, entry.label, entry.unit, entry.values[rows]) for entry in own]
+    fields += [replace(entry, values=entry.values[rows]) for entry in own]
 
     landmark_rows = _landmarks_shown(model)
     landmark_frames, landmark_times = _landmark_origin(
         model, landmark_rows, frames, times, points is not None
     )
+    if landmark_times is not None and not _are_times(landmark_times):
+        landmark_times = None
     weights = values.get("weights")
     return Contents(
         model=model,
@@ -260,6 +274,26 @@ def _numbers(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
     if array.shape != (n,):
         raise InvalidInputError(f"{name!r} needs one number a point, ({n},), got shape {array.shape}")
     return array
+
+
+def _column(name: str, values: NDArray[Any], n: int) -> Field:
+    """Return a column of the user's; texts become their place among all texts, and what is empty NaN."""
+    array = np.asarray(values)
+    if array.shape != (n,) or array.dtype.kind not in "OU":
+        return Field("column", name, "", _numbers(name, array, n))
+    cells = ["" if value is None or value != value else str(value).strip() for value in array.tolist()]
+    try:
+        return Field("column", name, "", np.array([float(cell or "nan") for cell in cells]))
+    except ValueError:
+        texts = sorted({cell for cell in cells if cell})
+        place = {text: float(number) for number, text in enumerate(texts)}
+        return Field("column", name, "", np.array([place.get(cell, np.nan) for cell in cells]), tuple(texts))
+
+
+def _are_times(times: NDArray[np.float64]) -> bool:
+    """Tell times from what a file without any holds: zeros, or whatever was in memory."""
+    known = times[np.isfinite(times)].round(3)
+    return len(known) > 0 and bool((known != known[0]).any())
 
 
 def _zeta(errors: Any) -> ArrayLike | None:

@@ -49,7 +49,13 @@ def payload(contents: Contents) -> dict[str, Any]:
         "names": [coordinate_name(index) for index in range(k)],
         "coordinates": [packed(column) for column in contents.coordinates.T],
         "fields": [
-            {"key": entry.key, "label": entry.label, "unit": entry.unit, "values": packed(entry.values)}
+            {
+                "key": entry.key,
+                "label": entry.label,
+                "unit": entry.unit,
+                "values": packed(entry.values),
+                "texts": list(entry.texts),
+            }
             for entry in contents.fields
         ],
         "files": contents.files,

@@ -17,6 +17,10 @@ __all__ = ["read_table"]
 #: Columns of ldmaps embed, and the arguments of write_report they are.
 _KNOWN = {"frame": "frames", "time": "times", "distance": "distance", "nearest": "nearest"}
 
+#: Rows near landmarks that it takes to recognise another map, and how far off they may be, as a share of psi2's
+#: variance: rows of another map are off by once or twice the variance, a map's own by 0.4 at most (pure noise).
+MIN_COMPARED, MAX_DEVIATION = 10, 0.5
+
 
 def read_table(path: str, model: Any) -> dict[str, Any]:
     """Return a table's columns as arguments of :func:`~ldmaps.views.report.write_report`.
@@ -36,7 +40,11 @@ def read_table(path: str, model: Any) -> dict[str, Any]:
             f"{path} lacks the column {missing[0]}: the map has {k} coordinates, {names[0]} to {names[-1]}; "
             "write the table with ldmaps embed and this map"
         )
-    numbers = {name: _numbers(path, name, values) for name, values in columns.items() if name != "file"}
+    numbers = {
+        name: _numbers(path, name, values)
+        for name, values in columns.items()
+        if name in names or name in (*_KNOWN, "inside")
+    }
     arguments: dict[str, Any] = {"points": np.column_stack([numbers.pop(name) for name in names])}
     for name, argument in _KNOWN.items():
         values = numbers.pop(name, None)
@@ -48,13 +56,45 @@ def read_table(path: str, model: Any) -> dict[str, Any]:
             f"{path} names landmark {int(nearest.max())}, but the map has {len(model.multiplicities_)}; "
             "write the table with this map"
         )
+    _check_same_map(path, arguments, model)
     if "file" in columns:
         arguments["files"] = columns["file"].astype(str)
-    arguments["columns"] = {name: values for name, values in numbers.items() if not np.isnan(values).all()}
+    own = {
+        name: values for name, values in columns.items() if name not in (*names, *_KNOWN, "inside", "file")
+    }
+    arguments["columns"] = {name: values for name, values in (numbers | own).items() if not _is_empty(values)}
     return arguments
 
 
-def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[str, NDArray[np.float64]]:
+def _check_same_map(path: str, arguments: dict[str, Any], model: Any) -> None:
+    """Raise when rows close to their nearest landmark do not have its psi2: another map placed them."""
+    if "nearest" not in arguments or "distance" not in arguments:
+        return
+    distance = arguments["distance"]
+    near = np.argsort(distance, kind="stable")[: max(MIN_COMPARED, len(distance) // 4)]
+    near = near[distance[near] <= 1.0]
+    if len(near) < MIN_COMPARED:
+        return
+    psi2 = np.asarray(model.landmark_embedding_, dtype=np.float64)[:, 0]
+    there = psi2[arguments["nearest"][near].astype(np.intp)]
+    off = np.mean((arguments["points"][near, 0] - there) ** 2)
+    mean = np.average(psi2, weights=model.multiplicities_)
+    spread = np.average((psi2 - mean) ** 2, weights=model.multiplicities_)
+    if off > MAX_DEVIATION * spread:
+        raise InvalidInputError(
+            f"the rows of {path} belong to another map: the psi2 of the rows nearest to landmarks differs from the "
+            f"landmarks' by {np.sqrt(off):.3g}, where psi2 of the whole map varies by {np.sqrt(spread):.3g}; write the "
+            "table with ldmaps embed and this map"
+        )
+
+
+def _is_empty(values: NDArray[Any]) -> bool:
+    if values.dtype == object:
+        return all(value is None or not str(value).strip() for value in values)
+    return bool(values.dtype.kind == "f" and np.isnan(values).all())
+
+
+def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[str, NDArray[Any]]:
     n_rows = len(next(iter(columns.values())))
     if not hasattr(model, "embedding_"):
         raise InvalidInputError(
@@ -67,11 +107,7 @@ def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[s
             f"{path} has no columns psi2, psi3, ..., so it should have a row for each of the map's {n_points} "
             f"training points, but it has {n_rows}"
         )
-    return {
-        name: _numbers(path, name, values)
-        for name, values in columns.items()
-        if name not in ("file", "frame")
-    }
+    return {name: values for name, values in columns.items() if name not in ("file", "frame")}
 
 
 def _read(path: str) -> dict[str, NDArray[Any]]:

@@ -19,7 +19,7 @@ function drawEnergy() {
 
   const w = Math.round(frame.width * ratio), h = Math.round(frame.height * ratio);
   const image = context.createImageData(w, h);
-  const data = image.data, table = palettes[energyPlot.palette];
+  const data = image.data, table = paletteTable(energyPlot.palette);
   const back = rgb(colours.card);
   // Between four cells, each with its share; a fringe of cells without data stands around them all.
   const n = surface.cells, values = surface.values, scale = 255 / surface.highest;
@@ -76,7 +76,7 @@ function energyLegend() {
   if (!surface) return;
   const words = element("span");
   words.append("−ln p in ", kbt(), `, contours every ${contourStep(surface.highest)}`);
-  const bar = colourBar(palettes[energyPlot.palette], "0", formatNumber(surface.highest, 2), "");
+  const bar = colourBar(paletteTable(energyPlot.palette), "0", formatNumber(surface.highest, 2), "");
   document.getElementById("energy-legend").replaceChildren(bar, words);
 }
 

@@ -14,6 +14,7 @@ function setTheme(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   byId("theme").setAttribute("aria-pressed", String(dark));
   byId("theme").textContent = dark ? "Light" : "Dark";
+  if (scatter.colour) prepareColours();
 }
 
 // Words first: their height decides how much room the pictures have.
@@ -48,14 +49,27 @@ function scatterLegend() {
     colours.categories.forEach((value, i) => {
       const swatch = element("span", { class: "swatch" });
       const dot = element("i");
-      dot.style.background = report.categories[i];
-      swatch.append(dot, element("span", {}, formatNumber(value)));
+      dot.style.background = `rgb(${colours.table.subarray(3 * i, 3 * i + 3).join(" ")})`;
+      swatch.append(dot, element("span", {}, categoryText(colour, value)));
       parts.push(swatch);
     });
   }
   if (scatter.showLandmarks && landmarks.n) parts.push(sizeLegend());
   legend.replaceChildren(...parts);
 }
+
+function categoryText(source, value) {
+  if (!source.texts?.length) return formatNumber(value);
+  return (source.key === "file" ? fileLabels : source.texts)[value] ?? "–";
+}
+
+// Files without the folders they all share: of replicas in folders of their own, the names are often the same.
+const fileLabels = (() => {
+  const paths = report.files.map((name) => name.split(/[\\/]/));
+  let shared = 0;
+  while (paths.length && paths.every((path) => shared < path.length - 1 && path[shared] === paths[0][shared])) shared++;
+  return paths.map((path) => path.slice(shared).join("/"));
+})();
 
 // Two circles that tell what a landmark's size means.
 function sizeLegend() {
@@ -94,7 +108,7 @@ function pointRows(i) {
     if (field.key === "error") rows.push(["Estimated ζ", `${formatNumber(field.values[i], 3)} %`]);
   }
   const source = scatter.colour;
-  if (source.key === "column") rows.push([source.label, formatNumber(source.values[i])]);
+  if (source.key === "column") rows.push([source.label, categoryText(source, source.values[i])]);
   if (source.key === "density") rows.push(["Free energy", `${formatNumber(scatter.colours.values[i], 3)} kT`]);
   return rows;
 }
@@ -270,6 +284,14 @@ function startControls() {
     prepareColours();
     drawAll();
   });
+  if (points.fileOf && report.files.length > 1) {
+    byId("file-choice").hidden = false;
+    fillSelect(byId("file"), ["all files", ...fileLabels], 0);
+    byId("file").addEventListener("change", (event) => {
+      scatter.file = Number(event.target.value) - 1;
+      drawScatter();
+    });
+  }
   const check = byId("landmarks");
   // An exact map has a landmark a point: circles on everything say nothing.
   if (landmarks.all > 5000 || (points.n > 0 && landmarks.n >= points.n)) check.checked = false;

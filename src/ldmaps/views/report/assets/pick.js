@@ -10,7 +10,7 @@ function binPoints() {
   for (let i = 0; i < points.n; i++) {
     const c = Math.floor((((ax[i] - view[0]) / (view[1] - view[0])) * frame.width) / CELL);
     const r = Math.floor((((view[3] - ay[i]) / (view[3] - view[2])) * frame.height) / CELL);
-    cell[i] = c >= 0 && r >= 0 && c < columns && r < rows ? r * columns + c : -1;
+    cell[i] = isShown(i) && c >= 0 && r >= 0 && c < columns && r < rows ? r * columns + c : -1;
     if (cell[i] >= 0) starts[cell[i] + 1]++;
   }
   for (let i = 0; i < columns * rows; i++) starts[i + 1] += starts[i];

@@ -7,6 +7,7 @@ const scatter = {
   y: 1,
   colour: null,
   palette: "viridis",
+  file: -1,
   showLandmarks: true,
   view: null,
   home: null,
@@ -83,7 +84,7 @@ function colourSources() {
   const named = (key) => points.fields.filter((field) => field.key === key);
   const origin = [...named("time"), ...named("frame")];
   const density = energies.length && points.n ? [{ key: "density", label: "Density as −ln p", unit: "k_BT" }] : [];
-  const quality = [...named("distance"), ...named("error")];
+  const quality = [...named("distance"), ...named("error"), ...named("file")];
   const plain = { key: "none", label: "One colour", unit: "" };
   // The first is shown first: of a trajectory its time, of a table what its owner brought along.
   if (report.kind === "frame") return [...origin, ...density, ...quality, ...named("column"), plain];
@@ -109,6 +110,30 @@ function quantiles(values, low, high) {
   return [at(low), at(high)];
 }
 
+// Whether a point's file is shown.
+const isShown = (i) => scatter.file < 0 || points.fileOf[i] === scatter.file;
+
+// A palette's darkest third would vanish in the dark.
+function paletteTable(name) {
+  if (!isDark()) return palettes[name];
+  const table = new Uint8Array(3 * 256);
+  for (let i = 0; i < 256; i++) {
+    const c = 3 * Math.round(85 + (170 / 255) * i);
+    table.set(palettes[name].subarray(c, c + 3), 3 * i);
+  }
+  return table;
+}
+
+// Colours to tell apart; more categories than there are such colours share out the palette.
+function categoryTable(count) {
+  const table = new Uint8Array(3 * 256), scale = paletteTable(scatter.palette);
+  for (let i = 0; i < count; i++) {
+    const c = 3 * Math.round((255 * i) / Math.max(1, count - 1));
+    table.set(count <= report.categories.length ? rgb(report.categories[i]) : scale.subarray(c, c + 3), 3 * i);
+  }
+  return table;
+}
+
 function categoriesOf(values) {
   const found = new Set();
   for (let i = 0; i < values.length; i++) {
@@ -131,10 +156,9 @@ function prepareColours() {
     return;
   }
   const values = source.key === "density" ? densityValues() : source.values;
-  const categories = source.key === "column" ? categoriesOf(values) : null;
+  const categories = source.texts?.length ? source.texts.map((_, i) => i) : source.key === "column" ? categoriesOf(values) : null;
   if (categories) {
-    const table = new Uint8Array(3 * 256);
-    categories.forEach((_, i) => table.set(rgb(report.categories[i]), 3 * i));
+    const table = categoryTable(categories.length);
     for (let i = 0; i < n; i++) {
       const place = categories.indexOf(values[i]);
       if (place < 0) missing[i] = 1;
@@ -155,7 +179,7 @@ function prepareColours() {
     else index[i] = place < 0 ? 0 : place > 255 ? 255 : place;
   }
   const ends = [(low > least ? "≤ " : "") + formatNumber(low, 3), (high < most ? "≥ " : "") + formatNumber(high, 3)];
-  scatter.colours = { index, missing, table: palettes[scatter.palette], kind: "scale", ends, values };
+  scatter.colours = { index, missing, table: paletteTable(scatter.palette), kind: "scale", ends, values };
 }
 
 // -- drawing -----------------------------------------------------------------
@@ -201,6 +225,7 @@ function splat(context, frame, ratio, colours) {
   const m = jumps.length;
   for (let o = 0; o < points.n; o++) {
     const i = drawOrder[o];
+    if (!isShown(i)) continue;
     const px = Math.round((ax[i] - view[0]) * sx), py = Math.round((view[3] - ay[i]) * sy);
     // Discs that the edge would cut are left out: the view has a margin.
     if (!(px >= reach && py >= reach && px < w - reach && py < h - reach)) continue;
@@ -256,7 +281,7 @@ function drawLandmarks(context, colours) {
     context.arc(x, y, landmarkRadius(i), 0, 2 * Math.PI);
     // In the colour of the point it is, so that a crowd of landmarks hides no colours.
     const own = landmarks.point[i];
-    if (own < points.n && !missing[own] && kind !== "none") {
+    if (own < points.n && isShown(own) && !missing[own] && kind !== "none") {
       const c = 3 * index[own];
       context.globalAlpha = 0.8;
       context.fillStyle = `rgb(${table[c]} ${table[c + 1]} ${table[c + 2]})`;
