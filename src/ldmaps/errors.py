@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 __all__ = [
     "AccuracyWarning",
+    "AtomOrderWarning",
     "BadRecordError",
     "BandwidthWarning",
     "CheckpointError",
@@ -155,6 +156,10 @@ class LdmapsWarning(UserWarning):
 
 class ShortFileWarning(LdmapsWarning):
     """A trajectory file holds fewer frames than it says."""
+
+
+class AtomOrderWarning(LdmapsWarning):
+    """A file has a model's atoms in another order; they were matched by name."""
 
 
 class SpectrumWarning(LdmapsWarning):

@@ -11,7 +11,7 @@ from written_trajectories import STRIDE, mdtraj_trajectory
 import ldmaps
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs import FrameChunk, FrameSource
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
@@ -119,12 +119,22 @@ def test_groups_keep_their_order(files, periodic):
             np.testing.assert_array_equal(taken, MOLECULE.frames[:3, order])
 
 
-def test_atoms_in_another_order_are_refused(model, files):
+def test_atoms_in_another_order_are_matched_by_name(model, files):
     import mdtraj
 
     shuffled = mdtraj.load(str(files["h5"])).atom_slice(MOLECULE.heavy_atoms)
+    expected = model.transform(shuffled)
+    shuffled.xyz[:, [1, 2]] = shuffled.xyz[:, [2, 1]]
     carbon, oxygen = shuffled.topology.atom(1), shuffled.topology.atom(2)
     carbon.name, oxygen.name = oxygen.name, carbon.name
+    with pytest.warns(
+        AtomOrderWarning, match=r"atom 1 of the model, ACE1-C, is atom 2 of the selection there"
+    ):
+        np.testing.assert_array_equal(model.transform(shuffled), expected)
+    with pytest.warns(AtomOrderWarning):
+        moved = model.gradient(shuffled)
+    assert moved.shape == (*expected.shape, 10, 3)
+    oxygen.name = "CX"
     with pytest.raises(
         InvalidInputError, match="atom 1 of the trajectory is ACE1-O, but ACE1-C in the frames"
     ):

@@ -30,7 +30,7 @@ def reaches(kind):
 
 @pytest.fixture
 def readers(monkeypatch):
-    monkeypatch.setattr("ldmaps.inputs.mdtraj_files.MDTrajFiles", reaches("trajectory"))
+    monkeypatch.setattr("ldmaps.inputs.trajectory_files.TrajectoryFiles", reaches("trajectory"))
     monkeypatch.setattr("ldmaps.inputs.tables.TableSource", reaches("table"))
     monkeypatch.setattr("ldmaps.streaming.sources.pipe.FileSource", reaches("table"))
     monkeypatch.setattr("ldmaps.streaming.sources.growing.GrowingTable", reaches("table"))
@@ -73,9 +73,25 @@ def test_mdtraj_reads_what_is_called_a_trajectory():
     from mdtraj.core.trajectory import _TOPOLOGY_EXTS
     from mdtraj.formats.registry import FormatRegistry
 
-    mine = {suffix: form for suffix, form in SUFFIXES if form.kind == "trajectory"}
+    mine = {
+        suffix: form for suffix, form in SUFFIXES if form.kind == "trajectory" and form.reader != "mdanalysis"
+    }
     assert set(mine) == set(FormatRegistry.loaders)
     assert {suffix for suffix, form in mine.items() if form.has_topology} == set(mine) & set(_TOPOLOGY_EXTS)
+
+
+def test_mdanalysis_reads_what_mdtraj_does_not():
+    mda = pytest.importorskip("MDAnalysis", reason="MDAnalysis is not installed")
+    from mdtraj.formats.registry import FormatRegistry
+
+    mine = {suffix: form for suffix, form in SUFFIXES if form.reader == "mdanalysis"}
+    assert not set(mine) & set(FormatRegistry.loaders)
+    for suffix, form in mine.items():
+        name = suffix.removesuffix(".gz").removesuffix(".bz2").removeprefix(".").upper()
+        assert name in mda._READERS, suffix
+        assert not form.has_topology or name in mda._PARSERS, suffix
+    for suffix in (".tpr", ".itp", ".top", ".data"):
+        assert suffix[1:].upper() in mda._PARSERS
 
 
 def test_hdf5_of_either_name_is_a_trajectory_with_its_topology(files, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, add_input_options
+from ldmaps.cli.options import add_common, add_input_options, add_matching_options
 
 if TYPE_CHECKING:
     from ldmaps.cli.writers import Writer
@@ -56,12 +56,8 @@ def add_command(commands: Any) -> None:
         metavar="FILE",
         help=".csv, .tsv, .npy or .parquet; - is CSV on stdout",
     )
-    parser.add_argument(
-        "--ignore-names",
-        action="store_true",
-        help="accept atoms of other names; their number must still agree",
-    )
     add_input_options(parser)
+    add_matching_options(parser)
     add_common(parser)
     parser.set_defaults(run=run)
 
@@ -78,18 +74,16 @@ def run(arguments: argparse.Namespace) -> None:
     check_format(arguments.output)
     check_output(arguments.output, arguments.force)
     model = load(arguments.model)
-    facts = model.source_
-    if facts and facts.get("kind") == "frames" and arguments.ignore_names:
-        facts = {**facts, "atom_names": None}
-    source = open_inputs(arguments, arguments.inputs, facts)
+    source = open_inputs(arguments, arguments.inputs, model.source_)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
     total = source.n_frames if progress.visible else None
+    chunks = prefetch(source) if source.reads_ahead else source
     with (
         progress.stage("embedding", total, source.item) as stage,
         open_writer(arguments.output, model.n_components_, source.files) as writer,
     ):
-        inside = embed_chunks(model.embedder_, prefetch(source), writer, stage, arguments.threads)
+        inside = embed_chunks(model.embedder_, chunks, writer, stage, arguments.threads)
     share = inside / stage.done
     summary = {"output": arguments.output, "rows": stage.done, "inside": share, "seconds": stage.seconds}
     if arguments.json:

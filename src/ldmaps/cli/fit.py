@@ -18,8 +18,8 @@ EXTENSION_NAMES = ("distilled", "nystrom")
 LANDMARK_NAMES = ("kmedoids", "pst", "uniform", "farthest")
 
 _EPILOG = """\
-inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj reads) or tables (.csv, .tsv, .npy, .npz,
-.parquet; - is CSV from stdin); several, and patterns such as 'run*.xtc', are read one after the other.
+inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj or MDAnalysis reads) or tables (.csv, .tsv, .npy,
+.npz, .parquet; - is CSV from stdin); several, and patterns such as 'run*.xtc', are read one after the other.
 
 examples:
   ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -o map.ldm

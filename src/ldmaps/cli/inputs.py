@@ -18,6 +18,11 @@ def open_inputs(
     arguments: argparse.Namespace, inputs: Sequence[str], model_facts: Mapping[str, Any] | None = None
 ) -> PointSource:
     """Open all inputs as one source; ``model_facts`` as in :func:`ldmaps.inputs.open`."""
+    if model_facts and model_facts.get("kind") == "frames" and getattr(arguments, "ignore_names", False):
+        model_facts = {**model_facts, "atom_names": None}
     return open_points(
-        inputs, **{name: getattr(arguments, name) for name in _SETTINGS}, model_facts=model_facts
+        inputs,
+        **{name: getattr(arguments, name) for name in _SETTINGS},
+        model_facts=model_facts,
+        match_atoms=getattr(arguments, "match_atoms", False),
     )

@@ -9,6 +9,7 @@ __all__ = [
     "add_command",
     "add_common",
     "add_input_options",
+    "add_matching_options",
     "epsilon",
     "n_components",
     "names",
@@ -64,7 +65,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         "--topology",
         dest="top",
         metavar="FILE",
-        help="file that names the atoms (PDB, GRO, PSF, ...)",
+        help="file that names the atoms (PDB, GRO, PSF, TPR, ...)",
     )
     group.add_argument(
         "--select", metavar="ATOMS", help='atoms to use, in mdtraj\'s language: "protein and not element H"'
@@ -92,6 +93,21 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         help="columns of a table to use, by name or number from 1 (all)",
     )
     group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+
+
+def add_matching_options(parser: argparse.ArgumentParser) -> None:
+    """Add how atoms of the inputs are told to be those of the model."""
+    group = parser.add_argument_group("atoms")
+    group.add_argument(
+        "--match-atoms",
+        action="store_true",
+        help="match atoms by name, residue by residue, where residues are named or numbered differently",
+    )
+    group.add_argument(
+        "--ignore-names",
+        action="store_true",
+        help="accept atoms of other names; their number must still agree",
+    )
 
 
 def positive(text: str) -> int:

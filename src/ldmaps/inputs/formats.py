@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["FORMATS", "Format", "format_of", "known_format", "output_format", "suffixes", "table_streams"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "format_of",
+    "is_mdanalysis_topology",
+    "known_format",
+    "output_format",
+    "suffixes",
+    "table_streams",
+]
 
 
 class Format(NamedTuple):
@@ -25,8 +34,8 @@ class Format(NamedTuple):
         Rows of numbers, or molecular frames.
     reader : str or None
         What reads a finished file: "text", "array", "archive" or "parquet" for tables; "frames" (mdtraj,
-        a few frames at a time), "models" (a PDB, one model at a time) or "whole" (mdtraj loads all of it) for
-        trajectories. None: it can only be streamed.
+        a few frames at a time), "models" (a PDB, one model at a time), "whole" (mdtraj loads all of it) or
+        "mdanalysis" (a few frames at a time) for trajectories. None: it can only be streamed.
     decoder : str or None
         What reads it as it comes through a pipe (tables) or grows on disk; None: it must be finished.
     has_topology : bool
@@ -78,7 +87,24 @@ FORMATS = (
     Format("AMBER restart", (".rst7", ".restrt", ".inpcrd", ".ncrst"), "trajectory", "whole"),
     Format("Desmond", (".dtr", ".stk"), "trajectory", "whole"),
     Format("OpenMM state", (".xml",), "trajectory", "whole"),
+    # What mdtraj does not read. Of a compressed file the format within must be text.
+    Format("H5MD", (".h5md",), "trajectory", "mdanalysis"),
+    Format("TNG", (".tng",), "trajectory", "mdanalysis"),
+    Format("TRZ", (".trz",), "trajectory", "mdanalysis"),
+    Format("GROMOS", (".trc", ".trc.gz", ".trc.bz2"), "trajectory", "mdanalysis"),
+    Format("LAMMPS dump", (".lammpsdump", ".lammpsdump.gz", ".lammpsdump.bz2"), "trajectory", "mdanalysis"),
+    Format("NAMD binary", (".coor", ".namdbin"), "trajectory", "mdanalysis"),
+    Format("compressed XYZ", (".xyz.bz2",), "trajectory", "mdanalysis"),
+    Format("compressed PDB", (".pdb.bz2",), "trajectory", "mdanalysis", has_topology=True),
+    Format("compressed GRO", (".gro.gz", ".gro.bz2"), "trajectory", "mdanalysis", has_topology=True),
+    Format("DL_POLY", (".history", ".config"), "trajectory", "mdanalysis", has_topology=True),
+    Format("GAMESS", (".gms", ".gms.gz", ".gms.bz2"), "trajectory", "mdanalysis", has_topology=True),
+    Format("PDBQT", (".pdbqt",), "trajectory", "mdanalysis", has_topology=True),
+    Format("PQR", (".pqr",), "trajectory", "mdanalysis", has_topology=True),
 )
+
+#: Topologies without coordinates that MDAnalysis reads and mdtraj does not.
+_MDANALYSIS_TOPOLOGIES = (".tpr", ".itp", ".top", ".data")
 
 _BY_SUFFIX = {suffix: form for form in FORMATS for suffix in form.suffixes}
 
@@ -97,13 +123,24 @@ def format_of(path: str) -> Format | None:
 _LONGEST_FIRST = sorted(_BY_SUFFIX, key=len, reverse=True)
 
 
+def is_mdanalysis_topology(path: str) -> bool:
+    """Say whether MDAnalysis, not mdtraj, reads a file that names atoms.
+
+    >>> is_mdanalysis_topology("topol.tpr"), is_mdanalysis_topology("top.pdb")
+    (True, False)
+    """
+    form = format_of(path)
+    return path.lower().endswith(_MDANALYSIS_TOPOLOGIES) or (form is not None and form.reader == "mdanalysis")
+
+
 def known_format(path: str) -> Format:
     """Return the format of a finished file, or raise if its name does not tell one."""
     form = format_of(path)
     if form is None:
         raise InvalidInputError(
             f"{path} is neither a table nor a trajectory by its name; tables end in "
-            f"{', '.join(suffixes(kind='table'))}, trajectories in .xtc, .dcd, .pdb or another that mdtraj knows"
+            f"{', '.join(suffixes(kind='table'))}, trajectories in .xtc, .dcd, .pdb or another that "
+            "mdtraj or MDAnalysis knows"
         )
     if form.reader is None:
         raise InvalidInputError(

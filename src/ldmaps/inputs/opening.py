@@ -28,6 +28,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     chunk: int | None = None,
     periodic: str = "whole",
     model_facts: Mapping[str, Any] | None = None,
+    match_atoms: bool = False,
 ) -> PointSource:
     """Open trajectories or tables for reading in chunks.
 
@@ -35,11 +36,12 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     ----------
     path_or_paths : path, glob pattern, several of them, or an object
         Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else
-        mdtraj reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet; "-"
+        mdtraj or MDAnalysis reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet; "-"
         is CSV from stdin); or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A
         file's suffix tells what it is.
     top : path or mdtraj Topology, optional
-        File that names the atoms, for trajectories that hold coordinates only.
+        File that names the atoms, for trajectories that hold coordinates only: PDB, GRO,
+        PSF, prmtop, or TPR and others that MDAnalysis reads.
     select : str, optional
         Atoms to keep, in mdtraj's selection language (MDAnalysis' for its objects).
         Fewer atoms make distances cheaper, and decide what the map can see.
@@ -59,7 +61,12 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         it refuses. "keep" takes coordinates as they stand.
     model_facts : mapping, optional
         ``model.source_`` of a fitted map: its selection or columns are taken where none
-        are given, and other atoms or columns than its own are refused.
+        are given, and other atoms or columns than its own are refused. Where a file has the
+        same atoms, by residue and name, in another order, they are put into the model's
+        order, and a warning says so.
+    match_atoms : bool
+        Whether to match atoms also where residues are named or numbered differently: the
+        first residue with the first and so on, their atoms by name.
 
     Returns
     -------
@@ -87,12 +94,11 @@ def open(  # the name people look for; used as ldmaps.inputs.open
             _refuse(files[0], "a table of numbers", "atoms of trajectories", top=top, select=select)
             source = TableSource(files, reading, columns, array, facts.get("columns"))
         else:
-            from ldmaps.inputs.mdtraj_files import MDTrajFiles
+            from ldmaps.inputs.trajectory_files import TrajectoryFiles
 
             _refuse(files[0], "a trajectory", "columns of tables", columns=columns, array=array)
-            source = MDTrajFiles(files, top, reading)
-    source.check_same(model_facts)
-    return source
+            source = TrajectoryFiles(files, top, reading)
+    return source.matched(model_facts, match_atoms=match_atoms)
 
 
 def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:

@@ -9,6 +9,7 @@ Units and periodic images are dealt with in a source and nowhere else.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError
+from ldmaps.inputs.atom_order import atom_order
 from ldmaps.progress import is_shown, stage
 from ldmaps.settings import is_whole_number
 
@@ -127,6 +129,16 @@ class Atoms:
     elements: tuple[str, ...] | None = None
     bonds: NDArray[np.intp] | None = None
 
+    def take(self, order: NDArray[np.intp]) -> Atoms:
+        """Return these atoms, or some of them, in another order."""
+        return Atoms(
+            tuple(self.names[place] for place in order),
+            tuple(self.labels[place] for place in order),
+            None if self.masses is None else self.masses[order],
+            None if self.elements is None else tuple(self.elements[place] for place in order),
+            None if self.bonds is None else bonds_among(self.bonds, order, len(self.names)),
+        )
+
 
 class PointSource(ABC):
     """Points in chunks; may be iterated again unless it is a live stream.
@@ -142,7 +154,7 @@ class PointSource(ABC):
     #: What a point is, for people.
     item: ClassVar[str] = "rows"
     #: Whether another thread may do the reading.
-    reads_ahead: ClassVar[bool] = False
+    reads_ahead: bool = False
 
     files: tuple[str, ...] = ()
 
@@ -164,14 +176,22 @@ class PointSource(ABC):
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the points it was fitted on: JSON values only."""
 
-    def check_same(self, facts: Mapping[str, Any] | None) -> None:
-        """Raise when a model was fitted on points that mean something else.
+    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
+        """Return the source as a model needs its points, or raise when these mean something else.
 
         Parameters
         ----------
         facts : mapping or None
             ``model.source_``; None checks nothing.
+        match_atoms : bool
+            As in :func:`ldmaps.inputs.open`.
+
+        Returns
+        -------
+        PointSource
+            The source itself, or one that puts its atoms into the model's order.
         """
+        return self
 
     def read(self) -> FrameChunk:
         """Read all points into memory; raise where one holds NaN or an infinite value."""
@@ -248,10 +268,26 @@ class FrameSource(PointSource):
             "files": list(self.files),
         }
 
-    def check_same(self, facts: Mapping[str, Any] | None) -> None:
-        """Raise when the atoms are not those that a model was fitted on."""
+    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> FrameSource:
+        """See :meth:`PointSource.matched`."""
+        order = self.order_for(facts, match_atoms=match_atoms)
+        return self if order is None else self.reordered(order)
+
+    def reordered(self, order: NDArray[np.intp]) -> FrameSource:
+        """Return the same frames with their atoms in another order; raise where a source cannot do that."""
+        raise InvalidInputError(
+            f"the atoms of {self.describe()} cannot be put into the model's order here; give them in that order"
+        )
+
+    def order_for(
+        self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False
+    ) -> NDArray[np.intp] | None:
+        """Return where a model's atoms stand among these, None where they are in order.
+
+        Warns of another order, and raises when these are other atoms; arguments as in :meth:`matched`.
+        """
         if not facts or facts.get("kind") != "frames":
-            return
+            return None
         wanted = facts["n_atoms"]
         chosen = f" (selected by {facts['select']!r})" if facts.get("select") else ""
         if self.n_atoms != wanted:
@@ -259,17 +295,19 @@ class FrameSource(PointSource):
                 f"the model was fitted on {wanted} atoms{chosen}, but {self.describe()} gives {self.n_atoms}; "
                 "choose the same atoms with select"
             )
-        names = facts.get("atom_names")
-        if names is None or self.atoms is None:
-            return
-        for place, (old, new) in enumerate(zip(names, self.atoms.names, strict=True)):
-            if old.upper() != new.upper():
-                labels = facts.get("atom_labels") or names
-                raise InvalidInputError(
-                    f"atom {place} of {self.describe()} is {self.atoms.labels[place]}, but {labels[place]} in the "
-                    "frames the model was fitted on; choose the same atoms in the same order "
-                    "(if only the naming differs, pass the coordinates as an array, or --ignore-names)"
-                )
+        if facts.get("atom_names") is None or self.atoms is None:
+            return None
+        order = atom_order(facts, self.atoms, self.describe(), match=match_atoms)
+        if order is not None:
+            moved = int(np.flatnonzero(order != np.arange(len(order)))[0])
+            warnings.warn(
+                f"{self.describe()} has the model's atoms in another order (atom {moved} of the model, "
+                f"{facts['atom_labels'][moved]}, is atom {int(order[moved])} of the selection there); they are "
+                "matched by residue and name",
+                AtomOrderWarning,
+                stacklevel=4,
+            )
+        return order
 
 
 def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import prod
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class TableSource(PointSource):
     ``model_columns`` are taken where none are given and the tables name theirs.
     """
 
-    reads_ahead: ClassVar[bool] = True
+    reads_ahead = True
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class TableSource(PointSource):
         """Return what a model remembers of the table it was fitted on."""
         return {"kind": "table", "columns": self.columns, "files": list(self.files)}
 
-    def check_same(self, facts: Mapping[str, Any] | None) -> None:
+    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> TableSource:
         """Raise when a model was fitted on other columns, unless these were chosen by name or number."""
         wanted = (facts or {}).get("columns")
         if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
@@ -130,6 +130,7 @@ class TableSource(PointSource):
                 f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
                 f"{', '.join(self.columns)}; choose them with columns={list(wanted)}"
             )
+        return self
 
     def __iter__(self) -> Iterator[FrameChunk]:
         stop = self._reading.stop

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.formats import format_of
+from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
 from ldmaps.inputs.frame_blocks import import_mdtraj, one_line
+from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
 from ldmaps.inputs.pdb_models import pdb_topology
 from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
 from ldmaps.inputs.whole import Molecules
@@ -41,6 +43,11 @@ class Selection(NamedTuple):
     molecules: Molecules | None
     atoms: Atoms
 
+    def ordered(self, order: NDArray[np.intp]) -> Selection:
+        """Return the same atoms in another order."""
+        places = np.arange(len(self.chosen)) if self.places is None else self.places
+        return self._replace(chosen=self.chosen[order], places=places[order], atoms=self.atoms.take(order))
+
     def read_or_none(self, n_atoms: int) -> NDArray[np.intp] | None:
         """Return the atoms to read, or None for all: readers are faster without indices."""
         return None if len(self.read) == n_atoms else self.read
@@ -63,6 +70,13 @@ class SelectedFrames(FrameSource):
         self.atoms: Atoms | None = selection.atoms if selection.atoms.names else None
         self.n_atoms = len(selection.chosen)
         self._chunk = int(reading.chunk or default_chunk(len(selection.read)))
+
+    def reordered(self, order: NDArray[np.intp]) -> SelectedFrames:
+        """Return the same frames with their atoms in another order."""
+        ordered = copy(self)
+        ordered._selection = self._selection.ordered(order)
+        ordered.atoms = ordered._selection.atoms
+        return ordered
 
 
 def load_topology(top: Any, first_file: str) -> Any:
@@ -90,15 +104,19 @@ def load_topology(top: Any, first_file: str) -> Any:
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no topology file {path!r}; check the path")
     try:
+        if is_mdanalysis_topology(path):
+            return mdanalysis_topology(path)
         if form and form.reader == "models":
             return pdb_topology(path)
         if form and form.name == "HDF5":  # mdtraj knows only one of its suffixes here
             return md.load_frame(path, 0).topology
         return md.load_topology(path)
+    except InvalidInputError:
+        raise
     except Exception as error:
         raise InvalidInputError(
-            f"{path} cannot be read as a topology ({one_line(error)}); use PDB, GRO, PSF, prmtop or another that "
-            "mdtraj knows"
+            f"{path} cannot be read as a topology ({one_line(error)}); use PDB, GRO, PSF, prmtop, TPR or another that "
+            "mdtraj or MDAnalysis knows"
         ) from error
 
 

@@ -150,7 +150,7 @@ class DiffusionEstimator(TransformerMixin, BaseEstimator):
         if source is None:
             chunks: Iterable[Any] = [X]
         else:
-            source.check_same(self.source_)
+            source = source.matched(self.source_)
             chunks = (chunk.frames for chunk in source)
         coordinates, gradients = [], []
         for chunk in chunks:
@@ -311,7 +311,7 @@ class DiffusionEstimator(TransformerMixin, BaseEstimator):
             source = as_source(X, Reading(select=facts.get("select")))
         if source is None:
             return self.embedder_.extend(self._new_points(X), self.n_threads)
-        source.check_same(self.source_)
+        source = source.matched(self.source_)
         parts = []
         for chunk in prefetch(source) if source.reads_ahead else source:
             check_frames_finite(chunk)

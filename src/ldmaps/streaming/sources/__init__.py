@@ -123,8 +123,7 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
         return iterable.SequenceSource(source, facts)
     points = as_points(source)
     if points is not None:
-        points.check_same(facts)
-        return iterable.FramesSource(points)
+        return iterable.FramesSource(points.matched(facts))
     if isinstance(source, AsyncIterable):
         return iterable.AsyncIterableSource(source, facts)
     if isinstance(source, Iterable):

@@ -59,7 +59,9 @@ class ChosenAtoms(SelectedFrames):
         self.files = (name,)
         self.periodic = periodic
         self._any_good = False
-        self.check_same(facts)
+        order = self.order_for(facts)
+        if order is not None:
+            super().__init__(selection.ordered(order), reading)
         width = (model_facts or {}).get("n_features")
         if width is not None and width != 3 * self.n_atoms:
             raise InvalidInputError(

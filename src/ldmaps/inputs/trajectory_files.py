@@ -1,4 +1,4 @@
-"""Trajectory files, read in chunks through mdtraj.
+"""Trajectory files, read in chunks through mdtraj, or through MDAnalysis where mdtraj does not reach.
 
 Coordinates come straight from mdtraj's file objects: making an mdtraj Trajectory
 of every chunk would copy the topology each time.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import islice, repeat
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,25 +21,26 @@ from ldmaps.errors import InvalidInputError, ShortFileWarning
 from ldmaps.inputs.dcd_layout import dcd_layout
 from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.frame_blocks import Block, import_mdtraj, joined, one_line, sliced, stacked_boxes, unpacked
+from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
 
-__all__ = ["MDTrajFiles"]
+__all__ = ["TrajectoryFiles"]
 
 #: From this stride on, seeking to a frame is quicker than reading past those between.
 SEEK_STRIDE = 8
 
 
-class MDTrajFiles(SelectedFrames):
+class TrajectoryFiles(SelectedFrames):
     """Frames from trajectory files; see :func:`ldmaps.inputs.open` for the arguments."""
-
-    reads_ahead: ClassVar[bool] = True
 
     def __init__(self, files: Sequence[str], top: Any, reading: Reading) -> None:
         self._md = import_mdtraj()
         self.files = tuple(files)
         self._formats = {path: known_format(path) for path in files}
+        # MDAnalysis' warnings are silenced while it reads, which another thread cannot do for itself alone.
+        self.reads_ahead = all(form.reader != "mdanalysis" for form in self._formats.values())
         self._topology = load_topology(top, self.files[0])
         self._n_file_atoms: int = self._topology.n_atoms
         self._topology_name = str(top) if isinstance(top, (str, os.PathLike)) else "the topology"
@@ -52,7 +53,7 @@ class MDTrajFiles(SelectedFrames):
         """Number of frames to come; counting them scans the files' frame headers."""
         total = 0
         for path in self.files:
-            if self._formats[path].reader != "frames":
+            if not self._is_streamed(path):
                 return None
             try:
                 with closing(self._open(path)) as handle:
@@ -69,7 +70,7 @@ class MDTrajFiles(SelectedFrames):
 
     def _chunks_of(self, path: str) -> Iterator[FrameChunk]:
         empty = True
-        blocks = self._streamed(path) if self._formats[path].reader == "frames" else self._loaded(path)
+        blocks = self._streamed(path) if self._is_streamed(path) else self._loaded(path)
         for numbers, (xyz, times, box) in blocks:
             empty = False
             yield FrameChunk(self._selection.take(xyz, box, numbers, path), numbers, times, path)
@@ -173,9 +174,16 @@ class MDTrajFiles(SelectedFrames):
         except Exception as error:
             raise InvalidInputError(f"{path} cannot be read as a trajectory ({one_line(error)})") from error
 
+    def _is_streamed(self, path: str) -> bool:
+        return self._formats[path].reader in ("frames", "mdanalysis")
+
     def _open(self, path: str) -> Any:
         try:
+            if self._formats[path].reader == "mdanalysis":
+                return MDAnalysisFile(path, self._n_file_atoms)
             return self._md.open(path)
+        except InvalidInputError:
+            raise
         except ImportError as error:
             raise InvalidInputError(
                 f'{path} needs another package ({one_line(error)}); pip install "ldmaps[trajectory]"'
@@ -188,8 +196,7 @@ class MDTrajFiles(SelectedFrames):
             ) from error
 
     def _check_atom_count(self, path: str) -> None:
-        reader = self._formats[path].reader
-        if reader == "frames":
+        if self._is_streamed(path):
             with closing(self._open(path)) as handle:
                 try:
                     first = handle.read(n_frames=1)
@@ -201,7 +208,7 @@ class MDTrajFiles(SelectedFrames):
                 if not len(frames):
                     raise InvalidInputError(f"{path} has no frames; check how it was written")
                 count = frames.shape[1]
-        elif reader == "models":
+        elif self._formats[path].reader == "models":
             count = pdb_atom_count(path)
         else:
             count = self._load_whole(path).n_atoms

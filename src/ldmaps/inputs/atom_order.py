@@ -1,0 +1,94 @@
+"""The atoms of a model among those of a file: the same ones in the same order, in another one, or others.
+
+labels ("ALA2-CB") of file and model are the same, each once ──► the order they give, told in a warning
+else: names agree place by place                             ──► as they stand (a file numbered anew)
+else: asked to match, residues have the same names inside    ──► residue by residue, by name
+else                                                         ──► an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from ldmaps.inputs.source import Atoms
+
+__all__ = ["atom_order"]
+
+
+def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool) -> NDArray[np.intp] | None:
+    """Return where each atom of a model stands among others, None where they are in order already.
+
+    Parameters
+    ----------
+    facts : mapping
+        ``model.source_``, with as many atoms.
+    atoms : Atoms
+        Those of the file.
+    file : str
+        What messages call it.
+    match : bool
+        Whether atoms may be matched residue by residue where residues are named differently.
+    """
+    names = [name.upper() for name in facts["atom_names"]]
+    labels = [label.upper() for label in facts.get("atom_labels") or ()]
+    here, here_labels = [name.upper() for name in atoms.names], [label.upper() for label in atoms.labels]
+    if labels == here_labels:
+        return None
+    if len(set(labels)) == len(labels) and set(labels) == set(here_labels):
+        return _places(here_labels, labels)
+    if names == here:
+        return None
+    by_residue = _places_by_residue(labels, here_labels)
+    if match and by_residue is not None:
+        return by_residue
+    place = next(place for place, (old, new) in enumerate(zip(names, here, strict=True)) if old != new)
+    remedy = (
+        "the atoms of each residue are the same in another order: have them matched with match_atoms=True "
+        "(--match-atoms)"
+        if by_residue is not None
+        else "choose the same atoms in the same order (if only the naming differs, pass the coordinates as an array, "
+        "or --ignore-names)"
+    )
+    expected = (facts.get("atom_labels") or facts["atom_names"])[place]
+    raise InvalidInputError(
+        f"atom {place} of {file} is {atoms.labels[place]}, but {expected} in the frames the model was fitted on; "
+        f"{remedy}"
+    )
+
+
+def _places(here: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
+    place = {label: number for number, label in enumerate(here)}
+    return np.asarray([place[label] for label in wanted], dtype=np.intp)
+
+
+def _places_by_residue(labels: Sequence[str], here: Sequence[str]) -> NDArray[np.intp] | None:
+    """Match the first residue with the first and so on, atoms by name; None where that cannot be done."""
+    ours, theirs = _residues(labels), _residues(here)
+    if len(ours) != len(theirs):
+        return None
+    order: list[NDArray[np.intp]] = []
+    begin = 0
+    for wanted, given in zip(ours, theirs, strict=True):
+        if len(set(wanted)) < len(wanted) or sorted(wanted) != sorted(given):
+            return None
+        order.append(begin + _places(given, wanted))
+        begin += len(given)
+    return np.concatenate(order) if order else None
+
+
+def _residues(labels: Sequence[str]) -> list[list[str]]:
+    """Cut labels where the residue changes, and return the atoms' names.
+
+    >>> _residues(["ALA1-N", "ALA1-CA", "GLY2-N"])
+    [['N', 'CA'], ['N']]
+    """
+    cut = [label.partition("-")[::2] for label in labels]
+    return [[name for _, name in atoms] for _, atoms in groupby(cut, key=lambda pair: pair[0])]
