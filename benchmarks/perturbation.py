@@ -253,7 +253,11 @@ def main() -> None:
         data = load()
         start = time.perf_counter()
         exact = DiffusionMap(
-            data.n_modes, "connected", data.metric, sparse=data.sparse, n_threads=arguments.threads
+            data.n_modes,
+            "connected",
+            data.metric,
+            solver="sparse" if data.sparse else "stored",
+            n_threads=arguments.threads,
         ).fit(data.points[: data.n_train])
         print(f"{data.name}: exact map in {time.perf_counter() - start:.0f} s", flush=True)
         results = []

@@ -37,7 +37,7 @@ def make_exact(lab: Laboratory, piece: Piece) -> Arrays:
         max(n_modes, SHOWN_EIGENVALUES - 1),
         rule,
         data.metric,
-        sparse=width in plan.sparse_widths,
+        solver="sparse" if width in plan.sparse_widths else "stored",
         n_threads=lab.n_threads,
     )
     model.fit(data.points[train])

@@ -226,6 +226,40 @@ def test_tolerance_decides_how_many_passes_are_made():
         assert result.angle_errors.max() <= tolerance
 
 
+def test_ritz_values_may_tell_how_many_coordinates_count():
+    kernel, weights = roll(), np.ones(900)
+    given, told = (
+        solve_streamed(kernel, weights, 8, random_start(kernel, 10), n_coordinates=count)
+        for count in (2, lambda values: 2 if len(values) == 8 else 8)
+    )
+    assert told.n_passes == given.n_passes
+    np.testing.assert_array_equal(told.spectrum.vectors, given.spectrum.vectors)
+
+
+@pytest.mark.parametrize("name", ["roll", "peptide", "torus", "oval", "chain"])
+def test_errors_of_points_stay_within_their_bounds(name):
+    """Z of each coordinate by itself, pass after pass, with uneven weights."""
+    kernel = CASES[name]()
+    weights = random_weights(len(kernel))
+    exact = stored_spectrum(kernel, weights, 4)
+    ranges = np.ptp(exact.vectors, axis=0)
+    n_bounded = 0
+    for n_passes in range(1, 22, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = solve_streamed(
+                kernel, weights, 4, spread_start(kernel, 10), tolerance=1e-9, max_passes=n_passes
+            )
+        signs = np.sign((weights[:, None] * exact.vectors * found.spectrum.vectors).sum(axis=0))
+        off = found.spectrum.vectors * signs - exact.vectors
+        errors = 100.0 * np.sqrt(weights @ off**2 / weights.sum()) / ranges
+        bounded = np.isfinite(found.range_errors)
+        n_bounded += bounded.sum()
+        assert (errors <= found.range_errors + 1e-7)[bounded].all()
+        assert (found.angle_errors[~bounded] == 1).all()
+    assert n_bounded > 8
+
+
 def test_coordinates_beyond_those_asked_for_may_be_rough():
     kernel, weights = roll(), np.ones(900)
     all_of_them = solve_streamed(kernel, weights, 8, random_start(kernel, 10))
@@ -239,7 +273,7 @@ def test_too_few_passes_are_warned_of_with_the_bounds_reached():
     kernel, weights = roll(), np.ones(900)
     with pytest.warns(
         ConvergenceWarning,
-        match=r"after 3 passes .* bounded by .*, tolerance=0.001 asks .*; allow more passes",
+        match=r"after 3 passes .* bounded by .*, tolerance=0.001 asks .*; raise max_passes",
     ):
         found = solve_streamed(kernel, weights, 2, random_start(kernel, 8), max_passes=3)
     assert not found.converged
@@ -336,7 +370,7 @@ import numpy as np
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
-from ldmaps.diffusion.solver_choice import basis_size
+from ldmaps.diffusion.solver_choice import streamed_room
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.metrics import Euclidean
@@ -348,7 +382,7 @@ def solve(points, weights):
     if sys.argv[1] == "stored":
         return solve_spectrum(gaussian_kernel(squared_matrix(metric, points), 30.0), weights, 2, n_threads=2)
     start = np.random.default_rng(0).normal(size=(len(points), 8))
-    room = basis_size(len(points), 2, 8, 8, budget, 2)
+    room, _ = streamed_room(len(points), 2, 8, 8, budget, 2)
     kernel = StreamedKernel(metric, points, 30.0)
     return solve_streamed(kernel, weights, 2, start, max_vectors=room, n_threads=2)
 

@@ -10,7 +10,13 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.connectivity import is_connected
 from ldmaps.diffusion.pairwise import gaussian_kernel
-from ldmaps.diffusion.solver_choice import basis_size, choose_solver, sparse_bytes, stored_bytes
+from ldmaps.diffusion.solver_choice import (
+    check_memory,
+    choose_solver,
+    sparse_bytes,
+    stored_bytes,
+    streamed_room,
+)
 from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.errors import InvalidInputError
@@ -30,21 +36,25 @@ from ldmaps.metrics import Euclidean
         (1_000_000, 4, 1e-5, 4e9, "sparse"),
         (1_000_000, 4, 0.01, 4e9, "streamed"),
         (1000, 8, 1.0, 1e6, "streamed"),
+        (1000, 8, 0.01, 1e6, "sparse"),  # but if all do not fit, they are
     ],
 )
 def test_choices(n, itemsize, near, limit, solver):
-    assert choose_solver(n, itemsize, near, limit) == solver
+    assert choose_solver(n, itemsize, 2, near, limit) == solver
     taken = {"stored": stored_bytes(n, itemsize), "sparse": sparse_bytes(n, itemsize, near), "streamed": 0.0}
     assert taken[solver] <= limit
 
 
 def test_molecules_are_never_sparse_and_sheets_are():
     molecule, sheet = peptide(600), roll(6000, epsilon=0.1)
-    near = [near_fraction(kernel.metric, kernel.points, kernel.epsilon) for kernel in (molecule, sheet)]
+    near = [
+        near_fraction(kernel.metric, kernel.points, kernel.epsilon, np.random.default_rng(0))
+        for kernel in (molecule, sheet)
+    ]
     assert near[0] > 0.9
     assert near[1] < 0.03
-    assert choose_solver(100_000, 4, near[0], 4e9) == "streamed"
-    assert choose_solver(100_000, 4, near[1], 4e9) == "sparse"
+    assert choose_solver(100_000, 4, 2, near[0], 4e9) == "streamed"
+    assert choose_solver(100_000, 4, 2, near[1], 4e9) == "sparse"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -70,7 +80,8 @@ def test_sparse_solves_take_no_more_than_is_said(dtype):
 def test_streamed_solves_take_no_more_than_their_limit(n_threads):
     kernel, weights = roll(6000, np.float32), np.ones(6000)
     limit = 20e6
-    room = basis_size(6000, 2, 8, 8, limit, n_threads)
+    room, allowed = streamed_room(6000, 2, 8, 8, limit, n_threads)
+    assert allowed == n_threads
     assert room < 150
     start = random_start(kernel, 8)
     tracemalloc.start()
@@ -86,12 +97,39 @@ def test_streamed_solves_take_no_more_than_their_limit(n_threads):
 def test_too_little_for_the_smallest_basis():
     with pytest.raises(
         InvalidInputError,
-        match=r"needs 1.* GB for 1,000,000 points with blocks of 8 .* memory_limit is 0.5 GB; raise",
+        match=r"needs 0.88 GB for 1,000,000 points with blocks of 8 .* memory_limit is 0.5 GB; raise",
     ):
-        basis_size(1_000_000, 2, 8, 8, 5e8, 2)
+        streamed_room(1_000_000, 2, 8, 8, 5e8, 2)
 
 
 def test_more_memory_makes_more_room():
-    rooms = [basis_size(100_000, 2, 16, 8, limit, 2) for limit in (3e8, 1e9, 4e9)]
+    rooms = [streamed_room(100_000, 2, 16, 8, limit, 2)[0] for limit in (3e8, 1e9, 4e9)]
     assert rooms == sorted(rooms)
     assert rooms[0] < rooms[-1]
+
+
+def test_threads_that_memory_has_no_room_for_are_left_out():
+    room, threads = streamed_room(1_000_000, 11, 32, 16, 4e9, 64)
+    assert 1 < threads < 64
+    column = 8e6
+    assert column * ((5 + 2 * threads) * 32 + 3 * room) <= 4e9
+    assert column * ((5 + 2 * (threads + 1)) * 32 + 3 * (11 + 2 * 16)) > 4e9
+    assert room >= 11 + 2 * 16
+
+
+def test_solvers_that_were_asked_for_keep_the_limit_or_are_refused():
+    check_memory("stored", 4e9, 4e9)
+    with pytest.raises(
+        InvalidInputError,
+        match=r'solver="stored" takes about 4\.1 GB .* memory_limit is 4 GB; use solver="streamed"',
+    ):
+        check_memory("stored", 4.1e9, 4e9)
+
+
+def test_rows_of_the_near_fraction_are_drawn_at_random():
+    """Every tenth point lies apart from all others: rows at equal steps could see those alone."""
+    X = np.zeros((1280, 1))
+    X[::10, 0] = 1000.0 * np.arange(128)
+    metric = Euclidean()
+    near = near_fraction(metric, metric.prepare(X), 1.0, np.random.default_rng(0))
+    assert near == pytest.approx(0.81, abs=0.1)

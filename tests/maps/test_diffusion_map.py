@@ -93,12 +93,12 @@ def test_points_of_zero_weight_take_no_part_and_are_embedded(cloud):
 
 def test_sparse_kernel_gives_the_dense_map():
     X = swiss_roll(1200, random_state=1).points
-    dense = DiffusionMap(2, 3.0, sparse=False).fit(X)
-    sparse = DiffusionMap(2, 3.0, sparse=True).fit(X)
+    dense = DiffusionMap(2, 3.0, solver="stored").fit(X)
+    sparse = DiffusionMap(2, 3.0, solver="sparse").fit(X)
     np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, atol=1e-10)
     np.testing.assert_allclose(align(dense.embedding_, sparse.embedding_), dense.embedding_, atol=1e-7)
-    automatic = DiffusionMap(2, 3.0, memory_limit=1e6).fit(X)
-    np.testing.assert_array_equal(automatic.embedding_, sparse.embedding_)
+    assert (dense.solution_.solver, sparse.solution_.solver) == ("stored", "sparse")
+    np.testing.assert_array_equal(sparse.solution_.error_bound, 0.0)
 
 
 def test_refit_computes_no_distance_again(cloud, monkeypatch):
@@ -136,7 +136,9 @@ def test_a_graph_that_falls_apart_is_an_error_with_the_remedy():
     assert caught.value.joining_epsilon == DiffusionMap(2, "connected").fit(X).epsilon_
     DiffusionMap(2, caught.value.joining_epsilon).fit(X)
     with pytest.raises(DisconnectedError, match=r"2 components .*30, 20"):
-        DiffusionMap(2, 9.0, sparse=True).fit(X)
+        DiffusionMap(2, 9.0, solver="sparse").fit(X)
+    with pytest.raises(DisconnectedError, match=r"2 components .*30, 20"):
+        DiffusionMap(2, 9.0, solver="streamed").fit(X)
 
 
 def test_the_tails_of_the_kernel_may_hold_the_walk_together(cloud):

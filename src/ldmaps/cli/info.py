@@ -88,6 +88,9 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         leading = facts["n_components"]
         spectrum = [f"{value:.4f}" for value in facts["spectrum"][: leading + 4]]
         rows.append(("spectrum", " ".join(spectrum[:leading]) + " | " + " ".join(spectrum[leading:])))
+    solution = facts.get("solution")
+    if solution is not None:
+        rows.append(("solved", _solved(solution)))
     if facts["n_components"] and settings.get("alpha"):
         rows.append(("alpha", f"{settings['alpha']:g}"))
     if settings.get("t"):
@@ -110,6 +113,17 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         )
     # A line break within a name would pass for a row of its own.
     return "\n".join(f"{name:<12}{' '.join(value.split())}" for name, value in rows)
+
+
+def _solved(solution: dict[str, Any]) -> str:
+    """Say how the exact map was solved, and how far it can be from exact."""
+    if not solution["n_passes"]:
+        return f"{solution['solver']} kernel, exact to rounding"
+    passes = f"{solution['n_passes']} passes over all pairs"
+    if solution["error_bound"] is None:
+        return f"{passes}; not accurate enough to bound the coordinates' errors"
+    bound = ", ".join(f"{error:.2g}" for error in solution["error_bound"])
+    return f"{passes}; errors of the coordinates at most {bound} % of their ranges"
 
 
 def _chosen_by(landmarks: Any) -> str:

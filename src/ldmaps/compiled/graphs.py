@@ -8,7 +8,14 @@ import numpy as np
 
 from ldmaps.compiled.jit import compiled
 
-__all__ = ["all_within_hops", "attach_nearest", "count_edges", "pick_by_degree", "reaches_all"]
+__all__ = [
+    "all_within_hops",
+    "attach_nearest",
+    "block_tree",
+    "count_edges",
+    "pick_by_degree",
+    "reaches_all",
+]
 
 
 @compiled
@@ -77,6 +84,35 @@ def attach_nearest(row: Any, origin: int, best: Any, parent: Any, reached: Any) 
             lowest = best[j]
             closest = j
     return closest
+
+
+@compiled
+def block_tree(squared: Any, parents: Any, lengths: Any, outside: Any) -> None:
+    """Write the minimum spanning tree of a block of d²: the parent and the edge of each point but the first.
+
+    ``outside`` is a place for each point's number.
+    """
+    n = squared.shape[0]
+    for j in range(n):
+        parents[j] = 0
+        lengths[j] = squared[0, j]
+        outside[j] = j
+    n_outside = n - 1
+    outside[0] = outside[n_outside]
+    while n_outside > 0:
+        closest = 0
+        for place in range(1, n_outside):
+            if lengths[outside[place]] < lengths[outside[closest]]:
+                closest = place
+        newest = outside[closest]
+        n_outside -= 1
+        outside[closest] = outside[n_outside]
+        row = squared[newest]
+        for place in range(n_outside):
+            other = outside[place]
+            if row[other] < lengths[other]:
+                lengths[other] = row[other]
+                parents[other] = newest
 
 
 @compiled

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,10 @@ class StreamedSpectrum:
     angle_errors : ndarray of shape (k,)
         Bounds of the sine of the angle between each vector and the exact one in the
         walk's measure C D: the relative error of the coordinate. 1 says nothing.
+    range_errors : ndarray of shape (k,)
+        The same as the root mean square error over the points, each counted c times, in
+        percent of the coordinate's range. Taken for granted is that the error is spread over
+        dense and sparse places as the coordinate is, or as its residual. Infinity says nothing.
     n_passes : int
         Passes over all pairs that it took.
     converged : bool
@@ -69,6 +74,7 @@ class StreamedSpectrum:
     residuals: NDArray[np.float64]
     eigenvalue_errors: NDArray[np.float64]
     angle_errors: NDArray[np.float64]
+    range_errors: NDArray[np.float64]
     n_passes: int
     converged: bool
 
@@ -81,7 +87,7 @@ def solve_streamed(
     *,
     alpha: float = 0.0,
     tolerance: float = 1e-3,
-    n_coordinates: int | None = None,
+    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None,
     block_size: int | None = None,
     max_passes: int = 50,
     max_vectors: int | None = None,
@@ -105,8 +111,9 @@ def solve_streamed(
         Density exponent. Above 0 the density takes a pass of its own.
     tolerance : float
         Stop once ``angle_errors`` are no larger.
-    n_coordinates : int, optional
-        How many leading pairs have to meet the tolerance; all by default.
+    n_coordinates : int or callable, optional
+        How many leading pairs have to meet the tolerance, or a function that tells it from
+        the Ritz values; all by default.
     block_size : int, optional
         Vectors that each further pass multiplies, at least ``n_eigenvalues``; as many as the
         start has by default. More converge in fewer passes where eigenvalues crowd.
@@ -126,12 +133,12 @@ def solve_streamed(
     A mode of which the start holds nothing at all, by symmetry, is not found, and no residual tells.
 
     Memory beyond the points is about 8 n (3 m + 5 b) bytes for a basis of m vectors and blocks
-    of b, and 16 n b more per thread: see :func:`~ldmaps.diffusion.solver_choice.basis_size`.
+    of b, and 16 n b more per thread: see :func:`~ldmaps.diffusion.solver_choice.streamed_room`.
     """
     n = len(kernel)
     width = start.shape[1] if block_size is None else block_size
     _check_sizes(n, n_eigenvalues, min(width, start.shape[1]), width, max_vectors)
-    settled = slice(0, n_eigenvalues if n_coordinates is None else n_coordinates)
+    settled = slice(0, n_eigenvalues)
     with single_threaded_blas():
         solve = _BlockLanczos(
             kernel, weights, alpha, StateFile(state_file, kernel, weights, alpha), n_threads
@@ -140,6 +147,9 @@ def solve_streamed(
         while True:
             ritz = solve.ritz_pairs(width)
             met = (ritz.angle_errors <= tolerance) | (ritz.residuals <= solve.rounding)
+            if n_coordinates is not None:
+                values = ritz.values[:n_eigenvalues]
+                settled = slice(0, n_coordinates(values) if callable(n_coordinates) else n_coordinates)
             converged = len(met) >= n_eigenvalues and bool(met[settled].all())
             if converged or solve.is_exhausted or solve.n_passes >= max_passes:
                 break
@@ -154,7 +164,7 @@ def solve_streamed(
         reached = ", ".join(f"{error:.2g}" for error in result.angle_errors[settled])
         warnings.warn(
             f"after {result.n_passes} passes the coordinates' relative errors are bounded by {reached}, "
-            f"tolerance={tolerance:g} asks for less; allow more passes, a larger block or a better start",
+            f"tolerance={tolerance:g} asks for less; raise max_passes, or ask for fewer components",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -254,11 +264,14 @@ class _BlockLanczos:
         """Return what was asked for of the last Ritz pairs."""
         count = slice(0, n_eigenvalues)
         vectors = self._state.images @ ritz.mixing[:, count]
+        spectrum = self.walk.spectrum(ritz.values[count], vectors)
+        angles = ritz.angle_errors[count]
         return StreamedSpectrum(
-            self.walk.spectrum(ritz.values[count], vectors),
+            spectrum,
             ritz.residuals[count],
             ritz.eigenvalue_errors[count],
-            ritz.angle_errors[count],
+            angles,
+            in_percent_of_range(spectrum, self.weights, angles, vectors, ritz.defects[:, count]),
             self.n_passes,
             converged,
         )
@@ -296,6 +309,39 @@ class _BlockLanczos:
         state.basis = np.hstack([state.basis, vectors])
         state.images = np.hstack([state.images, images])
         self._file.write(state)
+
+
+def in_percent_of_range(
+    spectrum: Spectrum,
+    weights: NDArray[np.float64],
+    angle_errors: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    defects: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the root mean square errors of coordinates, in percent of their ranges.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    weights : ndarray of shape (n,)
+        c.
+    angle_errors : ndarray of shape (k,)
+        Bounds of the coordinates' relative errors in the measure C D; 1 says nothing.
+    vectors, defects : ndarray of shape (n, k)
+        Eigenvectors and residuals of S at all points or some, whose ``spectrum`` is given.
+    """
+
+    def share(symmetric: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the length of (C D)^-½ u in the measure C, beside that in C D."""
+        squares = symmetric**2
+        return np.asarray(np.sqrt((squares / spectrum.degrees[:, None]).sum(axis=0) / squares.sum(axis=0)))
+
+    own = share(vectors)
+    # A residual of zero is that of an exact eigenvector.
+    spread = np.fmax(own, share(np.where(np.any(defects, axis=0), defects, vectors))) / own
+    ranges = np.ptp(spectrum.vectors, axis=0) * np.sqrt(weights.sum())
+    percent = 100.0 * angle_errors * spread / ranges
+    return np.asarray(np.where(angle_errors < 1.0, percent, np.inf))
 
 
 def _orthonormal(

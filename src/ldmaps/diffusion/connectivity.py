@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ldmaps import compiled
 from ldmaps.costs import Cost, DataSize
+from ldmaps.diffusion.bottleneck import bottleneck_edges
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges, spanning_edges_cost, tree_pays
 from ldmaps.errors import DisconnectedError
@@ -31,6 +32,7 @@ __all__ = [
     "SpanningTree",
     "check_connected",
     "check_landmarks_connected",
+    "check_points_connected",
     "is_connected",
     "minimum_spanning_tree",
     "spanning_tree_cost",
@@ -176,6 +178,15 @@ def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH)
     joining = tree.connecting_epsilon
     if reach**2 * epsilon < joining:
         raise DisconnectedError(tree.component_sizes(reach**2 * epsilon).tolist(), epsilon, joining, reach)
+
+
+def check_points_connected(
+    metric: Metric, points: Points, epsilon: float, reach: float = REACH, n_threads: int | None = None
+) -> None:
+    """Raise as :func:`check_connected` does; the tree that tells the pieces is made only where there are some."""
+    edges = bottleneck_edges(metric, points, n_threads, enough=reach**2 * epsilon)
+    if edges is None or edges.squares.max(initial=0.0) > reach**2 * epsilon:
+        check_connected(minimum_spanning_tree(metric, points), epsilon, reach=reach)
 
 
 def is_connected(squares: Any, epsilon: float) -> bool:

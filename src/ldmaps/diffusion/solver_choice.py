@@ -9,26 +9,38 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ldmaps.costs import DataSize
+from ldmaps.diffusion.spectrum import spectrum_cost
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["Solver", "basis_size", "choose_solver", "sparse_bytes", "stored_bytes"]
+__all__ = [
+    "SOLVERS",
+    "Solver",
+    "check_memory",
+    "choose_solver",
+    "sparse_bytes",
+    "stored_bytes",
+    "streamed_room",
+]
 
 Solver = Literal["stored", "sparse", "streamed"]
+SOLVERS: tuple[Solver, ...] = ("stored", "sparse", "streamed")
 
-#: Sparse kernels pay from this many points on, and while no more than this share of the pairs is near.
+#: Where all entries fit, sparse kernels pay from this many points on, and while no more than this share is near.
 MIN_SPARSE_POINTS = 4096
 MAX_SPARSE_FRACTION = 0.2
 #: The near fraction comes from a sample of rows, which may be this much too low.
 SAMPLING_MARGIN = 1.25
 
 
-def stored_bytes(n_points: int, itemsize: int) -> float:
-    """Return how much memory the stored kernel takes.
+def stored_bytes(n_points: int, itemsize: int, n_eigenvalues: int = 2) -> float:
+    """Return how much memory the stored kernel and its eigenpairs take.
 
-    >>> stored_bytes(20_000, 4)
-    1600000000.0
+    >>> stored_bytes(20_000, 4) / 1e9
+    1.6192
     """
-    return float(n_points) ** 2 * itemsize
+    size = DataSize(n_points, 0, 0.0, 0.0, itemsize)
+    return size.matrix_bytes + spectrum_cost(size, n_eigenvalues).memory
 
 
 def sparse_bytes(n_points: int, itemsize: int, near_fraction: float) -> float:
@@ -40,13 +52,15 @@ def sparse_bytes(n_points: int, itemsize: int, near_fraction: float) -> float:
     return float(n_points) ** 2 * near_fraction * 2.0 * (itemsize + 4)
 
 
-def choose_solver(n_points: int, itemsize: int, near_fraction: float, memory_limit: float) -> Solver:
+def choose_solver(
+    n_points: int, itemsize: int, n_eigenvalues: int, near_fraction: float, memory_limit: float
+) -> Solver:
     """Return the quickest solver that keeps the memory limit.
 
     Parameters
     ----------
-    n_points, itemsize : int
-        N, and bytes of a kernel entry.
+    n_points, itemsize, n_eigenvalues : int
+        N, bytes of a kernel entry, and how many eigenpairs.
     near_fraction : float
         Share of pairs whose kernel entry is above rounding, from
         :func:`~ldmaps.diffusion.sparse_kernel.near_fraction`; 1 if it is not known.
@@ -57,41 +71,52 @@ def choose_solver(n_points: int, itemsize: int, near_fraction: float, memory_lim
     --------
     Molecules, whose frames are all near each other, and a sheet in three dimensions:
 
-    >>> choose_solver(20_000, 4, 1.0, 4e9), choose_solver(100_000, 4, 1.0, 4e9)
+    >>> choose_solver(20_000, 4, 2, 1.0, 4e9), choose_solver(100_000, 4, 2, 1.0, 4e9)
     ('stored', 'streamed')
-    >>> choose_solver(40_000, 8, 0.02, 4e9), choose_solver(1_000_000, 8, 0.001, 4e9)
+    >>> choose_solver(40_000, 8, 2, 0.02, 4e9), choose_solver(1_000_000, 8, 2, 0.001, 4e9)
     ('sparse', 'streamed')
     """
-    near = SAMPLING_MARGIN * near_fraction
+    stored_fits = stored_bytes(n_points, itemsize, n_eigenvalues) <= memory_limit
+    sparse_fits = sparse_bytes(n_points, itemsize, SAMPLING_MARGIN * near_fraction) <= memory_limit
     if (
-        n_points >= MIN_SPARSE_POINTS
+        sparse_fits
         and near_fraction < MAX_SPARSE_FRACTION
-        and sparse_bytes(n_points, itemsize, near) <= memory_limit
+        and (n_points >= MIN_SPARSE_POINTS or not stored_fits)
     ):
         return "sparse"
-    return "stored" if stored_bytes(n_points, itemsize) <= memory_limit else "streamed"
+    return "stored" if stored_fits else "streamed"
 
 
-def basis_size(
+def check_memory(solver: str, needed: float, memory_limit: float) -> None:
+    """Raise when a solver that was asked for would not keep the memory limit."""
+    if needed > memory_limit:
+        raise InvalidInputError(
+            f'solver="{solver}" takes about {needed / 1e9:.2g} GB for these points, but memory_limit is '
+            f'{memory_limit / 1e9:.2g} GB; use solver="streamed" or "auto", or raise memory_limit'
+        )
+
+
+def streamed_room(
     n_points: int, n_eigenvalues: int, n_start: int, block_size: int, memory_limit: float, n_threads: int
-) -> int:
-    """Return how many basis vectors the streamed solver may keep within the memory limit, or raise.
+) -> tuple[int, int]:
+    """Return how many basis vectors the streamed solver may keep, and on how many threads it may run, or raise.
 
     Counted are three times the basis (vectors, their images, and either of them while it is changed), five
-    blocks, and two more for each thread.
+    blocks, and two more for each thread. There are as many threads as leave room for a basis.
 
-    >>> basis_size(1_000_000, 3, 16, 16, 4e9, 2)
-    118
+    >>> streamed_room(1_000_000, 3, 16, 16, 4e9, 2)
+    (118, 2)
     """
     widest = max(n_start, block_size)
     column = 8.0 * n_points
-    fixed = column * (5 + 2 * n_threads) * widest
     least = max(n_eigenvalues + 2 * block_size, n_start)
-    most = int((memory_limit - fixed) / (3 * column))
-    if most < least:
+    free = memory_limit - column * (5 * widest + 3 * least)
+    threads = min(n_threads, int(free / (2 * column * widest)))
+    if threads < 1:
+        needed = memory_limit - free + 2 * column * widest
         raise InvalidInputError(
-            f"the streamed solver needs {(fixed + 3 * column * least) / 1e9:.2g} GB for {n_points:,} points with "
+            f"the streamed solver needs {needed / 1e9:.2g} GB for {n_points:,} points with "
             f"blocks of {widest} vectors, but memory_limit is {memory_limit / 1e9:.2g} GB; raise it, or use fewer "
-            "components or threads"
+            "components"
         )
-    return most
+    return int((memory_limit - column * (5 + 2 * threads) * widest) / (3 * column)), threads

@@ -12,6 +12,9 @@ from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["near_fraction", "sparse_squares"]
 
+#: Rows that tell the near fraction, and how many of them are in memory at a time.
+SAMPLED_ROWS, ROWS_AT_ONCE = 64, 8
+
 
 def sparse_squares(metric: Metric, points: Points, epsilon: float, n_threads: int | None = None) -> csr_array:
     """Return d² of all pairs whose kernel entry exp(−d²/(2ε)) is above the dtype's rounding, zeros stored."""
@@ -22,12 +25,19 @@ def sparse_squares(metric: Metric, points: Points, epsilon: float, n_threads: in
     return csr_array((squares, columns, starts), shape=(len(points), len(points)))
 
 
-def near_fraction(metric: Metric, points: Points, epsilon: float, n_rows: int = 64) -> float:
-    """Return the share of pairs that :func:`sparse_squares` would keep, from a few rows spread over the data."""
-    rows = points.take(np.linspace(0, len(points) - 1, n_rows).astype(np.intp))
-    block = np.empty((n_rows, len(points)), dtype=points.dtype)
-    metric.squared_block(rows, slice(0, n_rows), points, slice(0, len(points)), block)
-    return float(np.mean(block <= _cutoff(epsilon, points)))
+def near_fraction(
+    metric: Metric, points: Points, epsilon: float, rng: np.random.Generator, n_rows: int = SAMPLED_ROWS
+) -> float:
+    """Return the share of pairs that :func:`sparse_squares` would keep, from a random set of rows."""
+    n = len(points)
+    rows = points.take(np.sort(rng.choice(n, min(n, n_rows), replace=False)))
+    cutoff, n_near = _cutoff(epsilon, points), 0
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = slice(start, min(start + ROWS_AT_ONCE, len(rows)))
+        block = np.empty((part.stop - part.start, n), dtype=points.dtype)
+        metric.squared_block(rows, part, points, slice(0, n), block)
+        n_near += int(np.count_nonzero(block <= cutoff))
+    return n_near / (len(rows) * n)
 
 
 def _cutoff(epsilon: float, points: Points) -> float:

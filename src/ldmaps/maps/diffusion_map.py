@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,22 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
-from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
+from ldmaps.diffusion.solver_choice import SOLVERS, check_memory, sparse_bytes, stored_bytes
+from ldmaps.diffusion.sparse_kernel import near_fraction
 from ldmaps.diffusion.spatial_tree import raw_values
+from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
-from ldmaps.maps.fitted_map import FittedMap
-from ldmaps.maps.solved_map import solve
+from ldmaps.maps.exact_map import Limits, check_max_passes, solve_exact, solver_for
+from ldmaps.maps.fitted_map import FittedMap, Learned
+from ldmaps.maps.solved_map import Solution, SolvedMap, solve
 from ldmaps.maps.training import Training
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 
 __all__ = ["DiffusionMap"]
-
-#: Sparse kernels pay from this many points on, and while no more than this share of the pairs is near.
-MIN_SPARSE_POINTS = 4096
-MAX_SPARSE_FRACTION = 0.2
 
 
 class DiffusionMap(DiffusionEstimator):
@@ -71,12 +71,21 @@ class DiffusionMap(DiffusionEstimator):
     keep_distances : bool
         Keep the N×N squared distances so that :meth:`refit` at another ε computes
         none again. Doubles the memory.
-    sparse : bool or "auto"
-        Whether kernel entries below rounding are dropped. "auto" does so when the
-        dense kernel would need more than ``memory_limit``, or when there are many
-        points and most of the entries are that small.
+    solver : {"auto", "stored", "sparse", "streamed"}
+        Where the kernel is. "stored" keeps all N×N entries. "sparse" keeps those above
+        rounding, which are few where points fill a space much wider than √ε (never for
+        molecules). "streamed" keeps none: a few passes compute all entries, multiply
+        them by a block of vectors, and throw them away. "auto" takes the quickest that keeps
+        ``memory_limit``; how many entries are above rounding it measures on random rows.
+    max_passes : int
+        Passes of "streamed" after which it stops with a
+        :class:`~ldmaps.errors.ConvergenceWarning`, if the coordinates are not accurate to
+        0.1 % by then. Molecules take two or three, spectra that crowd below 1 ten or more.
+    resume : path or None
+        A file in which "streamed" keeps its state, once a minute: an interrupted fit with the
+        same data and the same file goes on where it was.
     memory_limit : float
-        Most bytes for the kernel before "auto" turns sparse.
+        Most bytes that solving may take beside the points.
     random_state : int, RandomState or None
         Only the "coifman" rule on more than 4,000 points draws at random.
     n_threads : int or None
@@ -102,6 +111,8 @@ class DiffusionMap(DiffusionEstimator):
         :class:`~ldmaps.LandmarkDiffusionMap`.
     diagnosis_ : Diagnosis
         How many points carry each coordinate, and which decide ε.
+    solution_ : Solution
+        Which solver it was, in how many passes, and a bound on each coordinate's error.
     embedder_ : Embedder
         The frozen part that embeds, for lowest overhead.
 
@@ -120,6 +131,8 @@ class DiffusionMap(DiffusionEstimator):
     (1000, 2)
     """
 
+    solution_ = Learned[Solution | None](may_be_none=True)
+
     def __init__(
         self,
         n_components: int | str = "gap",
@@ -130,7 +143,9 @@ class DiffusionMap(DiffusionEstimator):
         alpha: float = 0.0,
         t: float = 0.0,
         keep_distances: bool = False,
-        sparse: bool | str = "auto",
+        solver: str = "auto",
+        max_passes: int = 50,
+        resume: str | os.PathLike[str] | None = None,
         memory_limit: float = 4e9,
         random_state: Any = 0,
         n_threads: int | None = None,
@@ -143,23 +158,62 @@ class DiffusionMap(DiffusionEstimator):
         self.alpha = alpha
         self.t = t
         self.keep_distances = keep_distances
-        self.sparse = sparse
+        self.solver = solver
+        self.max_passes = max_passes
+        self.resume = resume
         self.memory_limit = memory_limit
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        limits = self._limits()
         training = self._without_outliers(self._training(X, sample_weight), self._generator())
         self._kept: _Kept | None = None
+        members = training.members
+        count = self._n_eigenvalues(len(members), extra=1)
+        needed = stored_bytes(len(members), members.dtype.itemsize, count)
         bandwidth = self._early_bandwidth(training)
-        if self._is_sparse(training, bandwidth):
-            with stage("near pairs and eigenvectors", unit="rows"):
-                return self._solve_sparse(training, bandwidth)
-        with stage("distances", len(training.members), "rows"):
-            squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
+        solver = self.solver
+        # Where ε takes all distances to find, they are kept if they fit.
+        if self.keep_distances or (solver == "auto" and bandwidth is None and needed <= self.memory_limit):
+            solver = "stored"
+        if solver == "stored":
+            return self._fit_stored(training, bandwidth, needed)
+        if bandwidth is None:
+            with stage("bandwidth", len(members)):
+                bandwidth = self._bandwidth(training, training.metric, members)
+        walk = training.walk(bandwidth.epsilon, self)
+        if solver == "auto":
+            solver = solver_for(walk, count, self.memory_limit, self._generator())
+        if solver == "stored":
+            return self._fit_stored(training, bandwidth, needed)
+        if self.solver == "sparse":
+            near = near_fraction(walk.metric, walk.points, walk.epsilon, self._generator())
+            check_memory(
+                "sparse", sparse_bytes(len(members), members.dtype.itemsize, near), self.memory_limit
+            )
+        solved = solve_exact(
+            walk,
+            count,
+            solver,
+            limits,
+            self._generator(),
+            n_coordinates=spectral_gap if self.n_components == "gap" else int(self.n_components),
+            is_known_connected=bandwidth.tree is not None,
+        )
+        return self._adopted(training, solved, bandwidth)
+
+    def _fit_stored(self, training: Training, bandwidth: Bandwidth | None, needed: float) -> Self:
+        """Fit with all d² in memory, which takes ``needed`` bytes unless they are kept."""
+        members = training.members
+        if self.keep_distances:
+            needed += float(len(members)) ** 2 * members.dtype.itemsize
+        check_memory("stored", needed, self.memory_limit)
+        with stage("distances", len(members), "rows"):
+            squared = squared_matrix(training.metric, members, n_threads=self.n_threads)
         with stage("eigenvectors", unit="rows"):
-            return self._solve_dense(training, squared, bandwidth)
+            return self._solve_stored(training, squared, bandwidth)
 
     def refit(self, epsilon: float | str) -> Self:
         """Solve again at another bandwidth, from the kept distances.
@@ -172,11 +226,11 @@ class DiffusionMap(DiffusionEstimator):
         kept = getattr(self, "_kept", None)
         if kept is None:
             raise InvalidInputError(
-                "there are no kept distances to refit from; construct with keep_distances=True (dense kernel only), "
+                "there are no kept distances to refit from; construct with keep_distances=True (stored kernel only), "
                 "or set epsilon and fit again"
             )
         self.epsilon = epsilon
-        return self._solve_dense(kept.training, kept.squared, None)
+        return self._solve_stored(kept.training, kept.squared, None)
 
     def _early_bandwidth(self, training: Training) -> Bandwidth | None:
         """Return ε where it takes few distances to find; else it is left for when all are there."""
@@ -184,20 +238,16 @@ class DiffusionMap(DiffusionEstimator):
             return None
         return self._bandwidth(training, training.metric, training.members)
 
-    def _is_sparse(self, training: Training, bandwidth: Bandwidth | None) -> bool:
-        if self.sparse != "auto":
-            if not isinstance(self.sparse, (bool, np.bool_)):
-                raise InvalidInputError(f'sparse must be True, False or "auto", got {self.sparse!r}')
-            return bool(self.sparse)
-        if self.keep_distances:
-            return False
-        members = training.members
-        n = len(members)
-        if n * n * members.dtype.itemsize > self.memory_limit:
-            return True
-        if bandwidth is None or n < MIN_SPARSE_POINTS:
-            return False
-        return near_fraction(training.metric, members, bandwidth.epsilon) < MAX_SPARSE_FRACTION
+    def _limits(self) -> Limits:
+        """Return what solving may take, or raise where settings do not make sense."""
+        if self.solver not in ("auto", *SOLVERS):
+            names = ", ".join(f'"{name}"' for name in SOLVERS)
+            raise InvalidInputError(f'solver must be "auto", {names}, got {self.solver!r}')
+        if self.keep_distances and self.solver not in ("auto", "stored"):
+            raise InvalidInputError(
+                f'keep_distances=True needs the stored kernel; leave it or solver="{self.solver}" out'
+            )
+        return Limits(self.memory_limit, check_max_passes(self.max_passes), self.resume)
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -206,26 +256,12 @@ class DiffusionMap(DiffusionEstimator):
         rng = self._generator()
         return self._choose_bandwidth(training, metric, members, rng)
 
-    def _solve_dense(self, training: Training, squared: NDArray[Any], bandwidth: Bandwidth | None) -> Self:
+    def _solve_stored(self, training: Training, squared: NDArray[Any], bandwidth: Bandwidth | None) -> Self:
         if bandwidth is None:
             bandwidth = self._bandwidth(training, StoredSquares(), StoredPoints(squared))
         if self.keep_distances:
             self._kept = _Kept(training, squared)
             squared = squared.copy()
-        return self._solve(training, squared, bandwidth)
-
-    def _solve_sparse(self, training: Training, bandwidth: Bandwidth | None) -> Self:
-        if self.keep_distances:
-            raise InvalidInputError(
-                "keep_distances=True needs the dense kernel; set sparse=False or leave it out"
-            )
-        if bandwidth is None:
-            bandwidth = self._bandwidth(training, training.metric, training.members)
-        squares = sparse_squares(training.metric, training.members, bandwidth.epsilon, self.n_threads)
-        return self._solve(training, squares, bandwidth)
-
-    def _solve(self, training: Training, squared: Any, bandwidth: Bandwidth) -> Self:
-        """Solve over all points from their d², which become the kernel, and embed those of weight 0."""
         walk = training.walk(bandwidth.epsilon, self)
         solved = solve(
             walk,
@@ -233,7 +269,11 @@ class DiffusionMap(DiffusionEstimator):
             squared=squared,
             is_known_connected=bandwidth.tree is not None,
         )
-        del squared
+        return self._adopted(training, solved, bandwidth)
+
+    def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:
+        """Become a solved map, and embed the points of weight 0."""
+        walk = solved.walk
         kept = self._coordinates_kept(solved)
         embedder = kept.embedder()
         own = kept.own_coordinates.astype(walk.points.dtype)
@@ -257,6 +297,7 @@ class DiffusionMap(DiffusionEstimator):
                 source=training.source,
                 training=training.record(training.used),
                 embedding=embedding,
+                solution=kept.solution,
             ),
         )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.extension import Distillation, Embedder
+from ldmaps.maps.solved_map import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.quality.diagnosis import Diagnosis
@@ -55,6 +56,8 @@ class FittedMap:
         What absorbing did; not kept in files.
     diagnosis : Diagnosis or None
         How many points carry each coordinate and decide ε; not kept in files.
+    solution : Solution or None
+        How the exact map was solved; None for a map of landmarks.
     """
 
     embedder: Embedder
@@ -73,6 +76,7 @@ class FittedMap:
     certificate: Certificate | None = None
     absorption: Any = None
     diagnosis: Diagnosis | None = None
+    solution: Solution | None = None
 
 
 _Value = TypeVar("_Value")

@@ -29,6 +29,7 @@ from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
 from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.model_schema import check_arrays, check_header
+from ldmaps.maps.solved_map import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import METRICS, Metric, resolve_metric
@@ -36,7 +37,7 @@ from ldmaps.metrics import METRICS, Metric, resolve_metric
 __all__ = ["FORMAT_VERSION", "NOT_DATA", "Description", "read_header", "read_model", "write_model"]
 
 FORMAT_NAME = "ldmaps model"
-FORMAT_VERSION = (2, 0)
+FORMAT_VERSION = (2, 1)
 _MAP_ARRAYS = ("eigenvalues", "spectrum", "landmark_embedding", "landmark_indices", "multiplicities")
 _EMBEDDER_ARRAYS = ("source_weights", "coefficients", "squared_radii")
 #: A setting that a file names but does not hold, such as a function: the estimator's default stands for it.
@@ -90,6 +91,7 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
         "interpolation_bandwidth": embedder.bandwidth,
         "bandwidth": {"rule": bandwidth.rule, "dimension": bandwidth.dimension},
         "certificate": None if certificate is None else dataclasses.asdict(certificate),
+        "solution": _encode_solution(fitted.solution),
         "n_components": embedder.n_components,
         "n_landmarks": embedder.n_landmarks,
         "n_features_in": description.n_features_in,
@@ -196,6 +198,31 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         training=TrainingRecord.from_arrays(_members(arrays, "training/")),
         embedding=arrays.get("embedding_"),
         certificate=None if certificate is None else Certificate(**certificate),
+        solution=_decode_solution(header.get("solution"), header["n_components"]),
+    )
+
+
+def _encode_solution(solution: Solution | None) -> dict[str, Any] | None:
+    if solution is None:
+        return None
+    bound = solution.error_bound
+    return {
+        "solver": solution.solver,
+        "n_passes": solution.n_passes,
+        "error_bound": None if bound is None else bound.tolist(),
+    }
+
+
+def _decode_solution(value: Mapping[str, Any] | None, n_components: int) -> Solution | None:
+    if value is None:
+        return None
+    bound = value["error_bound"]
+    if bound is not None and len(bound) != n_components:
+        raise ModelFileError(
+            f"the file bounds the errors of {len(bound)} coordinates of {n_components}; it is damaged"
+        )
+    return Solution(
+        value["solver"], value["n_passes"], None if bound is None else np.array(bound, dtype=np.float64)
     )
 
 

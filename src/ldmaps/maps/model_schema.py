@@ -175,6 +175,17 @@ def _is_certificate(value: Any) -> bool:
     )
 
 
+def _is_solution(value: Any) -> bool:
+    if not (_is_object(value) and set(value) == {"solver", "n_passes", "error_bound"}):
+        return False
+    bound = value["error_bound"]
+    return (
+        _is_text(value["solver"])
+        and (value["n_passes"] == 0 or _is_count(value["n_passes"]))
+        and (bound is None or (isinstance(bound, list) and all(_is_finite(e) and e >= 0 for e in bound)))
+    )
+
+
 def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(_is_text(name) for name in value)
 
@@ -220,6 +231,7 @@ class _Entry:
     holds: Callable[[Any], bool]
     words: str
     may_be_null: bool = False
+    may_be_missing: bool = False
 
 
 _HEADER: dict[str, _Entry] = {
@@ -233,6 +245,8 @@ _HEADER: dict[str, _Entry] = {
     "interpolation_bandwidth": _Entry(_is_positive, "a positive number"),
     "bandwidth": _Entry(_is_bandwidth, "a rule and a dimension"),
     "certificate": _Entry(_is_certificate, "a certificate's numbers", may_be_null=True),
+    # Since format 2.1.
+    "solution": _Entry(_is_solution, "how the map was solved", may_be_null=True, may_be_missing=True),
     "n_components": _Entry(_is_count, "a count"),
     "n_landmarks": _Entry(_is_count, "a count"),
     "n_features_in": _Entry(_is_count, "a count"),
@@ -244,6 +258,8 @@ def check_header(header: Mapping[str, Any]) -> None:
     """Raise :class:`~ldmaps.errors.ModelFileError` unless every entry is as a map's must be; others are ignored."""
     for name, entry in _HEADER.items():
         if name not in header:
+            if entry.may_be_missing:
+                continue
             raise ModelFileError(f"the header lacks {name!r}; the file is damaged")
         value = header[name]
         if not (entry.holds(value) or (value is None and entry.may_be_null)):

@@ -34,7 +34,35 @@ from ldmaps.landmarks import Landmarks
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 
-__all__ = ["SolvedMap", "solve", "solve_cost"]
+__all__ = ["Solution", "SolvedMap", "solve", "solve_cost"]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """How an eigenproblem was solved, and how far its coordinates can be from the exact map's.
+
+    Attributes
+    ----------
+    solver : {"stored", "sparse", "streamed"}
+        See :mod:`ldmaps.diffusion.solver_choice`.
+    n_passes : int
+        Passes over all pairs; 0 unless streamed.
+    error_bound : ndarray of shape (k,) or None
+        Bound on the root mean square error of each coordinate against the exact map of all
+        training points, in percent of the coordinate's range, the unit of Z. 0 where only
+        rounding is left, None where nothing can be said.
+    """
+
+    solver: str
+    n_passes: int = 0
+    error_bound: NDArray[np.float64] | None = None
+
+    def leading(self, n_components: int) -> Solution:
+        """Return the same of the first coordinates alone; there is a bound only if all of them have one."""
+        if self.error_bound is None:
+            return self
+        bound = self.error_bound[:n_components]
+        return replace(self, error_bound=bound if np.isfinite(bound).all() else None)
 
 
 @dataclass(frozen=True)
@@ -54,6 +82,7 @@ class SolvedMap:
     squared_radii : ndarray of shape (R,)
         How far each point's cell reaches; 0 where every point stands for itself.
     spectrum : Spectrum
+    solution : Solution
     """
 
     walk: Walk
@@ -62,6 +91,12 @@ class SolvedMap:
     multiplicities: NDArray[np.float64]
     squared_radii: NDArray[np.float64]
     spectrum: Spectrum
+    solution: Solution = Solution("stored")
+
+    @property
+    def error_bound(self) -> NDArray[np.float64] | None:
+        """Bound on each coordinate's error in percent of its range, as :class:`Solution` has it."""
+        return self.solution.error_bound
 
     @property
     def is_exact(self) -> bool:
@@ -75,7 +110,9 @@ class SolvedMap:
 
     def leading(self, n_components: int) -> SolvedMap:
         """Return the map into the first ``n_components`` coordinates alone."""
-        return replace(self, spectrum=self.spectrum.leading(n_components))
+        return replace(
+            self, spectrum=self.spectrum.leading(n_components), solution=self.solution.leading(n_components)
+        )
 
     def embedder(self) -> Embedder:
         """Return the map's own Nyström extension."""
@@ -163,7 +200,10 @@ def solve(
     spectrum = solve_spectrum(
         squared, multiplicities, n_eigenvalues, alpha=walk.alpha, n_threads=walk.n_threads
     )
-    return SolvedMap(walk, indices, points, multiplicities, radii, spectrum)
+    # A walk over landmarks is another one than that over all points, by an unknown amount.
+    bound = np.zeros(n_eigenvalues) if landmarks is None else None
+    solution = Solution("sparse" if issparse(squared) else "stored", error_bound=bound)
+    return SolvedMap(walk, indices, points, multiplicities, radii, spectrum, solution)
 
 
 def solve_cost(data: DataSize, n_eigenvalues: int, *, has_squares: bool) -> Cost:

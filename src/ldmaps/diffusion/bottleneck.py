@@ -1,0 +1,231 @@
+"""The longest edge of a minimum spanning tree, without the tree and without most of the pairs.
+
+Two facts bound it:
+
+    the longest edge of any spanning tree is no shorter,
+    the shortest way out of any set of points is no longer.
+
+So begin with a tree that costs little: points fall into cells around a few centres, and
+the trees of the cells are joined by the tree of the centres. Take its longest edges away.
+Each part it falls into looks for its shortest way out, which takes the place of an edge
+that was taken away, and raises the lower bound. The tree and the bound meet at the result.
+
+A way out of a part is looked for cell by cell. No point of a cell is closer to x than the
+distance of x to the cell's centre less the cell's radius, so most cells are skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ldmaps import compiled
+from ldmaps.diffusion.pairwise import nearest, squared_matrix
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.progress import tick
+
+__all__ = ["Edges", "bottleneck_edges"]
+
+#: Cells for each √N.
+CELL_DENSITY = 2.0
+#: Points of a cell of more than this many times the average are joined to its centre, without a tree of their own.
+LARGE_CELL = 8.0
+#: Rows and columns of the blocks in which ways out are looked for.
+SEARCH_ROWS, SEARCH_COLUMNS = 512, 4096
+#: Edges that are taken away at first; twice as many each time after.
+FIRST_CUT = 32
+#: Share of all pairs beyond which this way is given up.
+MAX_SHARE = 0.05
+#: Relative error of a distance that the bounds allow for.
+SLACK = 1e-4
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Edges between points.
+
+    Attributes
+    ----------
+    ends : ndarray of shape (m, 2)
+    squares : ndarray of shape (m,)
+        Squared length of each.
+    """
+
+    ends: NDArray[np.intp]
+    squares: NDArray[np.float64]
+
+    def chosen(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Edges:
+        """Return some of the edges."""
+        return Edges(self.ends[which], self.squares[which])
+
+    def components(self, n_points: int) -> NDArray[np.intp]:
+        """Return which component each of n points belongs to."""
+        ones = np.ones(len(self.ends), dtype=bool)
+        graph = coo_array((ones, (self.ends[:, 0], self.ends[:, 1])), shape=(n_points, n_points))
+        labels: NDArray[np.intp] = connected_components(graph, directed=False)[1].astype(np.intp)
+        return labels
+
+
+def joined(*parts: Edges) -> Edges:
+    """Return all edges of several."""
+    return Edges(
+        np.concatenate([part.ends for part in parts]), np.concatenate([part.squares for part in parts])
+    )
+
+
+class TooManyPairsError(Exception):
+    """The bounds rule out too few pairs for this to pay."""
+
+
+def bottleneck_edges(
+    metric: Metric, points: Points, n_threads: int | None = None, *, enough: float = 0.0
+) -> Edges | None:
+    """Return a spanning tree whose longest edge is as short as can be, or None where it would take too many pairs.
+
+    Its other edges need not be those of a minimum spanning tree.
+
+    Parameters
+    ----------
+    enough : float
+        Squared length that the longest edge need not be shorter than.
+    """
+    cells = _Cells(metric, points, n_threads)
+    try:
+        tree = cells.spanning_tree()
+        bound, n_cut = enough, FIRST_CUT
+        while tree.squares.max(initial=0.0) > bound:
+            longest = np.argsort(-tree.squares, kind="stable")[:n_cut]
+            kept = np.ones(len(tree.squares), dtype=bool)
+            kept[longest[tree.squares[longest] > bound]] = False
+            ways_out = cells.ways_out(tree.chosen(kept), tree.chosen(~kept), bound)
+            bound = max(bound, float(ways_out.squares.max()))
+            tree = joined(tree.chosen(kept), ways_out)
+            n_cut *= 2
+    except TooManyPairsError:
+        return None
+    return Edges(cells.order[tree.ends], tree.squares)
+
+
+class _Cells:
+    """Points in the order of the cells that they fall into, each around a centre."""
+
+    def __init__(self, metric: Metric, points: Points, n_threads: int | None) -> None:
+        n = len(points)
+        count = min(n, int(CELL_DENSITY * np.sqrt(n)))
+        chosen = np.linspace(0, n - 1, count).astype(np.intp)
+        owners, squares = nearest(metric, points, points.take(chosen), n_threads)
+        owners[chosen] = np.arange(count)  # where centres coincide, too
+        #: Which point stands at each place.
+        self.order = np.argsort(owners, kind="stable")
+        self._metric = metric
+        self._points = points.take(self.order)
+        self._bounds = np.searchsorted(owners[self.order], np.arange(count + 1))
+        places = np.empty(n, dtype=np.intp)
+        places[self.order] = np.arange(n)
+        self._centre_places = places[chosen]
+        self._centres = points.take(chosen)
+        self._squares = squares[self.order]  # of the distance to the centre
+        radii = np.zeros(count)
+        np.maximum.at(radii, owners, np.sqrt(squares.astype(np.float64)))
+        # Rounding gives a point a distance to itself, and every distance an error of up to as much.
+        error = 2.0 * np.sqrt(float(squares[chosen].max()))
+        self._reach = radii * (1.0 + SLACK) + error if metric.is_true_metric else np.full(count, np.inf)
+        self._left = MAX_SHARE * n * n / 2
+
+    def spanning_tree(self) -> Edges:
+        """Return the trees of all cells and of their centres."""
+        metric, points = self._metric, self._points
+        centres = squared_matrix(metric, self._centres, n_threads=1)
+        parts = [_tree_of(centres, self._centre_places)]
+        large = LARGE_CELL * len(points) / len(self._centre_places)
+        for cell, centre in enumerate(self._centre_places):
+            members = self._members(cell)
+            size = members.stop - members.start
+            places = np.arange(members.start, members.stop)
+            if size > large:
+                others = places[places != centre]
+                ends = np.column_stack([np.full(len(others), centre), others])
+                parts.append(Edges(ends, self._squares[others].astype(np.float64)))
+            elif size > 1:
+                block = np.empty((size, size), dtype=points.dtype)
+                metric.squared_block(points, members, points, members, block)
+                parts.append(_tree_of(block, places))
+            tick(size)
+        return joined(*parts)
+
+    def ways_out(self, kept: Edges, cut: Edges, bound: float) -> Edges:
+        """Return an edge for each that was cut from a spanning tree, so that it is one again.
+
+        Each is the shortest way out of one of the parts, or one that is no longer than
+        ``bound`` or another of them.
+        """
+        labels = kept.components(len(self._points))
+        sizes = dict(enumerate(np.bincount(labels).tolist()))
+        found = []
+        while len(sizes) > 1:
+            part = min(sizes, key=sizes.__getitem__)
+            inside = labels == part
+            crossing = cut.chosen(inside[cut.ends[:, 0]] != inside[cut.ends[:, 1]])
+            way = crossing.chosen(np.array([np.argmin(crossing.squares)]))
+            if way.squares[0] > bound:
+                way = self._shortest_way(inside, way, bound)
+                bound = max(bound, float(way.squares[0]))
+            found.append(way)
+            other = int(labels[way.ends[0][~inside[way.ends[0]]][0]])
+            labels[inside] = other
+            sizes[other] += sizes.pop(part)
+        return joined(*found)
+
+    def _shortest_way(self, inside: NDArray[np.bool_], known: Edges, bound: float) -> Edges:
+        """Return the shortest edge out of a part, or any that is no longer than ``bound``; one is ``known``."""
+        points = self._points
+        best, ends = float(known.squares[0]), known.ends[0]
+        members = np.flatnonzero(inside)
+        has_outside = ~np.logical_and.reduceat(inside, self._bounds[:-1])
+        for first in range(0, len(members), SEARCH_ROWS):
+            places = members[first : first + SEARCH_ROWS]
+            rows = points.take(places)
+            to_centres = np.sqrt(self._block(rows, self._centres, slice(0, len(self._centres))))
+            lower = to_centres * (1.0 - SLACK) - self._reach
+            closest = np.where(has_outside, lower.min(axis=0), np.inf)
+            for cell in np.argsort(closest):
+                if closest[cell] > np.sqrt(best):
+                    break
+                near = np.flatnonzero(lower[:, cell] <= np.sqrt(best))
+                cell_members = self._members(cell)
+                for left in range(cell_members.start, cell_members.stop, SEARCH_COLUMNS):
+                    columns = slice(left, min(left + SEARCH_COLUMNS, cell_members.stop))
+                    block = self._block(rows.take(near), points, columns)
+                    block[:, inside[columns]] = np.inf
+                    row, column = divmod(int(np.argmin(block)), block.shape[1])
+                    if block[row, column] < best:
+                        best = float(block[row, column])
+                        ends = np.array([places[near[row]], left + column])
+                if best <= bound:
+                    return Edges(ends[None], np.array([best]))
+        return Edges(ends[None], np.array([best]))
+
+    def _block(self, rows: Points, points: Points, columns: slice) -> NDArray[np.floating]:
+        """Return d² of some rows to some columns, and count them."""
+        block = np.empty((len(rows), columns.stop - columns.start), dtype=points.dtype)
+        self._left -= block.size
+        if self._left < 0:
+            raise TooManyPairsError
+        self._metric.squared_block(rows, slice(0, len(rows)), points, columns, block)
+        return block
+
+    def _members(self, cell: int) -> slice:
+        return slice(int(self._bounds[cell]), int(self._bounds[cell + 1]))
+
+
+def _tree_of(squared: NDArray[np.floating], places: NDArray[np.intp]) -> Edges:
+    """Return the minimum spanning tree of a block of d²."""
+    n = len(squared)
+    parents, outside = np.empty(n, dtype=np.intp), np.empty(n, dtype=np.intp)
+    lengths = np.empty(n, dtype=squared.dtype)
+    compiled.graphs.block_tree(squared, parents, lengths, outside)
+    return Edges(np.column_stack([places[parents[1:]], places[1:]]), lengths[1:].astype(np.float64))

@@ -1,0 +1,201 @@
+"""The exact map of more points than an N×N kernel can be stored for.
+
+sparse     entries above rounding ──► Lanczos
+streamed   medoids ──► their modes at all points ──► passes over all pairs until residuals are small
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.costs import Cost, DataSize
+from ldmaps.diffusion.block_solver import solve_streamed
+from ldmaps.diffusion.connectivity import REACH, check_points_connected
+from ldmaps.diffusion.landmark_start import landmark_start
+from ldmaps.diffusion.solver_choice import (
+    MIN_SPARSE_POINTS,
+    Solver,
+    choose_solver,
+    stored_bytes,
+    streamed_room,
+)
+from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
+from ldmaps.diffusion.streamed_kernel import StreamedKernel
+from ldmaps.diffusion.walk import Walk
+from ldmaps.errors import InvalidInputError
+from ldmaps.landmarks import KMedoids
+from ldmaps.maps.solved_map import Solution, SolvedMap, solve
+from ldmaps.progress import stage
+from ldmaps.settings import is_whole_number
+from ldmaps.threads import resolve_threads
+
+__all__ = ["Limits", "check_max_passes", "solve_exact", "solver_for", "streamed_cost"]
+
+#: Medoids whose modes the passes begin with: one for so many points, the fewest and the most.
+START_SHARE, MIN_START, MAX_START = 40, 200, 4000
+#: Iterations in which these medoids settle well enough.
+START_ITERATIONS = 3
+#: Vectors of a block: at least, and beyond the eigenpairs asked for.
+MIN_BLOCK, BLOCK_EXTRA = 16, 4
+#: Relative error of a coordinate, in the walk's measure, that ends the passes.
+TOLERANCE = 1e-3
+#: Passes that it takes, to reckon with: 1 or 2 for molecules, 3 to 12 where eigenvalues crowd below 1.
+TYPICAL_PASSES = 3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What solving may take.
+
+    Attributes
+    ----------
+    memory : float
+        Bytes beside the points.
+    max_passes : int
+        Passes over all pairs after which a :class:`~ldmaps.errors.ConvergenceWarning` tells how good the map is.
+    state_file : path or None
+        Where the passes' state is kept, to go on from.
+    """
+
+    memory: float
+    max_passes: int
+    state_file: str | os.PathLike[str] | None = None
+
+
+def check_max_passes(max_passes: Any, least: int = 1) -> int:
+    """Return the number of passes, or raise."""
+    if not is_whole_number(max_passes) or max_passes < least:
+        raise InvalidInputError(f"max_passes must be a whole number of at least {least}, got {max_passes!r}")
+    return int(max_passes)
+
+
+def solver_for(walk: Walk, n_eigenvalues: int, memory_limit: float, rng: np.random.Generator) -> Solver:
+    """Return the quickest solver that keeps the memory limit; 64 rows of distances tell how sparse the kernel is."""
+    n_points, itemsize = len(walk.points), walk.points.dtype.itemsize
+    if n_points < MIN_SPARSE_POINTS and stored_bytes(n_points, itemsize, n_eigenvalues) <= memory_limit:
+        return "stored"  # whatever the kernel is like
+    near = near_fraction(walk.metric, walk.points, walk.epsilon, rng)
+    return choose_solver(n_points, itemsize, n_eigenvalues, near, memory_limit)
+
+
+def solve_exact(
+    walk: Walk,
+    n_eigenvalues: int,
+    solver: str,
+    limits: Limits,
+    rng: np.random.Generator,
+    *,
+    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None,
+    is_known_connected: bool = False,
+) -> SolvedMap:
+    """Solve the walk over all points.
+
+    Parameters
+    ----------
+    walk : Walk
+    n_eigenvalues : int
+        How many pairs, fewer than there are points.
+    solver : {"stored", "sparse", "streamed"}
+    limits : Limits
+    rng : Generator
+        Draws the medoids that passes begin with.
+    n_coordinates : int or callable, optional
+        How many leading pairs have to be accurate, as for
+        :func:`~ldmaps.diffusion.block_solver.solve_streamed`.
+    is_known_connected : bool
+        Whether ε was found to hold the walk together, so that nobody need look again.
+    """
+    if solver == "streamed":
+        return _solve_in_passes(walk, n_eigenvalues, limits, rng, n_coordinates, is_known_connected)
+    squared = None
+    if solver == "sparse":
+        with stage("near pairs", len(walk.points), "rows"):
+            squared = sparse_squares(walk.metric, walk.points, walk.epsilon, walk.n_threads)
+    with stage("eigenvectors", unit="rows"):
+        return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
+
+
+def _solve_in_passes(
+    walk: Walk,
+    n_eigenvalues: int,
+    limits: Limits,
+    rng: np.random.Generator,
+    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None,
+    is_known_connected: bool,
+) -> SolvedMap:
+    n = len(walk.points)
+    if not is_known_connected:
+        with stage("connectivity", n):
+            check_points_connected(walk.metric, walk.points, walk.epsilon, REACH, walk.n_threads)
+    kernel = StreamedKernel(walk.metric, walk.points, walk.epsilon)
+    width = _block_size(n, n_eigenvalues)
+    room, n_threads = streamed_room(
+        n, n_eigenvalues, 2 * width, width, limits.memory, resolve_threads(walk.n_threads)
+    )
+    with stage("start of the passes", unit="rows"):
+        start = _start(walk, kernel, width, limits.memory, rng)
+    solved = solve_streamed(
+        kernel,
+        walk.weights,
+        n_eigenvalues,
+        start,
+        alpha=walk.alpha,
+        tolerance=TOLERANCE,
+        n_coordinates=n_coordinates,
+        block_size=width,
+        max_passes=limits.max_passes,
+        max_vectors=room,
+        state_file=limits.state_file,
+        n_threads=n_threads,
+    )
+    solution = Solution("streamed", solved.n_passes, solved.range_errors)
+    return SolvedMap(walk, np.arange(n), walk.points, walk.weights, np.zeros(n), solved.spectrum, solution)
+
+
+def _block_size(n_points: int, n_eigenvalues: int) -> int:
+    return min(n_points - 1, max(MIN_BLOCK, n_eigenvalues + BLOCK_EXTRA))
+
+
+def _start(
+    walk: Walk, kernel: StreamedKernel, width: int, memory_limit: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return the leading modes of a landmark map at all points; at least ``width`` of them."""
+    n = len(walk.points)
+    # Two copies of the medoids' d² are held at a time.
+    most = int(math.sqrt(memory_limit / (4 * walk.points.dtype.itemsize)))
+    count = min(n, max(width + 1, min(most, MAX_START, max(MIN_START, n // START_SHARE))))
+    medoids = KMedoids(count, max_iter=START_ITERATIONS).select(
+        walk.points,
+        walk.metric,
+        epsilon=walk.epsilon,
+        weights=walk.weights,
+        rng=rng,
+        n_threads=walk.n_threads,
+    )
+    return landmark_start(
+        kernel,
+        medoids.indices,
+        medoids.multiplicities,
+        float(np.average(medoids.squared_distances, weights=walk.weights)),
+        width,
+        alpha=walk.alpha,
+        n_threads=walk.n_threads,
+    )
+
+
+def streamed_cost(data: DataSize, n_eigenvalues: int, n_passes: float = TYPICAL_PASSES) -> Cost:
+    """Return what :func:`solve_exact` takes in so many passes."""
+    n, width = float(data.n_points), _block_size(data.n_points, n_eigenvalues)
+    one = Cost(distances=n**2 / 2, exponentials=n**2 / 2, multiplications=n**2 * width)
+    start = KMedoids(max_iter=START_ITERATIONS).cost(
+        data, min(MAX_START, max(MIN_START, int(n) // START_SHARE))
+    )
+    columns = 3 * (n_passes + 1) * width + 9 * 2 * width
+    return start + one.times(n_passes).holding(8.0 * n * columns)
