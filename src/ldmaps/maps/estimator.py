@@ -31,7 +31,6 @@ from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
-from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
 from ldmaps.progress import reporting, stage
