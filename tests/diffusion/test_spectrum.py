@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 from point_sets import euclidean_squares, sheet
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
@@ -263,13 +264,13 @@ def test_threads_change_no_bit():
 def test_lanczos_wakes_no_threads_of_blas(monkeypatch):
     # They would go on spinning, for tens of milliseconds, on the cores that the next step needs.
     seen = []
-    solver = spectrum.eigsh
+    solver = scipy.sparse.linalg.eigsh
 
     def watched(*args, **settings):
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return solver(*args, **settings)
 
-    monkeypatch.setattr(spectrum, "eigsh", watched)
+    monkeypatch.setattr(scipy.sparse.linalg, "eigsh", watched)
     monkeypatch.setattr(spectrum, "DENSE_SIZE", 10)
     solve_spectrum(kernel_of(sheet(60, 0)), np.ones(60), 3)
     assert seen

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+import scipy.optimize
 from scipy.spatial.distance import cdist
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
@@ -124,7 +125,7 @@ def test_the_tuning_gradient_is_the_slope_of_its_loss(monkeypatch, weights):
         seen.update(loss=loss, start=start)
         return types.SimpleNamespace(x=start)
 
-    monkeypatch.setattr(distilled, "minimize", record)
+    monkeypatch.setattr(scipy.optimize, "minimize", record)
     # B is taken for the minimum at every step, which a ridge keeps it a little from.
     monkeypatch.setattr(distilled, "TUNING_RIDGE", 1e-9)
     distilled._tune(problem, rows, setting)

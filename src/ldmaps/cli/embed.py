@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ldmaps.cli.writers import Writer
     from ldmaps.extension.embedder import Embedder
     from ldmaps.inputs import FrameChunk, PointSource
+    from ldmaps.maps.model_file import StoredMap
     from ldmaps.progress import Stage
 
 __all__ = ["add_command", "embed_chunks", "run"]
@@ -68,12 +69,12 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.cli.writers import check_format, open_writer
     from ldmaps.inputs import prefetch
-    from ldmaps.maps.loading import load
+    from ldmaps.maps.model_file import read_model
     from ldmaps.progress import Progress
 
     check_format(arguments.output)
     check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
+    model = read_model(arguments.model)
     source = open_inputs(arguments, arguments.inputs, model.source_)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
@@ -114,7 +115,7 @@ def embed_chunks(
     return inside
 
 
-def check_width(model: Any, source: PointSource) -> None:
+def check_width(model: StoredMap, source: PointSource) -> None:
     """Raise when rows do not have as many numbers as the map's points."""
     from math import prod
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common
+
+if TYPE_CHECKING:
+    from ldmaps.maps.model_file import StoredMap
 
 __all__ = ["add_command", "facts_of", "run"]
 
@@ -38,12 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def facts_of(path: str) -> dict[str, Any]:
     """Return the header of a model file together with the numbers people ask for."""
-    from ldmaps.maps.loading import load
     from ldmaps.maps.model_file import read_header
 
-    header = read_header(path)
-    facts = dict(header)
-    model = _load_or_none(load, path)
+    facts = read_header(path)
+    model = _read_or_none(path)
     if model is not None:
         facts["eigenvalues"] = [float(value) for value in model.eigenvalues_]
         facts["spectrum"] = [float(value) for value in model.spectrum_]
@@ -52,12 +53,13 @@ def facts_of(path: str) -> dict[str, Any]:
     return facts
 
 
-def _load_or_none(load: Any, path: str) -> Any:
+def _read_or_none(path: str) -> StoredMap | None:
     """Read the model's arrays; a map with a Python function as metric has a header only."""
     from ldmaps.errors import InvalidInputError, ModelFileError
+    from ldmaps.maps.model_file import read_model
 
     try:
-        return load(path)
+        return read_model(path)
     except ModelFileError:
         raise
     except InvalidInputError:

@@ -52,4 +52,6 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
-    return CommandStream(arguments).carry_out()
+    from ldmaps.maps.model_file import read_model
+
+    return CommandStream(arguments, read_model(arguments.model)).carry_out()

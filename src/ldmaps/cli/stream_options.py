@@ -128,18 +128,20 @@ class CommandStream:
     ----------
     arguments : argparse.Namespace
         Of a parser with :func:`add_stream_options`.
+    model : LandmarkDiffusionMap, DiffusionMap or StoredMap
+        What its file holds.
 
     Attributes
     ----------
     engine : StreamEmbedder
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, model: Any) -> None:
         import threading
 
         from ldmaps.cli.stream_report import ExitOn
 
-        self.engine = _engine(arguments)
+        self.engine = _engine(arguments, model)
         self._arguments = arguments
         self._source = _source(arguments, self.engine)
         self._stop = threading.Event()
@@ -204,12 +206,12 @@ class CommandStream:
 # -- pieces -------------------------------------------------------------------
 
 
-def _engine(arguments: argparse.Namespace) -> StreamEmbedder:
+def _engine(arguments: argparse.Namespace, model: Any) -> StreamEmbedder:
     """Return the engine that the options describe."""
     from ldmaps.streaming import StreamEmbedder
 
     engine = StreamEmbedder(
-        arguments.model,
+        model,
         max_delay=arguments.max_delay,
         max_batch=arguments.max_batch,
         bad_records=arguments.bad_records or ("quarantine" if arguments.quarantine else "count"),

@@ -72,10 +72,11 @@ def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
     from ldmaps.cli.session import say
     from ldmaps.errors import one_line
+    from ldmaps.maps.loading import load
     from ldmaps.views import LivePage
 
     token = _token(arguments)
-    stream = CommandStream(arguments)
+    stream = CommandStream(arguments, load(arguments.model))
     engine = stream.engine
     page = LivePage(
         engine.model,

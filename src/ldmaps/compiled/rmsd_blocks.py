@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from ldmaps.compiled.frame_vectors import ATOM_BLOCK
 from ldmaps.compiled.jit import compiled
 from ldmaps.compiled.layout import AREA, SCALE, SQUARED_NORM
-from ldmaps.compiled.rmsd_frames import ATOM_BLOCK
 from ldmaps.compiled.rmsd_roots import careful_root
 from ldmaps.compiled.rmsd_vectors import (
     GROUP,

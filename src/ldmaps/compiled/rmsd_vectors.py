@@ -32,10 +32,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from ldmaps.compiled.layout import PANEL_BYTES
+from ldmaps.compiled.vectors import Arrays, Vector, llvm, vector_code
 
 __all__ = [
     "BOUND",
@@ -62,107 +60,10 @@ BOUND, ROOT, WORK_ROWS = 9, 10, 11
 #: turned and moved, give up to 2.5.
 ROUNDING = 4.0
 
-_vector_code: Any = intrinsic
-_llvm: Any = cgutils  # neither is typed
-
-
-class _Vector:
-    """An LLVM vector with Python's operators; only the methods named ``f…`` may fuse a rounding away."""
-
-    def __init__(self, builder: Any, value: Any) -> None:
-        self.builder = builder
-        self.value = value
-
-    def _operand(self, other: Any) -> Any:
-        if isinstance(other, _Vector):
-            return other.value
-        return ir.Constant(self.value.type, [float(other)] * self.value.type.count)
-
-    def __add__(self, other: Any) -> _Vector:
-        return _Vector(self.builder, self.builder.fadd(self.value, self._operand(other)))
-
-    def __sub__(self, other: Any) -> _Vector:
-        return _Vector(self.builder, self.builder.fsub(self.value, self._operand(other)))
-
-    def __mul__(self, other: Any) -> _Vector:
-        return _Vector(self.builder, self.builder.fmul(self.value, self._operand(other)))
-
-    def __truediv__(self, other: Any) -> _Vector:
-        return _Vector(self.builder, self.builder.fdiv(self.value, self._operand(other)))
-
-    def _product(self, other: Any) -> Any:
-        return self.builder.fmul(self.value, self._operand(other), flags=("contract",))
-
-    def fadd(self, factor: Any, addend: Any) -> _Vector:
-        """Return self·factor + addend."""
-        product = self._product(factor)
-        return _Vector(self.builder, self.builder.fadd(product, self._operand(addend), flags=("contract",)))
-
-    def fsub(self, factor: Any, subtrahend: Any) -> _Vector:
-        """Return self·factor − subtrahend."""
-        product = self._product(factor)
-        return _Vector(
-            self.builder, self.builder.fsub(product, self._operand(subtrahend), flags=("contract",))
-        )
-
-    def fsub_from(self, factor: Any, minuend: Any) -> _Vector:
-        """Return minuend − self·factor."""
-        product = self._product(factor)
-        return _Vector(self.builder, self.builder.fsub(self._operand(minuend), product, flags=("contract",)))
-
-    def positive_part(self) -> _Vector:
-        """Return max(self, 0), and 0 for NaN."""
-        zero = ir.Constant(self.value.type, None)
-        above = self.builder.fcmp_ordered(">", self.value, zero)
-        return _Vector(self.builder, self.builder.select(above, self.value, zero))
-
-    def zero_up_to(self, level: _Vector) -> _Vector:
-        """Return self where it is above ``level``, elsewhere 0; 0 for NaN."""
-        above = self.builder.fcmp_ordered(">", self.value, level.value)
-        zero = ir.Constant(self.value.type, None)
-        return _Vector(self.builder, self.builder.select(above, self.value, zero))
-
-    def minimum(self, other: _Vector) -> _Vector:
-        """Return the lesser of the two."""
-        less = self.builder.fcmp_ordered("<", self.value, other.value)
-        return _Vector(self.builder, self.builder.select(less, self.value, other.value))
-
-    def absolute(self) -> _Vector:
-        """Return |self|."""
-        below = self.builder.fcmp_ordered("<", self.value, ir.Constant(self.value.type, None))
-        return _Vector(self.builder, self.builder.select(below, self.builder.fneg(self.value), self.value))
-
-    def sqrt(self) -> _Vector:
-        """Return the correctly rounded square root."""
-        kind = self.value.type
-        bits = 32 if isinstance(kind.element, ir.FloatType) else 64
-        function = _llvm.get_or_insert_function(
-            self.builder.module, ir.FunctionType(kind, [kind]), f"llvm.sqrt.v{kind.count}f{bits}"
-        )
-        return _Vector(self.builder, self.builder.call(function, [self.value]))
-
-    def rough_sqrt(self) -> _Vector:
-        """Return the square root to within 7e-4 of itself, at a quarter of the cost of the exact one.
-
-        The exponent is halved in the bit pattern, then one step of Newton's
-        iteration for 1/sqrt with coefficients that balance its error.
-        """
-        kind = self.value.type
-        single = isinstance(kind.element, ir.FloatType)
-        integers = ir.VectorType(ir.IntType(32 if single else 64), kind.count)
-        magic = 0x5F1FFFF9 if single else 0x5FE3FFFF3FFFFFFF
-        halved = self.builder.lshr(
-            self.builder.bitcast(self.value, integers), ir.Constant(integers, [1] * kind.count)
-        )
-        pattern = self.builder.sub(ir.Constant(integers, [magic] * kind.count), halved)
-        inverse = _Vector(self.builder, self.builder.bitcast(pattern, kind))
-        root = self * inverse
-        return (root * 0.703952253) * root.fsub_from(inverse, 2.38924456)
-
 
 def _largest_root(
-    m: Sequence[_Vector], bound: _Vector, epsilon: float, newton_steps: int
-) -> tuple[_Vector, ...]:
+    m: Sequence[Vector], bound: Vector, epsilon: float, newton_steps: int
+) -> tuple[Vector, ...]:
     """Return, for every lane, λ, the excess of its estimated error over what is allowed, and f''(λ)/2.
 
     f, f' and f'' all change sign at or below the largest root, and a polynomial with
@@ -178,7 +79,7 @@ def _largest_root(
     c02, c20 = g.fsub_from(e, dh), c.fsub_from(e, bf)
     c12, c21 = b.fsub(g, a * h), d.fsub(c, a * f)
 
-    def squares(diagonal: Sequence[_Vector], pairs: Sequence[tuple[_Vector, _Vector]]) -> _Vector:
+    def squares(diagonal: Sequence[Vector], pairs: Sequence[tuple[Vector, Vector]]) -> Vector:
         x, y, z = diagonal
         (p, pt), (q, qt), (r, rt) = pairs
         off = ((p * p + pt * pt) + (q * q + qt * qt)) + (r * r + rt * rt)
@@ -218,39 +119,8 @@ def _largest_root(
     return lam, excess, curvature
 
 
-class _Arrays:
-    """Addresses of vectors inside the arrays an intrinsic receives."""
-
-    def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
-        self.context, self.builder = context, builder
-        self.scalar = context.get_value_type(dtype)
-        self.align = dtype.bitwidth // 8
-        self.lanes = PANEL_BYTES // self.align
-        self.epsilon = float(np.finfo(np.float32 if self.align == 4 else np.float64).eps)
-
-    def data(self, array_type: Any, value: Any) -> Any:
-        return self.context.make_array(array_type)(self.context, self.builder, value).data
-
-    def _pointer(self, data: Any, at: Any, panels: int) -> Any:
-        vector = ir.VectorType(self.scalar, self.lanes * panels)
-        return self.builder.bitcast(self.builder.gep(data, [at]), vector.as_pointer())
-
-    def load(self, data: Any, at: Any, panels: int = 1) -> _Vector:
-        return _Vector(self.builder, self.builder.load(self._pointer(data, at, panels), align=self.align))
-
-    def store(self, vector: _Vector, data: Any, at: Any, panels: int = 1) -> None:
-        self.builder.store(vector.value, self._pointer(data, at, panels), align=self.align)
-
-    def spread(self, scalar: Any) -> _Vector:
-        vector = ir.VectorType(self.scalar, self.lanes)
-        index = ir.IntType(32)
-        first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(index, 0))
-        lanes = ir.Constant(ir.VectorType(index, self.lanes), None)
-        return _Vector(self.builder, self.builder.shuffle_vector(first, first, lanes))
-
-    def offset(self, index: Any, scale: int, shift: int = 0) -> Any:
-        scaled = self.builder.mul(index, ir.Constant(index.type, scale))
-        return self.builder.add(scaled, ir.Constant(index.type, shift))
+class _Work(Arrays):
+    """Addresses in the work array too."""
 
     def work(self, row: int, slot: Any) -> Any:
         return self.offset(slot, self.lanes, row * SLOTS * self.lanes)
@@ -259,28 +129,28 @@ class _Arrays:
 def _nine_sums(accumulate: bool) -> Any:
     """Make the loop that costs the most: M of one row against one panel, in nine registers."""
 
-    @_vector_code
+    @vector_code
     def nine_sums(
         typing: Any, row: Any, row_at: Any, panel: Any, panel_at: Any, n_atoms: Any, work: Any, slot: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            at = _Arrays(context, builder, row.dtype)
+            at = _Work(context, builder, row.dtype)
             row_data = builder.gep(at.data(row, args[0]), [args[1]])
             panel_data = builder.gep(at.data(panel, args[2]), [args[3]])
             work_data = at.data(work, args[5])
             zero = ir.Constant(ir.VectorType(at.scalar, at.lanes), None)
-            sums = [_llvm.alloca_once_value(builder, zero) for _ in range(9)]
-            with _llvm.for_range(builder, args[4]) as loop:
+            sums = [llvm.alloca_once_value(builder, zero) for _ in range(9)]
+            with llvm.for_range(builder, args[4]) as loop:
                 left, right = [], []
                 for c in range(3):
                     here = at.offset(loop.index, 3, c)
                     left.append(at.spread(builder.load(builder.gep(row_data, [here]), align=at.align)))
                     right.append(at.load(panel_data, at.offset(here, at.lanes)))
                 for entry, total in enumerate(sums):
-                    so_far = _Vector(builder, builder.load(total))
+                    so_far = Vector(builder, builder.load(total))
                     builder.store(left[entry // 3].fadd(right[entry % 3], so_far).value, total)
             for entry, total in enumerate(sums):
-                result = _Vector(builder, builder.load(total))
+                result = Vector(builder, builder.load(total))
                 if accumulate:
                     result = at.load(work_data, at.work(entry, args[6])) + result
                 at.store(result, work_data, at.work(entry, args[6]))
@@ -295,12 +165,12 @@ store_nine_sums = _nine_sums(accumulate=False)
 add_nine_sums = _nine_sums(accumulate=True)
 
 
-@_vector_code
+@vector_code
 def fill_bound(typing: Any, work: Any, slot: Any, area: Any, moments: Any, moments_at: Any) -> Any:
     """Write the product of two frames' AREA, which bounds the cofactors of M."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _Arrays(context, builder, work.dtype)
+        at = _Work(context, builder, work.dtype)
         product = at.spread(args[2]) * at.load(at.data(moments, args[3]), args[4])
         at.store(product, at.data(work, args[0]), at.work(BOUND, args[1]))
         return context.get_dummy_value()
@@ -308,17 +178,17 @@ def fill_bound(typing: Any, work: Any, slot: Any, area: Any, moments: Any, momen
     return types.void(work, types.intp, work.dtype, moments, types.intp), generate
 
 
-@_vector_code
+@vector_code
 def solve_group(typing: Any, work: Any, slot: Any) -> Any:
     """Write λ of GROUP slots; return a bit for every lane that must be computed again."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _Arrays(context, builder, work.dtype)
+        at = _Work(context, builder, work.dtype)
         data = at.data(work, args[0])
         m = [at.load(data, at.work(entry, args[1]), GROUP) for entry in range(9)]
         bound = at.load(data, at.work(BOUND, args[1]), GROUP)
         lam, excess, curvature = _largest_root(m, bound, at.epsilon, newton_steps=1 if at.align == 4 else 2)
-        at.store(lam, data, at.work(ROOT, args[1]), GROUP)
+        at.store(lam, data, at.work(ROOT, args[1]))
         zero = ir.Constant(excess.value.type, None)
         # Unordered comparisons: NaN is doubtful too.
         doubtful = builder.or_(
@@ -331,7 +201,7 @@ def solve_group(typing: Any, work: Any, slot: Any) -> Any:
     return types.uint64(work, types.intp), generate
 
 
-@_vector_code
+@vector_code
 def write_distances(
     typing: Any,
     work: Any,
@@ -347,7 +217,7 @@ def write_distances(
     """Write d² of one slot to ``out``: G_a + G_b − 2 s_a s_b λ, and 0 where that is rounding only."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _Arrays(context, builder, work.dtype)
+        at = _Work(context, builder, work.dtype)
         data = at.data(moments, args[4])
         lam = at.load(at.data(work, args[0]), at.work(ROOT, args[1]))
         norms = at.spread(args[2]) + at.load(data, args[5])

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, issparse
-from scipy.sparse.csgraph import connected_components
 
 from ldmaps import compiled
 from ldmaps.costs import Cost, DataSize
@@ -71,8 +70,10 @@ class SpanningTree:
         """Return which component of the √ε-graph each point is in, numbered from 0; shape (n,)."""
         kept = self.edges[self.squared_lengths <= epsilon]
         n = len(self.edges) + 1
-        graph = coo_array((np.ones(len(kept), dtype=bool), (kept[:, 0], kept[:, 1])), shape=(n, n))
-        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+        graph = scipy.sparse.coo_array(
+            (np.ones(len(kept), dtype=bool), (kept[:, 0], kept[:, 1])), shape=(n, n)
+        )
+        return np.asarray(scipy.sparse.csgraph.connected_components(graph, directed=False)[1], dtype=np.intp)
 
     def in_largest_component(self, epsilon: float) -> NDArray[np.bool_]:
         """Return which points are in the largest component of the √ε-graph; shape (n,)."""
@@ -191,7 +192,7 @@ def check_points_connected(
 
 def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
-    if issparse(squares):
+    if scipy.sparse.issparse(squares):
         n = squares.shape[0]
         seen, waiting = np.zeros(n, dtype=bool), np.empty(n, dtype=np.intp)
         reaches = compiled.graphs.reaches_all

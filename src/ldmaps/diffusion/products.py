@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from ldmaps import compiled
 from ldmaps.threads import resolve_threads, single_threaded_blas, walk, walk_over
@@ -23,7 +23,7 @@ MAX_BANDS = 64
 def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
     """Return ``matrix @ vector``, dense or CSR, accumulated in float64 whatever the matrix is stored in."""
     out = np.empty(matrix.shape[0])
-    if issparse(matrix):
+    if scipy.sparse.issparse(matrix):
         sparse = compiled.products.sparse_matvec_rows
 
         def work(rows: slice) -> None:

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points
@@ -42,7 +40,7 @@ def raw_values(metric: Metric, points: Points) -> NDArray[Any] | None:
 
 def neighbour_finder(values: NDArray[Any], radius: float) -> Callable[[int], NDArray[np.intp]]:
     """Return a function from a point's index to the indices of all points within ``radius``, itself included."""
-    tree = cKDTree(values)
+    tree = scipy.spatial.cKDTree(values)
 
     def find(index: int) -> NDArray[np.intp]:
         return np.asarray(tree.query_ball_point(values[index], radius), dtype=np.intp)
@@ -59,7 +57,7 @@ def spanning_edges(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.f
     component's best so far.
     """
     n = len(values)
-    tree = cKDTree(values)
+    tree = scipy.spatial.cKDTree(values)
     lengths, neighbours = tree.query(values, k=min(_NEIGHBOURS + 1, n))
     labels = np.arange(n)
     n_components = n
@@ -91,8 +89,10 @@ def spanning_edges(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.f
         edges.append(pairs[keep])
         edge_lengths.append(pair_lengths[keep])
         joined = labels[pairs[keep]]
-        graph = coo_array((np.ones(len(joined), dtype=bool), joined.T), shape=(n_components, n_components))
-        n_components, merged = connected_components(graph, directed=False)
+        graph = scipy.sparse.coo_array(
+            (np.ones(len(joined), dtype=bool), joined.T), shape=(n_components, n_components)
+        )
+        n_components, merged = scipy.sparse.csgraph.connected_components(graph, directed=False)
         labels = merged[labels]
     return np.concatenate(edges), np.concatenate(edge_lengths)
 
@@ -107,7 +107,7 @@ def spanning_edges_cost(data: DataSize) -> Cost:
 
 def _nearest_outside(
     values: NDArray[Any],
-    tree: cKDTree,
+    tree: scipy.spatial.cKDTree,
     labels: NDArray[Any],
     points: NDArray[np.intp],
     best: NDArray[np.float64],
@@ -121,7 +121,7 @@ def _nearest_outside(
             members = np.flatnonzero(labels[points] == component)
             others = np.flatnonzero(labels != component)
             bound = best[component] if np.isfinite(best[component]) else np.inf
-            nearest, index = cKDTree(values[others]).query(
+            nearest, index = scipy.spatial.cKDTree(values[others]).query(
                 values[points[members]], distance_upper_bound=bound
             )
             hit = np.isfinite(nearest)

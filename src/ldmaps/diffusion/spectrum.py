@@ -20,10 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.sparse import issparse
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.products import MAX_BANDS, multiply, symmetric_product
@@ -163,7 +161,7 @@ def solve_spectrum(
     n = len(weights)
     threads = resolve_threads(n_threads)
 
-    product = multiply if issparse(kernel) else symmetric_product
+    product = multiply if scipy.sparse.issparse(kernel) else symmetric_product
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
         return product(kernel, vector, threads)
@@ -173,8 +171,8 @@ def solve_spectrum(
     # The trivial pair is known in closed form: taken out, λ₂ leads and nothing mixes with it.
     scale, trivial = walk.scale, walk.trivial
     values = None
-    fits_dense = n <= FULL_SIZE and not issparse(kernel)
-    if n > DENSE_SIZE or issparse(kernel):
+    fits_dense = n <= FULL_SIZE and not scipy.sparse.issparse(kernel)
+    if n > DENSE_SIZE or scipy.sparse.issparse(kernel):
 
         def deflated(vector: NDArray[np.float64]) -> NDArray[np.float64]:
             vector = np.ravel(vector)
@@ -186,8 +184,8 @@ def solve_spectrum(
             # Lanczos' own products are thin. BLAS gains nothing by sharing them out, and its threads go on spinning
             # for tens of milliseconds after each, on the cores that our products and what follows would use.
             with single_threaded_blas():
-                values, vectors = eigsh(
-                    LinearOperator((n, n), matvec=deflated, dtype=np.float64),
+                values, vectors = scipy.sparse.linalg.eigsh(
+                    scipy.sparse.linalg.LinearOperator((n, n), matvec=deflated, dtype=np.float64),
                     k=n_eigenvalues,
                     which="LA",
                     v0=start,
@@ -195,7 +193,7 @@ def solve_spectrum(
                     maxiter=DENSE_RESTARTS if fits_dense else SPARSE_RESTARTS,
                     tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
                 )
-        except ArpackNoConvergence:
+        except scipy.sparse.linalg.ArpackNoConvergence:
             # Eigenvalues crowd below 1 when data hardly hang together. A small kernel can still be solved in full.
             if not fits_dense:
                 raise LdmapsError(
@@ -206,7 +204,7 @@ def solve_spectrum(
         symmetric = scale[:, None] * kernel.astype(np.float64) * scale
         # Below every eigenvalue of S (all lie in [-1, 1]), so that the trivial vector never comes among the top.
         symmetric -= 3.0 * np.outer(trivial, trivial)
-        values, vectors = eigh(symmetric, subset_by_index=(n - n_eigenvalues, n - 1))
+        values, vectors = scipy.linalg.eigh(symmetric, subset_by_index=(n - n_eigenvalues, n - 1))
     return walk.spectrum(values, vectors)
 
 
@@ -236,7 +234,7 @@ def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:
 
 def residuals(kernel: Any, weights: NDArray[np.float64], spectrum: Spectrum) -> NDArray[np.float64]:
     """Return ‖Pψ − λψ‖/‖ψ‖ of each eigenpair: the check that what is returned are eigenvectors."""
-    matrix = np.asarray(kernel.todense() if issparse(kernel) else kernel, dtype=np.float64)
+    matrix = np.asarray(kernel.todense() if scipy.sparse.issparse(kernel) else kernel, dtype=np.float64)
     walk = matrix * spectrum.source_weights
     walk /= walk.sum(axis=1, keepdims=True)
     defect = walk @ spectrum.vectors - spectrum.vectors * spectrum.eigenvalues

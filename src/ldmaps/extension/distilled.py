@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.online_weights import interpolation_weights, weight_gradient
@@ -276,7 +275,9 @@ class _NormalEquations:
 def _solve_ridge(gram: _Array, moments: _Array, ridge: float) -> _Array:
     damped = gram.copy()
     damped.flat[:: len(gram) + 1] += ridge * np.trace(gram) / len(gram)
-    solution: _Array = cho_solve(cho_factor(damped, overwrite_a=True, check_finite=False), moments)
+    solution: _Array = scipy.linalg.cho_solve(
+        scipy.linalg.cho_factor(damped, overwrite_a=True, check_finite=False), moments
+    )
     return solution
 
 
@@ -381,7 +382,7 @@ def _tune(problem: _Problem, data: _Rows, start: _Setting) -> _Setting:
         # The logarithm: errors span decades, and L-BFGS stops by how little a step gains.
         return math.log(error), gradient / error
 
-    optimum = minimize(
+    optimum = scipy.optimize.minimize(
         loss,
         np.append(start.log_weights, 0.0),
         jac=True,

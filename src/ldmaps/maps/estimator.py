@@ -23,19 +23,18 @@ from ldmaps.diffusion.bandwidth import (
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap, warn_of_standstill
 from ldmaps.errors import InvalidInputError, OutlierWarning
-from ldmaps.extension.embedder import Coverage, Embedder
+from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.prefetch import prefetch
 from ldmaps.inputs.source import FrameSource, PointSource, Reading, check_frames_finite
-from ldmaps.maps.fitted_map import FittedMap, Learned
+from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
-from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.base import Points
 from ldmaps.progress import reporting, stage
-from ldmaps.quality.diagnosis import Diagnosis, diagnose
+from ldmaps.quality.diagnosis import diagnose
 from ldmaps.settings import is_whole_number
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["DiffusionEstimator"]
 
 
-class DiffusionEstimator(TransformerMixin, BaseEstimator):
+class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     """Base of :class:`~ldmaps.DiffusionMap` and :class:`~ldmaps.LandmarkDiffusionMap`."""
 
     # Constructor arguments that both estimators have.
@@ -57,39 +56,6 @@ class DiffusionEstimator(TransformerMixin, BaseEstimator):
     random_state: Any
     n_threads: int | None
     verbose: bool
-
-    n_features_in_: int
-    #: All that fit learned. The attributes below are its parts, under scikit-learn's names.
-    map_: FittedMap
-    embedder_ = Learned[Embedder]()
-    bandwidth_ = Learned[Bandwidth]()
-    eigenvalues_ = Learned[NDArray[np.float64]]()
-    spectrum_ = Learned[NDArray[np.float64]]()
-    embedding_ = Learned[NDArray[Any]]()
-    landmark_indices_ = Learned[NDArray[np.intp]]()
-    landmark_embedding_ = Learned[NDArray[Any]]()
-    multiplicities_ = Learned[NDArray[np.float64]]()
-    #: Unit of the distances (``epsilon_`` is its square); kept in model files. Trajectories bring theirs,
-    #: for other data set it after fitting.
-    units_ = Learned[str | None](may_be_none=True)
-    source_ = Learned[dict[str, Any] | None](may_be_none=True)
-    training_ = Learned[TrainingRecord | None](may_be_none=True)
-    diagnosis_ = Learned[Diagnosis | None](may_be_none=True)
-
-    @property
-    def metric_(self) -> Metric:
-        """The metric that ``metric`` stands for."""
-        return self.embedder_.metric
-
-    @property
-    def epsilon_(self) -> float:
-        """The bandwidth ε."""
-        return self.embedder_.epsilon
-
-    @property
-    def n_components_(self) -> int:
-        """Number k of coordinates."""
-        return self.embedder_.n_components
 
     # -- public -------------------------------------------------------------
 

@@ -171,14 +171,7 @@ def _start(
     # Two copies of the medoids' d² are held at a time.
     most = int(math.sqrt(memory_limit / (4 * walk.points.dtype.itemsize)))
     count = min(n, max(width + 1, min(most, MAX_START, max(MIN_START, n // START_SHARE))))
-    medoids = KMedoids(count, max_iter=START_ITERATIONS).select(
-        walk.points,
-        walk.metric,
-        epsilon=walk.epsilon,
-        weights=walk.weights,
-        rng=rng,
-        n_threads=walk.n_threads,
-    )
+    medoids = KMedoids(count, max_iter=START_ITERATIONS).select(walk, rng)
     return landmark_start(
         kernel,
         medoids.indices,

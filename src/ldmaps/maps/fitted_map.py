@@ -13,9 +13,10 @@ from ldmaps.extension import Distillation, Embedder
 from ldmaps.maps.solved_map import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
+from ldmaps.metrics.base import Metric
 from ldmaps.quality.diagnosis import Diagnosis
 
-__all__ = ["FittedMap", "Learned"]
+__all__ = ["FittedMap", "Learned", "LearnedAttributes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,3 +114,40 @@ class Learned(Generic[_Value]):
 
     def __set__(self, model: Any, value: _Value) -> None:
         model.map_ = replace(model.map_, **{self._part: value})
+
+
+class LearnedAttributes:
+    """A fitted map under scikit-learn's names, whoever holds it: an estimator, or what was read from a file."""
+
+    n_features_in_: int
+    #: All that fit learned. The attributes below are its parts, under scikit-learn's names.
+    map_: FittedMap
+    embedder_ = Learned[Embedder]()
+    bandwidth_ = Learned[Bandwidth]()
+    eigenvalues_ = Learned[NDArray[np.float64]]()
+    spectrum_ = Learned[NDArray[np.float64]]()
+    embedding_ = Learned[NDArray[Any]]()
+    landmark_indices_ = Learned[NDArray[np.intp]]()
+    landmark_embedding_ = Learned[NDArray[Any]]()
+    multiplicities_ = Learned[NDArray[np.float64]]()
+    #: Unit of the distances (``epsilon_`` is its square); kept in model files. Trajectories bring theirs,
+    #: for other data set it after fitting.
+    units_ = Learned[str | None](may_be_none=True)
+    source_ = Learned[dict[str, Any] | None](may_be_none=True)
+    training_ = Learned[TrainingRecord | None](may_be_none=True)
+    diagnosis_ = Learned[Diagnosis | None](may_be_none=True)
+
+    @property
+    def metric_(self) -> Metric:
+        """The metric that ``metric`` stands for."""
+        return self.embedder_.metric
+
+    @property
+    def epsilon_(self) -> float:
+        """The bandwidth ε."""
+        return self.embedder_.epsilon
+
+    @property
+    def n_components_(self) -> int:
+        """Number k of coordinates."""
+        return self.embedder_.n_components

@@ -6,9 +6,6 @@ import inspect
 import os
 from typing import Any
 
-import numpy as np
-
-from ldmaps.errors import ModelFileError
 from ldmaps.maps.diffusion_map import DiffusionMap
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
@@ -37,21 +34,17 @@ def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
         Fitted, as it was saved. ``embedding_`` is there if it was stored; what only
         :meth:`fit` needs (kept distances, the points' cells) is not.
     """
-    fitted, description = read_model(path, metric=metric)
-    if description.estimator not in _ESTIMATORS:
-        raise ModelFileError(
-            f"the file holds a {description.estimator!r}, which this version of ldmaps does not know"
-        )
-    estimator = _ESTIMATORS[description.estimator]
+    stored = read_model(path, metric=metric)
+    estimator = _ESTIMATORS[stored.description.estimator]
     parameters = inspect.signature(estimator).parameters
     model = estimator(
         **{
             name: parameters[name].default if value is NOT_DATA else value
-            for name, value in description.settings.items()
+            for name, value in stored.description.settings.items()
             if name in parameters
         }
     )
-    model.n_features_in_ = description.n_features_in
-    if description.feature_names_in is not None:
-        model.feature_names_in_ = np.asarray(description.feature_names_in, dtype=object)
-    return model.adopt(fitted)
+    model.n_features_in_ = stored.n_features_in_
+    if stored.description.feature_names_in is not None:
+        model.feature_names_in_ = stored.feature_names_in_
+    return model.adopt(stored.map_)

@@ -27,19 +27,30 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
-from ldmaps.maps.fitted_map import FittedMap
+from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
 from ldmaps.maps.model_schema import check_arrays, check_header
 from ldmaps.maps.solved_map import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 
-__all__ = ["FORMAT_VERSION", "NOT_DATA", "Description", "read_header", "read_model", "write_model"]
+__all__ = [
+    "ESTIMATORS",
+    "FORMAT_VERSION",
+    "NOT_DATA",
+    "Description",
+    "StoredMap",
+    "read_header",
+    "read_model",
+    "write_model",
+]
 
 FORMAT_NAME = "ldmaps model"
 FORMAT_VERSION = (2, 1)
 _MAP_ARRAYS = ("eigenvalues", "spectrum", "landmark_embedding", "landmark_indices", "multiplicities")
 _EMBEDDER_ARRAYS = ("source_weights", "coefficients", "squared_radii")
+#: Classes whose maps a file may hold; :func:`ldmaps.load` makes them.
+ESTIMATORS = ("DiffusionMap", "LandmarkDiffusionMap")
 #: A setting that a file names but does not hold, such as a function: the estimator's default stands for it.
 NOT_DATA = object()
 _CURVE_ARRAYS = ("curve_epsilons", "curve_sums", "curve_slopes")
@@ -63,6 +74,26 @@ class Description:
     settings: Mapping[str, Any]
     n_features_in: int
     feature_names_in: list[str] | None
+
+
+class StoredMap(LearnedAttributes):
+    """A map as its file holds it: all that embedding, streams and regions ask of a model.
+
+    It has a fitted estimator's attributes but is none, so it does not load
+    scikit-learn, which takes longer than all the rest of a command.
+
+    Parameters
+    ----------
+    fitted : FittedMap
+    description : Description
+    """
+
+    def __init__(self, fitted: FittedMap, description: Description) -> None:
+        self.map_ = fitted
+        self.description = description
+        self.n_features_in_ = description.n_features_in
+        if description.feature_names_in is not None:
+            self.feature_names_in_ = np.asarray(description.feature_names_in, dtype=object)
 
 
 def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: Description) -> None:
@@ -109,7 +140,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
         return header
 
 
-def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> tuple[FittedMap, Description]:
+def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> StoredMap:
     """Read a fitted map and what is said of its estimator; see :func:`ldmaps.load`."""
     with _model_file_errors(path):
         header, arrays = read_archive(path)
@@ -117,7 +148,12 @@ def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> tuple[Fit
         check_header(header)
         check_arrays(arrays, header["n_landmarks"], header["n_components"])
         used = _metric(header, metric)
-        return _fitted_map(header, arrays, used), _description(header, used)
+        fitted, description = _fitted_map(header, arrays, used), _description(header, used)
+    if description.estimator not in ESTIMATORS:
+        raise ModelFileError(
+            f"the file holds a {description.estimator!r}, which this version of ldmaps does not know"
+        )
+    return StoredMap(fitted, description)
 
 
 @contextmanager
