@@ -19,9 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ldmaps import compiled
 from ldmaps.diffusion.pairwise import nearest, squared_matrix
@@ -65,8 +64,10 @@ class Edges:
     def components(self, n_points: int) -> NDArray[np.intp]:
         """Return which component each of n points belongs to."""
         ones = np.ones(len(self.ends), dtype=bool)
-        graph = coo_array((ones, (self.ends[:, 0], self.ends[:, 1])), shape=(n_points, n_points))
-        labels: NDArray[np.intp] = connected_components(graph, directed=False)[1].astype(np.intp)
+        graph = scipy.sparse.coo_array((ones, (self.ends[:, 0], self.ends[:, 1])), shape=(n_points, n_points))
+        labels: NDArray[np.intp] = scipy.sparse.csgraph.connected_components(graph, directed=False)[1].astype(
+            np.intp
+        )
         return labels
 
 

@@ -20,7 +20,8 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, check_max_passes, solve_exact, solver_for
 from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.solved_map import Solution, SolvedMap, solve
+from ldmaps.maps.solution import Solution
+from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import Training
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares

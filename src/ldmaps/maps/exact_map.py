@@ -31,7 +31,8 @@ from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps.solved_map import Solution, SolvedMap, solve
+from ldmaps.maps.solution import Solution
+from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.progress import stage
 from ldmaps.settings import is_whole_number
 from ldmaps.threads import resolve_threads

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.extension import Distillation, Embedder
-from ldmaps.maps.solved_map import Solution
+from ldmaps.maps.solution import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics.base import Metric

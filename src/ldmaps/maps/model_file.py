@@ -29,7 +29,7 @@ from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
 from ldmaps.maps.model_schema import check_arrays, check_header
-from ldmaps.maps.solved_map import Solution
+from ldmaps.maps.solution import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import METRICS, Metric, resolve_metric

@@ -10,7 +10,7 @@ coordinates of any point.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,38 +31,11 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
 from ldmaps.landmarks import Landmarks
+from ldmaps.maps.solution import Solution
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 
-__all__ = ["Solution", "SolvedMap", "solve", "solve_cost"]
-
-
-@dataclass(frozen=True)
-class Solution:
-    """How an eigenproblem was solved, and how far its coordinates can be from the exact map's.
-
-    Attributes
-    ----------
-    solver : {"stored", "sparse", "streamed"}
-        See :mod:`ldmaps.diffusion.solver_choice`.
-    n_passes : int
-        Passes over all pairs; 0 unless streamed.
-    error_bound : ndarray of shape (k,) or None
-        Bound on the root mean square error of each coordinate against the exact map of all
-        training points, in percent of the coordinate's range, the unit of Z. 0 where only
-        rounding is left, None where nothing can be said.
-    """
-
-    solver: str
-    n_passes: int = 0
-    error_bound: NDArray[np.float64] | None = None
-
-    def leading(self, n_components: int) -> Solution:
-        """Return the same of the first coordinates alone; there is a bound only if all of them have one."""
-        if self.error_bound is None:
-            return self
-        bound = self.error_bound[:n_components]
-        return replace(self, error_bound=bound if np.isfinite(bound).all() else None)
+__all__ = ["SolvedMap", "solve", "solve_cost"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +64,7 @@ class SolvedMap:
     multiplicities: NDArray[np.float64]
     squared_radii: NDArray[np.float64]
     spectrum: Spectrum
-    solution: Solution = Solution("stored")
+    solution: Solution = field(default_factory=lambda: Solution("stored"))
 
     @property
     def error_bound(self) -> NDArray[np.float64] | None:
