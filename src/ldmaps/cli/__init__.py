@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ldmaps.cli.parser import build_parser
+from ldmaps.cli.parser import parse
 from ldmaps.cli.session import guarded
 
 __all__ = ["main"]
@@ -23,9 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         Arguments without the program's name; ``sys.argv`` by default.
     """
-    parser = build_parser()
     try:
-        arguments = parser.parse_args(argv)
+        arguments = parse(argv)
     except SystemExit as stop:  # argparse ends --help, --version and usage errors like this
         return int(stop.code or 0)
     return guarded(arguments.run, arguments)

@@ -15,6 +15,8 @@ __all__ = ["add_command", "add_map_options", "metric_of", "run"]
 
 METRIC_NAMES = ("rmsd", "euclidean", "hamming", "earth_mover", "periodic", "precomputed")
 EXTENSION_NAMES = ("distilled", "nystrom")
+#: A fit on fewer points gets a warning.
+FEW_POINTS = 10
 LANDMARK_NAMES = ("kmedoids", "pst", "uniform", "farthest")
 
 _EPILOG = """\
@@ -110,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.cli.info import facts_of
     from ldmaps.cli.inputs import open_inputs
-    from ldmaps.cli.session import check_output, say, write_json
+    from ldmaps.cli.session import check_output, complain, say, write_json
     from ldmaps.errors import InvalidInputError
     from ldmaps.progress import Progress, reporting
 
@@ -121,6 +123,12 @@ def run(arguments: argparse.Namespace) -> None:
     model = _estimator(arguments, source)
     with reporting(Progress(False if arguments.quiet else None)):
         model.fit(source)
+    n_points = model.diagnosis_.n_points
+    if n_points < FEW_POINTS and not arguments.quiet:
+        complain(
+            f"warning: {n_points} {source.item} are too few for a map: its coordinates only order these points. Use "
+            "hundreds or more; if the input has them, check --stride, --start and --stop"
+        )
     model.save(arguments.output, include_embedding=not arguments.no_embedding)
     if arguments.json:
         facts = facts_of(arguments.output)
@@ -199,8 +207,8 @@ def _summary(path: str, model: Any) -> str:
     carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:6])
     left_out = f"; {len(diagnosis.left_out):,} points left out as outliers" if len(diagnosis.left_out) else ""
     return (
-        f"{path}: {model.n_components_} coordinates of {len(model.embedding_):,} points from "
-        f"{model.embedder_.n_landmarks:,} landmarks\n"
+        f"{path}: {model.n_components_} coordinate{'' if model.n_components_ == 1 else 's'} of "
+        f"{len(model.embedding_):,} points from {model.embedder_.n_landmarks:,} landmarks\n"
         f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}\n"
         f"kept: {reason_for_kept(model.spectrum_, model.n_components_, model.n_components)}\n"
         f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}{left_out}{promise}"

@@ -87,9 +87,7 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         rows.append(("points", f"{facts['total_weight']:,.10g} (sum of multiplicities)"))
     rows.append(("coordinates", f"{facts['n_components']} (psi2 to psi{facts['n_components'] + 1})"))
     if "spectrum" in facts:
-        leading = facts["n_components"]
-        spectrum = [f"{value:.4f}" for value in facts["spectrum"][: leading + 4]]
-        rows.append(("spectrum", " ".join(spectrum[:leading]) + " | " + " ".join(spectrum[leading:])))
+        rows.append(("spectrum", _spectrum(facts["eigenvalues"], facts["spectrum"])))
     solution = facts.get("solution")
     if solution is not None:
         rows.append(("solved", _solved(solution)))
@@ -126,6 +124,21 @@ def _solved(solution: dict[str, Any]) -> str:
         return f"{passes}; not accurate enough to bound the coordinates' errors"
     bound = ", ".join(f"{error:.2g}" for error in solution["error_bound"])
     return f"{passes}; errors of the coordinates at most {bound} % of their ranges"
+
+
+def _spectrum(kept: list[float], spectrum: list[float]) -> str:
+    import numpy as np
+
+    from ldmaps.diffusion.spectrum import places_in_spectrum
+
+    others = np.delete(spectrum, places_in_spectrum(kept, spectrum))
+    slower = int((others > min(kept)).sum())
+    note = (
+        f" ({slower} slower than the fastest coordinate belong{'s' if slower == 1 else ''} to none)"
+        if slower
+        else ""
+    )
+    return " | ".join(" ".join(f"{value:.4f}" for value in part) for part in (kept, others[:4])) + note
 
 
 def _chosen_by(landmarks: Any) -> str:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 __all__ = [
+    "Once",
     "add_command",
     "add_common",
     "add_input_options",
@@ -29,7 +30,21 @@ def add_command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(command_parser=parser)
     return parser
+
+
+class Once(argparse.Action):
+    """Store a value, and refuse a second one: argparse would take the last in silence."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        """Store the value."""
+        given = getattr(namespace, self.dest)
+        if given not in (self.default, values):
+            raise argparse.ArgumentError(self, f"may be given once, got {given!r} and {values!r}")
+        setattr(namespace, self.dest, values)
 
 
 def add_common(
@@ -64,11 +79,15 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         "--top",
         "--topology",
         dest="top",
+        action=Once,
         metavar="FILE",
-        help="file that names the atoms (PDB, GRO, PSF, TPR, ...)",
+        help="file that names the atoms (PDB, GRO, PSF, TPR, ...), the same for all inputs",
     )
     group.add_argument(
-        "--select", metavar="ATOMS", help='atoms to use, in mdtraj\'s language: "protein and not element H"'
+        "--select",
+        action=Once,
+        metavar="ATOMS",
+        help='atoms to use, in mdtraj\'s language: "protein and not element H"',
     )
     group.add_argument(
         "-s", "--stride", type=positive, default=1, metavar="N", help="use every N-th frame or row (1)"

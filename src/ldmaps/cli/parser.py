@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from ldmaps._version import __version__
 from ldmaps.cli import absorb, completion, demo, embed, fit, info, plan, report, stream, watch
 from ldmaps.cli.session import printable
 
-__all__ = ["EXIT_CODES", "build_parser"]
+__all__ = ["EXIT_CODES", "build_parser", "parse"]
 
 COMMANDS = (fit, embed, stream, watch, absorb, report, info, plan, demo, completion)
 
@@ -61,3 +62,23 @@ def build_parser() -> argparse.ArgumentParser:
         module.add_command(commands)
     parser.set_defaults(parser=parser)  # which `ldmaps completion` describes
     return parser
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line; inputs may stand before and after options.
+
+    argparse takes inputs from one place only, so that ``embed map.ldm a.xtc -t top.pdb b.xtc``
+    leaves b.xtc over.
+    """
+    arguments, left_over = build_parser().parse_known_args(argv)
+    unknown = [text for text in left_over if text.startswith("-") and text != "-"]
+    if left_over and not unknown:
+        if isinstance(getattr(arguments, "inputs", None), list):
+            arguments.inputs += left_over
+            return arguments
+        if getattr(arguments, "input", None) == "-" and len(left_over) == 1:
+            arguments.input = left_over[0]
+            return arguments
+    if left_over:
+        arguments.command_parser.error(f"unrecognized arguments: {' '.join(unknown or left_over)}")
+    return arguments

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from ldmaps.cli.flags import in_flags
 from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 
-__all__ = ["check_output", "guarded", "printable", "say", "write_json"]
+__all__ = ["check_output", "complain", "guarded", "printable", "say", "write_json"]
 
 DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
@@ -29,7 +30,7 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
             sys.stdout.flush()
         return DONE if status is None else status
     except KeyboardInterrupt:
-        _complain("interrupted; no output was left half-written")
+        complain("interrupted; no output was left half-written")
         return INTERRUPTED
     except _Terminated:
         return TERMINATED
@@ -39,12 +40,12 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     except (LdmapsError, OSError, MemoryError) as error:
         if debug:
             raise
-        _complain(f"error: {_message(error)}")
+        complain(f"error: {_message(error)}")
         return FAULTY_INPUT
     except Exception as error:
         if debug:
             raise
-        _complain(
+        complain(
             f"internal error: {type(error).__name__}: {one_line(error)}; "
             "please report this with what the same command prints with --debug"
         )
@@ -124,9 +125,13 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 @contextmanager
 def _warnings_in_a_line(quiet: bool) -> Iterator[None]:
+    shown: set[str] = set()
+
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        if not quiet:
-            _complain(f"warning: {one_line(message)}")
+        text = one_line(message).removeprefix("Warning: ")
+        if not quiet and text not in shown:  # other packages warn again with every file they open
+            shown.add(text)
+            complain(f"warning: {in_flags(text)}")
 
     with warnings.catch_warnings():
         if not sys.warnoptions:
@@ -189,7 +194,8 @@ def _close_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _complain(text: str) -> None:
+def complain(text: str) -> None:
+    """Say on stderr what is wrong."""
     print(printable(f"ldmaps: {text}"), file=sys.stderr, flush=True)
 
 
@@ -198,4 +204,4 @@ def _message(error: BaseException) -> str:
         return f"not enough memory ({one_line(error)}); use fewer frames with --stride, or fewer landmarks"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
-    return one_line(error)
+    return in_flags(one_line(error))

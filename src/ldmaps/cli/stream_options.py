@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import names, not_negative, positive
+from ldmaps.cli.options import Once, names, not_negative, positive
 from ldmaps.inputs.formats import table_streams
 
 if TYPE_CHECKING:
@@ -37,9 +37,17 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         help="columns or fields to use, by name or number from 1 (the model's)",
     )
     reading.add_argument(
-        "-t", "--top", "--topology", dest="top", metavar="FILE", help="file that names the atoms"
+        "-t",
+        "--top",
+        "--topology",
+        dest="top",
+        action=Once,
+        metavar="FILE",
+        help="file that names the atoms",
     )
-    reading.add_argument("--select", metavar="ATOMS", help="atoms to use, in mdtraj's language (the model's)")
+    reading.add_argument(
+        "--select", action=Once, metavar="ATOMS", help="atoms to use, in mdtraj's language (the model's)"
+    )
     reading.add_argument("--follow", action="store_true", help="wait for more at the end of the file")
     reading.add_argument(
         "--idle-end", type=_seconds, metavar="S", help="end when a followed file did not grow for S seconds"
@@ -166,12 +174,15 @@ class CommandStream:
     def _run(self, sinks: Iterable[Sink]) -> None:
         import logging
 
-        from ldmaps.cli.stream_report import Display
+        from ldmaps.cli.stream_report import Display, Rejections
 
         arguments = self._arguments
         taken = [*self._sinks, *sinks]
-        if not arguments.quiet and sys.stderr.isatty():
-            taken.append(Display(self.engine))
+        if not arguments.quiet:
+            if sys.stderr.isatty():
+                taken.append(Display(self.engine))
+            if self.engine.bad_records != "raise":
+                taken.append(Rejections(arguments.quarantine))
         log = logging.getLogger("ldmaps")
         level = log.level
         if arguments.quiet:

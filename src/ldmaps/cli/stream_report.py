@@ -7,15 +7,18 @@ import threading
 import time
 from typing import TextIO
 
+from ldmaps.cli.session import complain
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 from ldmaps.streaming.summary import StreamSummary
 
-__all__ = ["Display", "ExitOn", "as_text"]
+__all__ = ["Display", "ExitOn", "Rejections", "as_text"]
 
 #: Seconds between two drawings.
 _REDRAW = 0.25
+#: Most rejected records to say the reason of.
+_MOST_REASONS = 3
 
 
 class Display(Sink):
@@ -44,6 +47,32 @@ class Display(Sink):
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
+
+
+class Rejections(Sink):
+    """Says why the first records that cannot be embedded cannot be."""
+
+    name = "the messages about rejected records"
+
+    def __init__(self, kept_in: str | None) -> None:
+        self._kept_in = kept_in
+        self._count = 0
+
+    def write(self, embedded: Embedded) -> None:
+        """Say it at once: a stream may go on for days."""
+        for one in embedded.rejected:
+            self._count += 1
+            if self._count > _MOST_REASONS:
+                return
+            received = f" (received {one.raw[:80]!r})" if one.raw else ""
+            complain(f"record {one.number} is rejected: {one.reason}{received}")
+            if self._count == _MOST_REASONS:
+                where = (
+                    f"see {self._kept_in}"
+                    if self._kept_in
+                    else "--quarantine FILE keeps them with their reasons"
+                )
+                complain(f"further rejected records are only counted; {where}")
 
 
 class ExitOn(Sink):

@@ -192,7 +192,7 @@ def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> 
     warnings.warn(
         f"the log-log rule gives epsilon = {bandwidth.epsilon:.6g}, at which hops of {REACH:g}*sqrt(epsilon) leave the "
         f"data in {len(sizes)} components (sizes: {shown}); {accepted:.6g}, the smallest that does not, is taken "
-        "instead. If the small ones do not belong here, leave them out (outliers=, --drop-outliers)",
+        "instead. If the small ones do not belong here, leave them out with outliers=... (--drop-outliers)",
         BandwidthWarning,
         stacklevel=2,
     )

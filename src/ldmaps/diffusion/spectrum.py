@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.products import MAX_BANDS, multiply, symmetric_product
@@ -33,6 +33,7 @@ __all__ = [
     "Spectrum",
     "SymmetricWalk",
     "fix_signs",
+    "places_in_spectrum",
     "reason_for_kept",
     "residuals",
     "solve_spectrum",
@@ -256,6 +257,23 @@ def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
     largest = _largest_drop(eigenvalues)
     second_can_be_kept = eigenvalues[1] > _NOISE * float(np.finfo(np.float32).eps)
     return max(largest, 2 if second_can_be_kept else 1)
+
+
+def places_in_spectrum(kept: ArrayLike, spectrum: ArrayLike) -> NDArray[np.intp]:
+    """Return where the eigenvalues of the coordinates stand in the spectrum.
+
+    They are the first ones after a fit. Absorbing points matches coordinates to those
+    of the old map, and may leave slower modes between them.
+
+    >>> places_in_spectrum([0.9, 0.6, 0.7], [0.9, 0.8, 0.7, 0.6]).tolist()
+    [0, 3, 2]
+    """
+    free = np.array(spectrum, dtype=np.float64)
+    places = []
+    for value in np.asarray(kept, dtype=np.float64):
+        places.append(int(np.nanargmin(np.abs(free - value))))
+        free[places[-1]] = np.nan
+    return np.asarray(places, dtype=np.intp)
 
 
 def reason_for_kept(eigenvalues: NDArray[np.float64], n_kept: int, setting: int | str) -> str:

@@ -13,6 +13,7 @@ from ldmaps.errors import InvalidInputError
 __all__ = [
     "FORMATS",
     "Format",
+    "conversion",
     "format_of",
     "is_mdanalysis_topology",
     "known_format",
@@ -139,8 +140,8 @@ def known_format(path: str) -> Format:
     if form is None:
         raise InvalidInputError(
             f"{path} is neither a table nor a trajectory by its name; tables end in "
-            f"{', '.join(suffixes(kind='table'))}, trajectories in .xtc, .dcd, .pdb or another that "
-            "mdtraj or MDAnalysis knows"
+            f"{', '.join(suffixes(kind='table'))}, trajectories in .xtc, .dcd, .pdb or another that mdtraj or "
+            f"MDAnalysis knows; {conversion(path)}"
         )
     if form.reader is None:
         raise InvalidInputError(
@@ -148,6 +149,31 @@ def known_format(path: str) -> Format:
             f"{', '.join(suffixes(kind=form.kind))}"
         )
     return form
+
+
+def conversion(path: str) -> str:
+    """Return how to make a file readable, as the end of a message.
+
+    >>> conversion("run.xtc.gz")
+    'unpack it first: gunzip run.xtc.gz'
+    """
+    tool = next((tool for suffix, tool in _UNPACKING.items() if path.lower().endswith(suffix)), None)
+    if tool is not None:
+        return f"unpack it first: {tool} {path}"
+    return (
+        f"convert it to XTC or DCD with the program that wrote it, or in Python: MDAnalysis.Universe('top.pdb', "
+        f"'{path}').atoms.write('run.xtc', frames='all')"
+    )
+
+
+_UNPACKING = {
+    ".gz": "gunzip",
+    ".bz2": "bunzip2",
+    ".xz": "unxz",
+    ".zst": "unzstd",
+    ".zip": "unzip",
+    ".tar": "tar -xf",
+}
 
 
 def suffixes(*, kind: str | None = None, written_by: str | None = None) -> tuple[str, ...]:

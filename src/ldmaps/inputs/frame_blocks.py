@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +23,7 @@ __all__ = [
     "box_vectors",
     "import_mdtraj",
     "joined",
+    "mdtraj_path",
     "one_line",
     "sliced",
     "stacked_boxes",
@@ -38,6 +44,29 @@ def import_mdtraj() -> ModuleType:
             'pip install "ldmaps[trajectory]"'
         ) from error
     return mdtraj  # type: ignore[no-any-return]
+
+
+def mdtraj_path(path: str, form: Format) -> str:
+    """Return the name under which mdtraj can read a file: its C readers take ASCII names only."""
+    if path.isascii() or form.name not in ("XTC", "TRR", "DCD", "Desmond"):
+        return path
+    try:
+        return _ascii_link(os.path.abspath(path), form.suffixes[0])
+    except OSError as error:
+        raise InvalidInputError(
+            f"mdtraj reads {form.name} files by ASCII names only, and {path} cannot be linked to one ({error}); rename "
+            "the file or its folder"
+        ) from error
+
+
+@cache
+def _ascii_link(path: str, suffix: str) -> str:
+    """Return a link to a file. It stays until the program ends: some readers open a file again."""
+    folder = tempfile.mkdtemp(prefix="ldmaps-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    link = os.path.join(folder, "link" + suffix)
+    os.symlink(path, link)
+    return link
 
 
 def one_line(error: BaseException) -> str:

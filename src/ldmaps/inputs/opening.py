@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.formats import known_format
+from ldmaps.inputs.formats import format_of, known_format
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import PointSource, Reading
 
@@ -116,7 +116,8 @@ def _expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
     files: list[str] = []
     for entry in listed:
         name = os.fspath(entry)
-        if os.path.isdir(name):
+        form = format_of(name)
+        if os.path.isdir(name) and not (form and form.name == "Desmond"):
             raise InvalidInputError(f"{name} is a directory; name the files in it, for example {name}/*.xtc")
         if name == "-" or os.path.exists(name):
             files.append(name)

@@ -114,9 +114,15 @@ def load_topology(top: Any, first_file: str) -> Any:
     except InvalidInputError:
         raise
     except Exception as error:
+        # mdtraj answers an unknown suffix with all those it knows, which is no message's length.
+        why = (
+            "its name tells no format that is known"
+            if "filename extension" in str(error)
+            else one_line(error)
+        )
         raise InvalidInputError(
-            f"{path} cannot be read as a topology ({one_line(error)}); use PDB, GRO, PSF, prmtop, TPR or another that "
-            "mdtraj or MDAnalysis knows"
+            f"{path} cannot be read as a topology ({why}); use PDB, GRO, PSF, prmtop, TPR or another that mdtraj or "
+            "MDAnalysis knows, such as a PDB of the first frame"
         ) from error
 
 

@@ -19,8 +19,17 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, ShortFileWarning
 from ldmaps.inputs.dcd_layout import dcd_layout
-from ldmaps.inputs.formats import known_format
-from ldmaps.inputs.frame_blocks import Block, import_mdtraj, joined, one_line, sliced, stacked_boxes, unpacked
+from ldmaps.inputs.formats import conversion, known_format
+from ldmaps.inputs.frame_blocks import (
+    Block,
+    import_mdtraj,
+    joined,
+    mdtraj_path,
+    one_line,
+    sliced,
+    stacked_boxes,
+    unpacked,
+)
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
@@ -167,12 +176,19 @@ class TrajectoryFiles(SelectedFrames):
             yield np.asarray([number for number, _ in batch], dtype=np.int64), (frames, None, box)
 
     def _load_whole(self, path: str) -> Any:
+        form = self._formats[path]
         try:
             return self._md.load(
-                path, **({} if self._formats[path].has_topology else {"top": self._topology})
+                mdtraj_path(path, form), **({} if form.has_topology else {"top": self._topology})
             )
+        except ImportError as error:
+            raise InvalidInputError(
+                f"{form.name} needs another package ({one_line(error)}); pip install it, or {conversion(path)}"
+            ) from error
         except Exception as error:
-            raise InvalidInputError(f"{path} cannot be read as a trajectory ({one_line(error)})") from error
+            raise InvalidInputError(
+                f"{path} cannot be read as a trajectory ({one_line(error)}); is it damaged? If not, {conversion(path)}"
+            ) from error
 
     def _is_streamed(self, path: str) -> bool:
         return self._formats[path].reader in ("frames", "mdanalysis")
@@ -181,7 +197,7 @@ class TrajectoryFiles(SelectedFrames):
         try:
             if self._formats[path].reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
-            return self._md.open(path)
+            return self._md.open(mdtraj_path(path, self._formats[path]))
         except InvalidInputError:
             raise
         except ImportError as error:

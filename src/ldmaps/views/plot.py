@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.errors import InvalidInputError
 from ldmaps.views.free_energy import free_energy_surface
 
@@ -105,12 +106,15 @@ class MapPlots:
         """
         model = self._fitted()
         values, k = np.asarray(model.spectrum_), model.n_components_
+        kept = np.isin(np.arange(len(values)), places_in_spectrum(model.eigenvalues_, values))
         numbers = np.arange(len(values)) + 2
         ax = self._axes(ax)
         ax.plot(numbers, values, "-", color=_GREY, linewidth=0.8, zorder=1)
-        ax.plot(numbers[:k], values[:k], "o", color=_BLUE, label="kept")
-        if len(values) > k:
-            ax.plot(numbers[k:], values[k:], "o", color=_BLUE, fillstyle="none", label="left out")
+        ax.plot(numbers[kept], values[kept], "o", color=_BLUE, label="kept")
+        if not kept.all():
+            ax.plot(numbers[~kept], values[~kept], "o", color=_BLUE, fillstyle="none", label="left out")
+            ax.legend()
+        if len(values) > k and kept[:k].all():
             ax.axvline(k + 1.5, color=_ORANGE, linestyle="--", linewidth=1.0)
             ax.annotate(
                 f"gap {values[k - 1] - values[k]:.3f}",
@@ -120,7 +124,6 @@ class MapPlots:
                 textcoords="offset points",
                 color=_ORANGE,
             )
-            ax.legend()
         ax.set_xticks(numbers)
         ax.set_xlabel("index l")
         ax.set_ylabel("eigenvalue λ")

@@ -155,12 +155,14 @@ class Chart:
         )
 
 
-def spectrum_chart(spectrum: NDArray[np.float64], n_kept: int) -> str:
-    """Draw the non-trivial eigenvalues with the gap behind those kept."""
-    values = spectrum[: max(12, n_kept + 4)]
+def spectrum_chart(spectrum: NDArray[np.float64], places: NDArray[np.intp]) -> str:
+    """Draw the non-trivial eigenvalues with the gap behind those kept, which stand at ``places``."""
+    n_kept = len(places)
+    values = spectrum[: max(12, n_kept + 4, int(places.max()) + 1)]
     numbers = np.arange(len(values)) + 2
-    last = float(values[min(n_kept, len(values)) - 1])
-    after = float(values[n_kept]) if n_kept < len(values) else None
+    kept = np.isin(np.arange(len(values)), places)
+    last = float(values[n_kept - 1])
+    after = float(values[n_kept]) if n_kept < len(values) and kept[:n_kept].all() else None
     words = f"Eigenvalues from λ2 to λ{numbers[-1]}: " + ", ".join(f"{value:.3f}" for value in values[:8])
     words += f". {n_kept} kept."
     # From 0 where that leaves room to see the differences.
@@ -173,7 +175,7 @@ def spectrum_chart(spectrum: NDArray[np.float64], n_kept: int) -> str:
     chart.line(numbers.astype(float), values, "thin")
     if after is not None:
         chart.mark(n_kept + 1.5, f"gap {last - after:.3f}", low=after > floor + 0.75 * (1.0 - floor))
-    for kind, rows in (("kept", slice(0, n_kept)), ("left-out", slice(n_kept, None))):
+    for kind, rows in (("kept", kept), ("left-out", ~kept)):
         hints = [
             f"λ{number} = {value:.5f}" for number, value in zip(numbers[rows], values[rows], strict=True)
         ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldmaps.diffusion.spectrum import reason_for_kept
+from ldmaps.diffusion.spectrum import places_in_spectrum, reason_for_kept
 from ldmaps.views.free_energy import free_energy_profile
 from ldmaps.views.report.charts import (
     bandwidth_chart,
@@ -112,7 +112,7 @@ def charts(contents: Contents) -> str:
     cards = [
         _card(
             "Spectrum",
-            spectrum_chart(model.spectrum_, k),
+            spectrum_chart(model.spectrum_, places_in_spectrum(model.eigenvalues_, model.spectrum_)),
             f"Non-trivial eigenvalues; the {k} filled one{' is' if k == 1 else 's are'} kept as "
             f"coordinate{'' if k == 1 else 's'}: {reason_for_kept(model.spectrum_, k, model.n_components)}.",
         ),
@@ -216,14 +216,11 @@ def summary(contents: Contents) -> str:
     k = model.n_components_
     names = f"{coordinate_name(0)} to {coordinate_name(k - 1)}" if k > 1 else coordinate_name(0)
     rows.append(("Coordinates, k", f"{k} ({names})"))
-    spectrum = [f"{value:.4f}" for value in model.spectrum_[: k + 4]]
-    rows.append(
-        (
-            "Eigenvalues, kept | next",
-            " ".join(spectrum[:k]) + (" | " + " ".join(spectrum[k:]) if spectrum[k:] else ""),
-        )
-    )
-    if len(model.spectrum_) > k:
+    places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
+    parts = (model.eigenvalues_, np.delete(model.spectrum_, places)[:4])
+    texts = [" ".join(f"{value:.4f}" for value in part) for part in parts if len(part)]
+    rows.append(("Eigenvalues, kept | next", " | ".join(texts)))
+    if len(model.spectrum_) > k == int(places.max()) + 1:
         rows.append(("Gap behind the last kept", f"{float(model.spectrum_[k - 1] - model.spectrum_[k]):.4f}"))
     if model.alpha:
         rows.append(("Density normalisation α", f"{model.alpha:g}"))
