@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ldmaps.extension.embedder import Embedder
     from ldmaps.inputs import FrameChunk, PointSource
     from ldmaps.maps.model_file import StoredMap
+    from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
 
 __all__ = ["add_command", "embed_chunks", "run"]
@@ -32,7 +33,8 @@ examples:
   ldmaps embed map.ldm run*.xtc -t top.pdb -o psi.parquet
   cat sensors.csv | ldmaps embed map.ldm - -o - | head
 
-The model remembers its atom selection (or columns) and applies it to the inputs.
+The model remembers its atom selection (or columns) and applies it to the inputs. Where fewer than 1 % of the points
+are inside the map, a warning says what may be wrong, and the exit status is 5; the output is written all the same.
 Inputs are read in chunks: memory does not depend on their length.
 """
 
@@ -63,13 +65,14 @@ def add_command(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
     from ldmaps.cli.inputs import open_inputs
-    from ldmaps.cli.session import check_output, say, write_json
+    from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
     from ldmaps.cli.writers import check_format, open_writer
-    from ldmaps.inputs import prefetch
+    from ldmaps.inputs import FrameSource, prefetch
     from ldmaps.maps.model_file import read_model
+    from ldmaps.maps.outside_reasons import outside_warning
     from ldmaps.progress import Progress
 
     check_format(arguments.output)
@@ -84,23 +87,30 @@ def run(arguments: argparse.Namespace) -> None:
         progress.stage("embedding", total, source.item) as stage,
         open_writer(arguments.output, model.n_components_, source.files) as writer,
     ):
-        inside = embed_chunks(model.embedder_, chunks, writer, stage, arguments.threads)
-    share = inside / stage.done
+        sample = embed_chunks(model.embedder_, chunks, writer, stage, arguments.threads)
+    share = sample.inside / stage.done
+    atoms = source.atoms if isinstance(source, FrameSource) else None
+    warning = outside_warning(model, sample, source.item, None if atoms is None else atoms.labels)
     summary = {"output": arguments.output, "rows": stage.done, "inside": share, "seconds": stage.seconds}
     if arguments.json:
         write_json(summary, sys.stderr if arguments.output == "-" else None)
     elif arguments.output != "-":
         say(arguments, f"{arguments.output}: {stage.summary()}, {100 * share:.1f} % inside the map")
+    if warning is None:
+        return None
+    complain(f"warning: {warning}")
+    return NOTHING_INSIDE
 
 
 def embed_chunks(
     embedder: Embedder, chunks: Iterable[FrameChunk], writer: Writer, stage: Stage, n_threads: int | None
-) -> int:
-    """Embed and write chunk after chunk; return how many points are inside the map."""
+) -> OutsideSample:
+    """Embed and write chunk after chunk; return how many points are inside the map, and some that are not."""
     from ldmaps.errors import InvalidInputError
     from ldmaps.inputs import check_frames_finite
+    from ldmaps.maps.outside_reasons import OutsideSample
 
-    inside = 0
+    sample = OutsideSample()
     for chunk in chunks:
         try:
             points = embedder.prepare(chunk.frames)
@@ -110,9 +120,9 @@ def embed_chunks(
         extended = embedder.extend(points, n_threads)
         coverage = embedder.coverage_of(extended)
         writer.write(chunk, extended.coordinates, coverage)
-        inside += int(coverage.inside.sum())
+        sample.add(chunk.frames, coverage.inside)
         stage.advance(len(chunk))
-    return inside
+    return sample
 
 
 def check_width(model: StoredMap, source: PointSource) -> None:

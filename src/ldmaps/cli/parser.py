@@ -21,6 +21,7 @@ exit status:
   2    the command line is not understood
   3    a fault in ldmaps itself (please report it, with the output of --debug)
   4    an event that ldmaps stream --exit-on waited for
+  5    done, but fewer than 1 % of the points are inside the map; a warning says what may be wrong
   130  interrupted with Ctrl-C; 143 terminated; 141 the reader of stdout went away
 """
 

@@ -14,9 +14,11 @@ from typing import Any, TextIO
 from ldmaps.cli.flags import in_flags
 from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 
-__all__ = ["check_output", "complain", "guarded", "printable", "say", "write_json"]
+__all__ = ["NOTHING_INSIDE", "check_output", "complain", "guarded", "printable", "say", "write_json"]
 
 DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
+#: Everything was done, but the points hardly belong to the map.
+NOTHING_INSIDE = 5
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
 

@@ -32,7 +32,8 @@ examples:
   ldmaps stream map.ldm sensors.csv -o psi.csv --checkpoint psi.checkpoint
 
 With --checkpoint a stream that was killed goes on where it was: run the same command again. No record is lost or
-repeated in the output. Exit status 4: an event of --exit-on happened.
+repeated in the output. Exit status 4: an event of --exit-on happened; 5: fewer than 1 % of the records were inside
+the map, and a warning says what may be wrong.
 """
 
 

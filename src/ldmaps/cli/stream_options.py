@@ -147,18 +147,21 @@ class CommandStream:
     def __init__(self, arguments: argparse.Namespace, model: Any) -> None:
         import threading
 
-        from ldmaps.cli.stream_report import ExitOn
+        from ldmaps.cli.stream_report import ExitOn, Outside
 
         self.engine = _engine(arguments, model)
         self._arguments = arguments
         self._source = _source(arguments, self.engine)
         self._stop = threading.Event()
         self._exit_on = ExitOn(arguments.exit_on, self._stop)
-        self._sinks = [*_named_sinks(arguments, self.engine), self._exit_on]
+        self._outside = Outside()
+        self._sinks = [*_named_sinks(arguments, self.engine), self._exit_on, self._outside]
 
     def carry_out(self, *sinks: Sink) -> int | None:
         """Run the stream into the outputs and ``sinks``, say what became of it, and return the exit status."""
+        from ldmaps.cli.session import NOTHING_INSIDE, complain
         from ldmaps.errors import SinkError
+        from ldmaps.maps.outside_reasons import outside_warning
 
         try:
             self._run(sinks)
@@ -169,7 +172,12 @@ class CommandStream:
                 self._report()
             raise
         self._report()
-        return HAPPENED if self._exit_on.happened else None
+        warning = outside_warning(self.engine.model, self._outside.sample, "records")
+        if warning is not None:
+            complain(f"warning: {warning}")
+        if self._exit_on.happened:
+            return HAPPENED
+        return None if warning is None else NOTHING_INSIDE
 
     def _run(self, sinks: Iterable[Sink]) -> None:
         import logging

@@ -8,12 +8,13 @@ import time
 from typing import TextIO
 
 from ldmaps.cli.session import complain
+from ldmaps.maps.outside_reasons import OutsideSample
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 from ldmaps.streaming.summary import StreamSummary
 
-__all__ = ["Display", "ExitOn", "Rejections", "as_text"]
+__all__ = ["Display", "ExitOn", "Outside", "Rejections", "as_text"]
 
 #: Seconds between two drawings.
 _REDRAW = 0.25
@@ -73,6 +74,19 @@ class Rejections(Sink):
                     else "--quarantine FILE keeps them with their reasons"
                 )
                 complain(f"further rejected records are only counted; {where}")
+
+
+class Outside(Sink):
+    """Watches how many records the map covers."""
+
+    name = "the sample of records outside the map"
+
+    def __init__(self) -> None:
+        self.sample = OutsideSample()
+
+    def write(self, embedded: Embedded) -> None:
+        """Count the records."""
+        self.sample.add(embedded.points, embedded.coverage.inside)
 
 
 class ExitOn(Sink):

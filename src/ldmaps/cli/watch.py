@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, not_negative, positive
-from ldmaps.cli.stream_options import CommandStream, add_stream_options
+from ldmaps.cli.stream_options import HAPPENED, CommandStream, add_stream_options
 
 if TYPE_CHECKING:
     from ldmaps.views import LivePage
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int | None:
                 say(arguments, f"the stream stopped: {error}")
                 _stay(arguments)
             raise
-        if status is None:
+        if status != HAPPENED:
             _stay(arguments)
     return status
 
