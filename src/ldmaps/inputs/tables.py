@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.formats import FORMATS, Format, known_format
+from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
 from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
 
-__all__ = ["TableSource", "import_parquet", "read_columns"]
+__all__ = ["TableSource", "import_parquet", "read_any_columns", "read_columns", "read_numbers"]
 
 #: Most rows to a chunk.
 MAX_ROWS = 65_536
@@ -58,6 +58,12 @@ class Table(ABC):
         if self.columns is not None:
             self.columns = [self.columns[place] for place in self.places]
 
+    def all_but(self, column: str) -> list[str]:
+        """Return the columns without one, as :meth:`choose` takes them."""
+        names = self.columns or [str(number + 1) for number in range(self.shape[0])]
+        (place,) = find_columns([column], self.columns, self.shape[0], self.path)
+        return names[:place] + names[place + 1 :]
+
     @abstractmethod
     def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Yield consecutive rows, ``chunk`` at a time."""
@@ -66,7 +72,8 @@ class Table(ABC):
 class TableSource(PointSource):
     """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments.
 
-    ``model_columns`` are taken where none are given and the tables name theirs.
+    ``model_columns`` are taken where none are given and the tables name theirs, and all
+    but ``left_out`` where these are not given either.
     """
 
     reads_ahead = True
@@ -78,6 +85,7 @@ class TableSource(PointSource):
         columns: Sequence[str] | None = None,
         array: str | None = None,
         model_columns: Sequence[str] | None = None,
+        left_out: str | None = None,
     ) -> None:
         self._tables = [_open_table(path, array) for path in files]
         self.files = tuple(table.path for table in self._tables)
@@ -85,6 +93,8 @@ class TableSource(PointSource):
         first = self._tables[0]
         if columns is None and first.columns is not None:
             columns = model_columns
+        if columns is None and left_out is not None:
+            columns = first.all_but(left_out)
         self._chosen = columns is not None
         for table in self._tables:
             if columns is not None:
@@ -165,6 +175,45 @@ def read_columns(path: str) -> dict[str, NDArray[Any]]:
     return {name: rows[name] for name in rows.dtype.names}
 
 
+def read_any_columns(path: str) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table, those of a text table as strings, by name or else by number from 1.
+
+    Text may have any suffix. The first line of a PLUMED COLVAR names its columns.
+    """
+    form = format_of(path)
+    if form is not None and form.reader == "parquet":
+        return read_columns(path)
+    if form is not None and form.reader in ("array", "archive"):
+        rows = _load_array(path, form, None)
+        if rows.dtype.names is not None:
+            return {name: rows[name] for name in rows.dtype.names}
+        if rows.ndim not in (1, 2):
+            raise InvalidInputError(
+                f"{path} holds an array of shape {rows.shape}; (rows,) or (rows, columns) is needed"
+            )
+        by_column = rows[None] if rows.ndim == 1 else rows.T
+        return {str(number): values for number, values in enumerate(by_column, 1)}
+    table = _TextTable(path)
+    return table.words(_plumed_fields(path))
+
+
+def _plumed_fields(path: str) -> list[str] | None:
+    """Return the names that a COLVAR's first line gives its columns, or None.
+
+    >>> _plumed_fields(os.devnull) is None
+    True
+    """
+    first = next(_text_lines(path), (0, ""))[1].split()
+    return first[2:] if first[:2] == ["#!", "FIELDS"] else None
+
+
+def read_numbers(path: str, column: str) -> NDArray[Any]:
+    """Return one column of a table, by name or number from 1."""
+    table = _open_table(path, None)
+    table.choose([column])
+    return np.concatenate([block[:, 0] for block in table.blocks(MAX_ROWS)])
+
+
 def _open_table(path: str, array: str | None) -> Table:
     form = _format(path)
     if form.reader == "parquet":
@@ -207,9 +256,9 @@ class _TextTable(Table):
                 self._explain(batch)
             yield block
 
-    def words(self) -> dict[str, NDArray[Any]]:
-        """Return all columns, by name, as strings."""
-        names = self.columns or []
+    def words(self, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Return all columns as strings, by the names given, the table's own, or else their numbers from 1."""
+        names = names or self.columns or [str(number + 1) for number in range(self._layout.count)]
         rows: list[list[str]] = []
         for number, (_, text) in enumerate(self._rows(), 1):
             try:
