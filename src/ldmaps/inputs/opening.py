@@ -99,7 +99,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     if source is None:
         files = _expanded(path_or_paths)
         if _are_tables(files):
-            from ldmaps.inputs.tables import TableSource
+            from ldmaps.inputs.table_source import TableSource
 
             _refuse(files[0], "a table of numbers", "atoms of trajectories", top=top, select=select)
             left_out = weights if weights and split_column(weights)[0] is None else None
