@@ -13,7 +13,7 @@ from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import PointSource, Reading
 from ldmaps.inputs.weights import WeightTable, split_column
 
-__all__ = ["open"]
+__all__ = ["expanded", "open"]
 
 
 def open(  # the name people look for; used as ldmaps.inputs.open
@@ -97,7 +97,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     if not isinstance(path_or_paths, (str, os.PathLike)):
         source = as_source(path_or_paths, reading)
     if source is None:
-        files = _expanded(path_or_paths)
+        files = expanded(path_or_paths)
         if _are_tables(files):
             from ldmaps.inputs.table_source import TableSource
 
@@ -142,7 +142,7 @@ def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:
             raise InvalidInputError(f"{name} (--{name}) chooses {what}, but {file} is {kind}; leave it out")
 
 
-def _expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+def expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the files meant by paths and glob patterns, in the order given, or raise."""
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not listed:
