@@ -6,7 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, add_input_options, epsilon, n_components, positive
+from ldmaps.cli.options import (
+    add_common,
+    add_input_options,
+    add_weight_options,
+    epsilon,
+    n_components,
+    positive,
+)
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
@@ -27,6 +34,7 @@ examples:
   ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -o map.ldm
   ldmaps fit traj.xtc -t top.pdb --mass-weighted --landmarks pst -o map.ldm
   ldmaps fit sensors.csv --columns temp,flow,load --components 3 -o map.ldm
+  ldmaps fit metad.xtc -t top.pdb --weights COLVAR:metad.rbias --kt 2.494 -o map.ldm
 
 Landmarks cost time when points are embedded and buy accuracy: 400 suit most molecules. Hydrogens that spin hide
 slow motions in a plain RMSD: leave them out with --select, or use --mass-weighted.
@@ -49,6 +57,7 @@ def add_command(commands: Any) -> None:
     )
     add_map_options(parser)
     add_input_options(parser)
+    add_weight_options(parser)
     add_common(parser, seed=True)
     parser.set_defaults(run=run)
 
@@ -138,7 +147,7 @@ def run(arguments: argparse.Namespace) -> None:
             facts["certificate"] = asdict(model.certificate_)
         write_json({"output": arguments.output, **facts})
     else:
-        say(arguments, _summary(arguments.output, model))
+        say(arguments, _summary(arguments.output, model, arguments.weights is not None))
 
 
 def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
@@ -190,7 +199,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     return RMSD(weights=source.atoms.masses)
 
 
-def _summary(path: str, model: Any) -> str:
+def _summary(path: str, model: Any, weighted: bool) -> str:
     from ldmaps.diffusion.spectrum import reason_for_kept
 
     squared = f" {model.units_}²" if model.units_ else ""
@@ -206,10 +215,16 @@ def _summary(path: str, model: Any) -> str:
     diagnosis = model.diagnosis_
     carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:6])
     left_out = f"; {len(diagnosis.left_out):,} points left out as outliers" if len(diagnosis.left_out) else ""
+    weights = model.training_.weights
+    weighed = ""
+    if weights is not None and weighted:
+        worth = float(weights.sum()) ** 2 / float((weights**2).sum())
+        weighed = f"\nweights: as good as {worth:,.0f} of {len(weights):,} points of equal weight"
     return (
         f"{path}: {model.n_components_} coordinate{'' if model.n_components_ == 1 else 's'} of "
         f"{len(model.embedding_):,} points from {model.embedder_.n_landmarks:,} landmarks\n"
         f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}\n"
         f"kept: {reason_for_kept(model.spectrum_, model.n_components_, model.n_components)}\n"
-        f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}{left_out}{promise}"
+        f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}{left_out}"
+        f"{weighed}{promise}"
     )

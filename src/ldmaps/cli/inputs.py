@@ -25,4 +25,6 @@ def open_inputs(
         **{name: getattr(arguments, name) for name in _SETTINGS},
         model_facts=model_facts,
         match_atoms=getattr(arguments, "match_atoms", False),
+        weights=getattr(arguments, "weights", None),
+        kt=getattr(arguments, "kt", None),
     )

@@ -11,6 +11,7 @@ __all__ = [
     "add_common",
     "add_input_options",
     "add_matching_options",
+    "add_weight_options",
     "epsilon",
     "n_components",
     "names",
@@ -112,6 +113,22 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         help="columns of a table to use, by name or number from 1 (all)",
     )
     group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+
+
+def add_weight_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says how much each point counts."""
+    group = parser.add_argument_group("weights")
+    group.add_argument(
+        "--weights",
+        metavar="COLUMN|FILE[:COLUMN]",
+        help="how much each point counts: a column of the input tables, or of a table, an array or a PLUMED COLVAR",
+    )
+    group.add_argument(
+        "--kt",
+        type=float,
+        metavar="KT",
+        help="the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol",
+    )
 
 
 def add_matching_options(parser: argparse.ArgumentParser) -> None:

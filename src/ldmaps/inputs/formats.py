@@ -62,12 +62,12 @@ FORMATS = (
     Format("NPY", (".npy",), "table", "array", "npy", written_by=("embed",)),
     Format("NPZ", (".npz",), "table", "archive"),
     Format("Parquet", (".parquet",), "table", "parquet", written_by=("embed",)),
-    Format("XTC", (".xtc",), "trajectory", "frames", "xtc"),
-    Format("TRR", (".trr",), "trajectory", "frames", "trr"),
-    Format("DCD", (".dcd",), "trajectory", "frames", "dcd"),
+    Format("XTC", (".xtc",), "trajectory", "frames", "xtc", written_by=("frames",)),
+    Format("TRR", (".trr",), "trajectory", "frames", "trr", written_by=("frames",)),
+    Format("DCD", (".dcd",), "trajectory", "frames", "dcd", written_by=("frames",)),
     Format("HDF5", (".h5", ".hdf5"), "trajectory", "frames", has_topology=True),
     Format("NetCDF", (".nc", ".netcdf", ".ncdf"), "trajectory", "frames"),
-    Format("PDB", (".pdb",), "trajectory", "models", has_topology=True),
+    Format("PDB", (".pdb",), "trajectory", "models", has_topology=True, written_by=("frames",)),
     Format("compressed PDB", (".pdb.gz",), "trajectory", "whole", has_topology=True),
     Format("GRO", (".gro",), "trajectory", "whole", has_topology=True),
     Format(
@@ -203,8 +203,8 @@ def output_format(path: str, command: str) -> Format:
     """Return the format that a command writes to a path, "-" being CSV; raise if it can write none of that name."""
     form = FORMATS[0] if path == "-" else format_of(path)
     if form is None or command not in form.written_by:
+        stdout = ", or be - for CSV on stdout" if command in FORMATS[0].written_by else ""
         raise InvalidInputError(
-            f"the output {path} must end in one of {', '.join(suffixes(written_by=command))}, "
-            "or be - for CSV on stdout"
+            f"the output {path} must end in one of {', '.join(suffixes(written_by=command))}{stdout}"
         )
     return form

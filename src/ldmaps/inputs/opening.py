@@ -11,8 +11,9 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, known_format
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import PointSource, Reading
+from ldmaps.inputs.weights import WeightTable, split_column
 
-__all__ = ["open"]
+__all__ = ["expanded", "open"]
 
 
 def open(  # the name people look for; used as ldmaps.inputs.open
@@ -27,6 +28,8 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     stop: int | None = None,
     chunk: int | None = None,
     periodic: str = "whole",
+    weights: str | None = None,
+    kt: float | None = None,
     model_facts: Mapping[str, Any] | None = None,
     match_atoms: bool = False,
 ) -> PointSource:
@@ -59,6 +62,13 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         along their bonds and puts molecules into the image nearest to the largest
         one; where there are no bonds and the atoms spread over more than half the box,
         it refuses. "keep" takes coordinates as they stand.
+    weights : str, optional
+        Weights of the points for ``fit``: a column of the tables, which is then no feature,
+        or ``FILE`` or ``FILE:COLUMN``: a table, an array or a PLUMED COLVAR. Its rows belong
+        to points by its columns ``file`` and ``frame``, by ``time``, or by their order.
+    kt : float, optional
+        k_BT in the unit of that column, which is then the energy V of a bias: a point
+        weighs exp(V/k_BT), which undoes a static bias, or one that no longer grows.
     model_facts : mapping, optional
         ``model.source_`` of a fitted map: its selection or columns are taken where none
         are given, and other atoms or columns than its own are refused. Where a file has the
@@ -87,18 +97,42 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     if not isinstance(path_or_paths, (str, os.PathLike)):
         source = as_source(path_or_paths, reading)
     if source is None:
-        files = _expanded(path_or_paths)
+        files = expanded(path_or_paths)
         if _are_tables(files):
-            from ldmaps.inputs.tables import TableSource
+            from ldmaps.inputs.table_source import TableSource
 
             _refuse(files[0], "a table of numbers", "atoms of trajectories", top=top, select=select)
-            source = TableSource(files, reading, columns, array, facts.get("columns"))
+            left_out = weights if weights and split_column(weights)[0] is None else None
+            source = TableSource(files, reading, columns, array, facts.get("columns"), left_out)
         else:
             from ldmaps.inputs.trajectory_files import TrajectoryFiles
 
             _refuse(files[0], "a trajectory", "columns of tables", columns=columns, array=array)
             source = TrajectoryFiles(files, top, reading)
-    return source.matched(model_facts, match_atoms=match_atoms)
+    source = source.matched(model_facts, match_atoms=match_atoms)
+    source.weights = _weights(weights, source, kt)
+    return source
+
+
+def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightTable | None:
+    if what is None:
+        if kt is not None:
+            raise InvalidInputError(
+                f"kt={kt!r} is about weights; say where they are with weights=... (--weights)"
+            )
+        return None
+    path, column = split_column(what)
+    if path is not None:
+        return WeightTable.read(path, column, kt)
+    if source.item != "rows" or not source.files:
+        raise InvalidInputError(
+            f"there is no file {what!r} with weights; give a table, an array or a COLVAR, as FILE or FILE:COLUMN"
+        )
+    if "stdin" in source.files:
+        raise InvalidInputError(
+            "weights cannot be a column of stdin, which is read only once; write it to a file"
+        )
+    return WeightTable.of_column(what, source.files, kt)
 
 
 def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:
@@ -108,7 +142,7 @@ def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:
             raise InvalidInputError(f"{name} (--{name}) chooses {what}, but {file} is {kind}; leave it out")
 
 
-def _expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+def expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the files meant by paths and glob patterns, in the order given, or raise."""
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not listed:

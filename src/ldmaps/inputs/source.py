@@ -12,8 +12,8 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,9 @@ from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs.atom_order import atom_order
 from ldmaps.progress import is_shown, stage
 from ldmaps.settings import is_whole_number
+
+if TYPE_CHECKING:
+    from ldmaps.inputs.weights import WeightTable
 
 __all__ = ["Atoms", "FrameChunk", "FrameSource", "PointSource", "Reading", "check_frames_finite"]
 
@@ -46,6 +49,8 @@ class FrameChunk:
         Name of the file; empty for data in memory, or for all points of several files.
     files : ndarray of int, shape (n,) or None
         Of all points of several files: which of the source's files each is from.
+    weights : ndarray of shape (n,) or None
+        Of all points of a source that was opened with weights: theirs.
     """
 
     frames: NDArray[Any]
@@ -53,6 +58,7 @@ class FrameChunk:
     times: NDArray[np.float64] | None
     file: str
     files: NDArray[np.int32] | None = None
+    weights: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -147,6 +153,8 @@ class PointSource(ABC):
     ----------
     files : tuple of str
         Where the points come from; every chunk's ``file`` is one of them.
+    weights : WeightTable or None
+        Gives :meth:`read` the weights of the points.
     """
 
     #: Unit of the coordinates, if it is known.
@@ -157,6 +165,7 @@ class PointSource(ABC):
     reads_ahead: bool = False
 
     files: tuple[str, ...] = ()
+    weights: WeightTable | None = None
 
     @property
     @abstractmethod
@@ -208,12 +217,15 @@ class PointSource(ABC):
         times = [part.times for part in parts if part.times is not None]
         several = len(self.files) > 1
         places = [np.full(len(part), self.files.index(part.file), np.int32) for part in parts if several]
-        return FrameChunk(
+        points = FrameChunk(
             _joined([part.frames for part in parts]),
             _joined([part.numbers for part in parts]),
             _joined(times) if len(times) == len(parts) else None,
             "" if several else parts[0].file,
             _joined(places) if several else None,
+        )
+        return (
+            points if self.weights is None else replace(points, weights=self.weights.of(points, self.files))
         )
 
     def describe(self) -> str:

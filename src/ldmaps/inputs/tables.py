@@ -1,13 +1,12 @@
-"""Tables of numbers (CSV, NPY, NPZ, Parquet), read in chunks like trajectories."""
+"""Files of rows (CSV, NPY, NPZ, Parquet), read a few rows or a column at a time."""
 
 from __future__ import annotations
 
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -15,11 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.formats import FORMATS, Format, known_format
-from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
+from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
 
-__all__ = ["TableSource", "import_parquet", "read_columns"]
+__all__ = [
+    "MAX_ROWS",
+    "Table",
+    "import_parquet",
+    "open_table",
+    "read_any_columns",
+    "read_columns",
+    "read_numbers",
+]
 
 #: Most rows to a chunk.
 MAX_ROWS = 65_536
@@ -58,95 +64,15 @@ class Table(ABC):
         if self.columns is not None:
             self.columns = [self.columns[place] for place in self.places]
 
+    def all_but(self, column: str) -> list[str]:
+        """Return the columns without one, as :meth:`choose` takes them."""
+        names = self.columns or [str(number + 1) for number in range(self.shape[0])]
+        (place,) = find_columns([column], self.columns, self.shape[0], self.path)
+        return names[:place] + names[place + 1 :]
+
     @abstractmethod
     def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Yield consecutive rows, ``chunk`` at a time."""
-
-
-class TableSource(PointSource):
-    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments.
-
-    ``model_columns`` are taken where none are given and the tables name theirs.
-    """
-
-    reads_ahead = True
-
-    def __init__(
-        self,
-        files: Sequence[str],
-        reading: Reading,
-        columns: Sequence[str] | None = None,
-        array: str | None = None,
-        model_columns: Sequence[str] | None = None,
-    ) -> None:
-        self._tables = [_open_table(path, array) for path in files]
-        self.files = tuple(table.path for table in self._tables)
-        self._reading = reading
-        first = self._tables[0]
-        if columns is None and first.columns is not None:
-            columns = model_columns
-        self._chosen = columns is not None
-        for table in self._tables:
-            if columns is not None:
-                table.choose(columns)
-            if table.shape != first.shape:
-                raise InvalidInputError(
-                    f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
-                    "choose the same columns with --columns"
-                )
-            if not self._chosen and first.columns and table.columns and table.columns != first.columns:
-                raise InvalidInputError(
-                    f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
-                    f"{', '.join(first.columns)}; choose them by name with --columns"
-                )
-        self.columns = first.columns
-        width = max(1, prod(first.shape))
-        self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * width)))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(features,) or, of arrays of frames, (atoms, 3)."""
-        return self._tables[0].shape
-
-    @property
-    def n_frames(self) -> int | None:
-        """Number of rows to come, or None."""
-        total = 0
-        for table in self._tables:
-            if table.n_rows is None:
-                return None
-            total += len(self._reading.of(table.n_rows))
-        return total
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a model remembers of the table it was fitted on."""
-        return {"kind": "table", "columns": self.columns, "files": list(self.files)}
-
-    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> TableSource:
-        """Raise when a model was fitted on other columns, unless these were chosen by name or number."""
-        wanted = (facts or {}).get("columns")
-        if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
-            raise InvalidInputError(
-                f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
-                f"{', '.join(self.columns)}; choose them with columns={list(wanted)}"
-            )
-        return self
-
-    def __iter__(self) -> Iterator[FrameChunk]:
-        stop = self._reading.stop
-        for table in self._tables:
-            position, empty = 0, True
-            for block in table.blocks(self._chunk):
-                kept = self._reading.among(position, len(block))
-                numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
-                position += len(block)
-                if len(numbers):
-                    empty = False
-                    yield FrameChunk(block[kept], numbers, None, table.path)
-                if stop is not None and position >= stop:
-                    break
-            if empty:
-                raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")
 
 
 def read_columns(path: str) -> dict[str, NDArray[Any]]:
@@ -165,7 +91,47 @@ def read_columns(path: str) -> dict[str, NDArray[Any]]:
     return {name: rows[name] for name in rows.dtype.names}
 
 
-def _open_table(path: str, array: str | None) -> Table:
+def read_any_columns(path: str) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table, those of a text table as strings, by name or else by number from 1.
+
+    Text may have any suffix. The first line of a PLUMED COLVAR names its columns.
+    """
+    form = format_of(path)
+    if form is not None and form.reader == "parquet":
+        return read_columns(path)
+    if form is not None and form.reader in ("array", "archive"):
+        rows = _load_array(path, form, None)
+        if rows.dtype.names is not None:
+            return {name: rows[name] for name in rows.dtype.names}
+        if rows.ndim not in (1, 2):
+            raise InvalidInputError(
+                f"{path} holds an array of shape {rows.shape}; (rows,) or (rows, columns) is needed"
+            )
+        by_column = rows[None] if rows.ndim == 1 else rows.T
+        return {str(number): values for number, values in enumerate(by_column, 1)}
+    table = _TextTable(path)
+    return table.words(_plumed_fields(path))
+
+
+def _plumed_fields(path: str) -> list[str] | None:
+    """Return the names that a COLVAR's first line gives its columns, or None.
+
+    >>> _plumed_fields(os.devnull) is None
+    True
+    """
+    first = next(_text_lines(path), (0, ""))[1].split()
+    return first[2:] if first[:2] == ["#!", "FIELDS"] else None
+
+
+def read_numbers(path: str, column: str) -> NDArray[Any]:
+    """Return one column of a table, by name or number from 1."""
+    table = open_table(path, None)
+    table.choose([column])
+    return np.concatenate([block[:, 0] for block in table.blocks(MAX_ROWS)])
+
+
+def open_table(path: str, array: str | None) -> Table:
+    """Open a table; ``array`` is which one of an archive to take."""
     form = _format(path)
     if form.reader == "parquet":
         return _ParquetTable(path)
@@ -207,9 +173,9 @@ class _TextTable(Table):
                 self._explain(batch)
             yield block
 
-    def words(self) -> dict[str, NDArray[Any]]:
-        """Return all columns, by name, as strings."""
-        names = self.columns or []
+    def words(self, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Return all columns as strings, by the names given, the table's own, or else their numbers from 1."""
+        names = names or self.columns or [str(number + 1) for number in range(self._layout.count)]
         rows: list[list[str]] = []
         for number, (_, text) in enumerate(self._rows(), 1):
             try:

@@ -75,6 +75,49 @@ class TrajectoryFiles(SelectedFrames):
         for path in self.files:
             yield from self._chunks_of(path)
 
+    def topology(self) -> Any:
+        """Return the mdtraj topology of the selected atoms."""
+        return self._topology.subset(self._selection.chosen)
+
+    def blocks_at(self, path: str, numbers: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Block]]:
+        """Yield frames of a file by their numbers, which ascend, with times and boxes, as they stand in the file."""
+        if not len(numbers):
+            return
+        last, position = int(numbers[-1]), -1
+        if self._is_streamed(path):
+            with closing(self._open(path)) as handle:
+                length = len(handle)
+                self._check_number(path, last, length)
+                # Runs of frames are read at once: seeking takes as long as a frame.
+                breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+                for run in np.split(numbers, breaks):
+                    handle.seek(int(run[0]))
+                    for begin in range(0, len(run), self._chunk):
+                        part = run[begin : begin + self._chunk]
+                        yield part, self._read(handle, path, len(part), int(part[0]))
+            return
+        wanted = set(numbers.tolist())
+        for part, block in self._loaded(path):
+            rows = np.flatnonzero([number in wanted for number in part.tolist()])
+            position = int(part[-1])
+            if len(rows):
+                xyz, times, box = block
+                yield (
+                    part[rows],
+                    (
+                        xyz[rows],
+                        None if times is None else times[rows],
+                        None if box is None else box[rows],
+                    ),
+                )
+        self._check_number(path, last, position + 1)
+
+    def _check_number(self, path: str, number: int, length: int) -> None:
+        if number >= length:
+            raise InvalidInputError(
+                f"{path} has {length:,} frames, 0 to {length - 1}, and no frame {number}; name the file that it is of"
+            )
+
     # -- one file ---------------------------------------------------------
 
     def _chunks_of(self, path: str) -> Iterator[FrameChunk]:

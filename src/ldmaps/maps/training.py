@@ -111,6 +111,7 @@ def prepare_training(
     if source is not None:
         read = source.read()
         X, frames, times, files = read.frames, read.numbers, read.times, read.files
+        sample_weight = read.weights if sample_weight is None else sample_weight
     shape = array_shape(X)
     if shape[:1] == (1,):
         raise InvalidInputError(

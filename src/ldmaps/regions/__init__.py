@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ldmaps.regions.base import Region
     from ldmaps.regions.basins import Basins, learn_basins
     from ldmaps.regions.region_file import load_regions, save_regions
+    from ldmaps.regions.representative_landmarks import representatives
     from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
     from ldmaps.regions.tracker import Event, RegionTracker
 
@@ -29,6 +30,7 @@ __all__ = [
     "RegionTracker",
     "learn_basins",
     "load_regions",
+    "representatives",
     "save_regions",
 ]
 
@@ -45,6 +47,7 @@ __getattr__, __dir__ = load_on_first_use(
         "RegionTracker": "tracker",
         "learn_basins": "basins",
         "load_regions": "region_file",
+        "representatives": "representative_landmarks",
         "save_regions": "region_file",
     },
 )

@@ -7,30 +7,35 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
+    from ldmaps.views.frames import FramePicks, write_landmarks
     from ldmaps.views.free_energy import FreeEnergy, free_energy_profile, free_energy_surface
     from ldmaps.views.live import LivePage
     from ldmaps.views.plot import MapPlots
     from ldmaps.views.report import report_html, write_report
 
 __all__ = [
+    "FramePicks",
     "FreeEnergy",
     "LivePage",
     "MapPlots",
     "free_energy_profile",
     "free_energy_surface",
     "report_html",
+    "write_landmarks",
     "write_report",
 ]
 
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
+        "FramePicks": "frames",
         "FreeEnergy": "free_energy",
         "LivePage": "live",
         "MapPlots": "plot",
         "free_energy_profile": "free_energy",
         "free_energy_surface": "free_energy",
         "report_html": "report",
+        "write_landmarks": "frames",
         "write_report": "report",
     },
 )

@@ -15,7 +15,14 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.source import bonds_among
 from ldmaps.metrics import RMSD
 
-__all__ = ["Molecule", "Structures", "elements_from_masses", "guess_bonds", "landmark_structures"]
+__all__ = [
+    "Molecule",
+    "Structures",
+    "elements_from_masses",
+    "guess_bonds",
+    "landmark_structures",
+    "superposed",
+]
 
 #: Covalent radii in nm (Cordero et al., Dalton Trans. 2008, 2832), and masses, of what molecules are made of.
 RADII = {

@@ -1,0 +1,254 @@
+"""``ldmaps frames``: frames of a map as a trajectory file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ldmaps.cli.options import add_command as add_parser
+from ldmaps.cli.options import add_common, add_input_options, add_matching_options, names, positive
+
+if TYPE_CHECKING:
+    from ldmaps.regions import Region
+    from ldmaps.views import FramePicks
+
+__all__ = ["add_command", "bounds", "run"]
+
+_EPILOG = """\
+examples:
+  ldmaps frames map.ldm run.xtc -t top.pdb --box psi2=0.01:,psi3=-0.02:0.02 -o part.xtc
+  ldmaps frames map.ldm run.xtc -t top.pdb --basin 2 -o basin2.dcd
+  ldmaps frames map.ldm run*.xtc -t top.pdb --regions regions.toml --region upper -o upper.xtc
+  ldmaps frames map.ldm run.xtc -t top.pdb --picks picks.csv --atoms protein -o picks.pdb
+  ldmaps frames map.ldm run.xtc -t top.pdb --representatives -o basins.pdb
+  ldmaps frames map.ldm --landmarks -o landmarks.pdb      without a trajectory: the map's own atoms, superposed
+
+Frames are written with all atoms of the topology (or --atoms), coordinates, times and boxes as they stand in the files;
+velocities are not. They stay in the files' order. Landmarks and representatives are frames of the files the map was
+fitted on: name the same ones. A PDB says in its remarks where each model is from; --table writes that for any format.
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add the command."""
+    parser = add_parser(
+        commands,
+        "frames",
+        "write the frames of a part of the map",
+        "Write frames as xtc, trr, dcd or pdb: those of a region, of a basin, picked by hand, or landmarks.",
+        _EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help="trajectories to take frames from")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="file to write: .xtc, .trr, .dcd or .pdb"
+    )
+    group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
+    group.add_argument(
+        "--box",
+        type=bounds,
+        metavar="psi2=LOW:HIGH,...",
+        help="those within bounds; a bound may be left open",
+    )
+    group.add_argument("--region", metavar="NAME", help="those in a region of --regions")
+    group.add_argument(
+        "--basin", metavar="NUMBER|NAME", help="those in a learned basin; 1 has the most points"
+    )
+    group.add_argument(
+        "--picks", metavar="TABLE", help="rows with columns frame and file, as ldmaps embed writes"
+    )
+    group.add_argument(
+        "--landmarks",
+        nargs="?",
+        const="all",
+        metavar="N,N,...",
+        help="the frames that are landmarks: all, or some by their numbers from 0",
+    )
+    group.add_argument(
+        "--representatives",
+        action="store_true",
+        help="one landmark per basin, or per region of --regions: the one in its middle",
+    )
+    parser.add_argument("--regions", metavar="FILE", help="regions file for --region and --representatives")
+    parser.add_argument("--n-basins", type=positive, metavar="N", help="how many basins to look for")
+    parser.add_argument("--atoms", metavar="ATOMS", help="atoms to write, in mdtraj's language (all)")
+    parser.add_argument(
+        "--table", metavar="FILE", help="also write a .csv that says where each frame is from"
+    )
+    add_input_options(parser)
+    add_matching_options(parser)
+    add_common(parser)
+    parser.set_defaults(run=run)
+
+
+def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
+    """Read the bounds of a box: "psi2=0.01:,psi3=-1:1"."""
+    box = {}
+    for part in names(text):
+        name, equals, interval = part.partition("=")
+        low, colon, high = interval.partition(":")
+        try:
+            if not equals or not colon:
+                raise ValueError
+            box[name.strip()] = (float(low) if low.strip() else None, float(high) if high.strip() else None)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"bounds such as psi2=-0.1:0.2,psi3=0.05: are needed, got {part!r}"
+            ) from None
+    return box
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from ldmaps.cli.session import check_output, say, write_json
+    from ldmaps.inputs.formats import output_format
+    from ldmaps.maps.loading import load
+    from ldmaps.progress import Progress, reporting
+
+    output_format(arguments.output, "frames")
+    check_output(arguments.output, arguments.force)
+    if arguments.table is not None:
+        check_output(arguments.table, arguments.force)
+    model = load(arguments.model)
+    model.n_threads = arguments.threads
+    if not arguments.inputs and arguments.picks is None:
+        _from_the_map_alone(arguments, model)
+        return
+    with reporting(Progress(False if arguments.quiet else None)):
+        picks = _picks(arguments, model)
+        times = picks.write(arguments.output, arguments.top, atoms=arguments.atoms)
+    if arguments.table is not None:
+        _write_table(arguments.table, picks, times)
+    if arguments.json:
+        write_json(
+            {
+                "output": arguments.output,
+                "frames": [
+                    {
+                        "file": picks.files[place],
+                        "frame": int(number),
+                        "time": None if times is None else float(times[row]),
+                        "label": picks.labels[row],
+                    }
+                    for row, (place, number) in enumerate(zip(picks.file_of, picks.numbers, strict=True))
+                ],
+            }
+        )
+        return
+    labelled = any(picks.labels)
+    lines = picks.rows(times)[:40] if labelled else picks.summary()
+    if labelled and len(picks.numbers) > 40:
+        lines.append(f"and {len(picks.numbers) - 40:,} more; --table writes them all")
+    count = len(picks.numbers)
+    say(arguments, "\n".join([f"{arguments.output}: {count:,} frame{'s' * (count > 1)}", *lines]))
+
+
+def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
+    from ldmaps.cli.inputs import open_inputs
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import FrameSource
+    from ldmaps.inputs.opening import expanded
+    from ldmaps.regions import representatives
+    from ldmaps.views import FramePicks
+
+    if arguments.picks is not None:
+        return FramePicks.from_table(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
+    # Opened in any case, so that a trajectory of other atoms is told.
+    source = open_inputs(arguments, arguments.inputs, model.source_)
+    if not isinstance(source, FrameSource):
+        raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")
+    if arguments.landmarks is not None:
+        return FramePicks.of_landmarks(model, _numbers(arguments.landmarks), source.files)
+    if arguments.representatives:
+        middles = representatives(model, _regions(arguments, model))
+        labels = [f"{name} (landmark {number})" for name, number in middles.items()]
+        return FramePicks.of_landmarks(model, middles.values(), source.files, labels)
+    return FramePicks.in_region(model, source, _region(arguments, model))
+
+
+def _from_the_map_alone(arguments: argparse.Namespace, model: Any) -> None:
+    from ldmaps.cli.session import say, write_json
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.regions import representatives
+    from ldmaps.views import write_landmarks
+
+    if arguments.landmarks is None and not arguments.representatives:
+        raise InvalidInputError(
+            "a model file holds no frames but its landmarks; name the trajectory to take them from"
+        )
+    if arguments.atoms is not None:
+        raise InvalidInputError(
+            "the model file holds the atoms that the map was fitted on; for --atoms name the trajectory"
+        )
+    numbers = _numbers(arguments.landmarks) if arguments.landmarks is not None else None
+    labels = None
+    if arguments.representatives:
+        middles = representatives(model, _regions(arguments, model))
+        numbers, labels = list(middles.values()), [f"{name} (landmark {n})" for name, n in middles.items()]
+    write_landmarks(model, arguments.output, numbers, labels)
+    count = len(model.landmark_indices_) if numbers is None else len(numbers)
+    if arguments.json:
+        write_json({"output": arguments.output, "landmarks": numbers, "labels": labels})
+    else:
+        say(
+            arguments,
+            f"{arguments.output}: {count:,} landmarks as the model holds them ({model.n_features_in_ // 3} atoms each, "
+            "superposed); name the trajectory for all atoms as they stood",
+        )
+
+
+def _regions(arguments: argparse.Namespace, model: Any) -> dict[str, Region]:
+    from ldmaps.regions import learn_basins, load_regions
+
+    if arguments.regions is not None:
+        return load_regions(arguments.regions, model)
+    return dict(learn_basins(model, arguments.n_basins).regions)
+
+
+def _region(arguments: argparse.Namespace, model: Any) -> Region:
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.regions import Box
+
+    if arguments.box is not None:
+        return Box(arguments.box)
+    if arguments.region is not None and arguments.regions is None:
+        raise InvalidInputError(
+            f"--region {arguments.region} is of a regions file; name it with --regions FILE"
+        )
+    regions = _regions(arguments, model)
+    wanted = arguments.region if arguments.region is not None else arguments.basin
+    if arguments.basin is not None and wanted.isdigit() and 1 <= int(wanted) <= len(regions):
+        wanted = list(regions)[int(wanted) - 1]
+    if wanted not in regions:
+        raise InvalidInputError(f"there is no region {wanted!r}; there are {', '.join(regions)}")
+    return regions[wanted]
+
+
+def _numbers(text: str) -> list[int] | None:
+    from ldmaps.errors import InvalidInputError
+
+    if text == "all":
+        return None
+    if not all(part.isdigit() for part in names(text)):
+        raise InvalidInputError(
+            f"landmarks are numbers from 0 such as 3,17,20, got {text!r}; put them after INPUT"
+        )
+    return [int(part) for part in names(text)]
+
+
+def _write_table(path: str, picks: FramePicks, times: Any) -> None:
+    from ldmaps.files import written_whole
+    from ldmaps.text_rows import quoted
+
+    with written_whole(path) as stream:
+        stream.write(b"number,file,frame,time,label\n")
+        for row, (place, number) in enumerate(zip(picks.file_of, picks.numbers, strict=True)):
+            time = "" if times is None else f"{times[row]:.10g}"
+            cells = (
+                str(row + 1),
+                quoted(picks.files[place], ","),
+                str(number),
+                time,
+                quoted(picks.labels[row], ","),
+            )
+            stream.write((",".join(cells) + "\n").encode())

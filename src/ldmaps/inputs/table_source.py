@@ -1,0 +1,105 @@
+"""Tables of numbers, read in chunks like trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
+from ldmaps.inputs.tables import MAX_ROWS, open_table
+
+__all__ = ["TableSource"]
+
+
+class TableSource(PointSource):
+    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments.
+
+    ``model_columns`` are taken where none are given and the tables name theirs, and all
+    but ``left_out`` where these are not given either.
+    """
+
+    reads_ahead = True
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        reading: Reading,
+        columns: Sequence[str] | None = None,
+        array: str | None = None,
+        model_columns: Sequence[str] | None = None,
+        left_out: str | None = None,
+    ) -> None:
+        self._tables = [open_table(path, array) for path in files]
+        self.files = tuple(table.path for table in self._tables)
+        self._reading = reading
+        first = self._tables[0]
+        if columns is None and first.columns is not None:
+            columns = model_columns
+        if columns is None and left_out is not None:
+            columns = first.all_but(left_out)
+        self._chosen = columns is not None
+        for table in self._tables:
+            if columns is not None:
+                table.choose(columns)
+            if table.shape != first.shape:
+                raise InvalidInputError(
+                    f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
+                    "choose the same columns with --columns"
+                )
+            if not self._chosen and first.columns and table.columns and table.columns != first.columns:
+                raise InvalidInputError(
+                    f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
+                    f"{', '.join(first.columns)}; choose them by name with --columns"
+                )
+        self.columns = first.columns
+        width = max(1, prod(first.shape))
+        self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * width)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(features,) or, of arrays of frames, (atoms, 3)."""
+        return self._tables[0].shape
+
+    @property
+    def n_frames(self) -> int | None:
+        """Number of rows to come, or None."""
+        total = 0
+        for table in self._tables:
+            if table.n_rows is None:
+                return None
+            total += len(self._reading.of(table.n_rows))
+        return total
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model remembers of the table it was fitted on."""
+        return {"kind": "table", "columns": self.columns, "files": list(self.files)}
+
+    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> TableSource:
+        """Raise when a model was fitted on other columns, unless these were chosen by name or number."""
+        wanted = (facts or {}).get("columns")
+        if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
+            raise InvalidInputError(
+                f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
+                f"{', '.join(self.columns)}; choose them with columns={list(wanted)}"
+            )
+        return self
+
+    def __iter__(self) -> Iterator[FrameChunk]:
+        stop = self._reading.stop
+        for table in self._tables:
+            position, empty = 0, True
+            for block in table.blocks(self._chunk):
+                kept = self._reading.among(position, len(block))
+                numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
+                position += len(block)
+                if len(numbers):
+                    empty = False
+                    yield FrameChunk(block[kept], numbers, None, table.path)
+                if stop is not None and position >= stop:
+                    break
+            if empty:
+                raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")

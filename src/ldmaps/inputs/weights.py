@@ -1,0 +1,222 @@
+"""Weights of points from a file beside them: a column of a table, an array, or a PLUMED COLVAR.
+
+                    ┌ by file and frame, where the table has these columns
+row of the table ───┼ by time, where the table and the points have times, each once
+                    └ in their order, where there are as many rows as points
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.source import FrameChunk
+from ldmaps.inputs.tables import read_any_columns, read_numbers
+
+__all__ = ["WeightTable", "split_column"]
+
+#: Two times, in ps, are the same within this and a millionth of themselves: files round them.
+SAME_TIME = 1e-3
+#: Columns that say which point a row is about.
+_KEYS = ("file", "frame", "time")
+
+
+@dataclass(frozen=True)
+class WeightTable:
+    """Weights, and what tells which point each belongs to.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    values : ndarray of shape (n,)
+        Weights, or energies of a bias in units of ``kt``.
+    frames, times, files : ndarray of shape (n,) or None
+        Of the point that each is for.
+    kt : float or None
+        If given, a point weighs exp(value / kt).
+    """
+
+    name: str
+    values: NDArray[np.float64]
+    frames: NDArray[np.int64] | None = None
+    times: NDArray[np.float64] | None = None
+    files: NDArray[Any] | None = None
+    kt: float | None = None
+
+    @classmethod
+    def read(cls, path: str, column: str | None = None, kt: float | None = None) -> WeightTable:
+        """Read a file.
+
+        Parameters
+        ----------
+        path : str
+            A table, an array, or a COLVAR, which its first line tells.
+        column : str, optional
+            Name, or number from 1. By default the only column beside file, frame and time,
+            or the one called weight.
+        kt : float, optional
+            k_BT in the unit of the column, which is then the energy V of a bias: a point weighs
+            exp(V/k_BT).
+        """
+        columns = read_any_columns(path)
+        column = _column(path, columns, column)
+        if kt is None and column.lower().endswith("bias"):
+            raise InvalidInputError(
+                f"column {column} of {path} is the energy of a bias by its name, not a weight; give k_BT in its unit "
+                "(--kt 2.494 is 300 K in kJ/mol)"
+            )
+        if kt is not None and not 0 < kt < np.inf:
+            raise InvalidInputError(f"kt must be a number above 0, k_BT in the unit of the bias, got {kt!r}")
+        values = _finite(path, column, columns[column])
+        frames, times, files = (columns.get(name) for name in ("frame", "time", "file"))
+        return cls(
+            f"{path}:{column}" if len(columns) > 1 else path,
+            values,
+            None if frames is None else _finite(path, "frame", frames).astype(np.int64),
+            None if times is None or not _are_numbers(times) else _finite(path, "time", times),
+            None if files is None else np.asarray(files, dtype=str),
+            kt,
+        )
+
+    @classmethod
+    def of_column(cls, column: str, paths: Sequence[str], kt: float | None = None) -> WeightTable:
+        """Read the weights of tables' rows from a column of theirs."""
+        parts = [read_numbers(path, column) for path in paths]
+        return cls(
+            f"column {column}",
+            np.concatenate(parts),
+            np.concatenate([np.arange(len(part)) for part in parts]),
+            None,
+            np.concatenate([np.full(len(part), path) for path, part in zip(paths, parts, strict=True)]),
+            kt,
+        )
+
+    def of(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.float64]:
+        """Return the weight of each point of a source, or raise.
+
+        Parameters
+        ----------
+        points : FrameChunk
+            All points.
+        files : sequence of str
+            The source's.
+        """
+        rows = self._rows(points, files)
+        values = self.values[rows]
+        if self.kt is not None:
+            weights = np.exp((values - values.max()) / self.kt)
+            return np.asarray(weights / weights.mean())
+        if (values < 0).any():
+            raise InvalidInputError(
+                f"{self.name}: a weight must not be negative, got {values[values < 0][0]:g}; of the energy of a bias "
+                "give k_BT in its unit as well (--kt)"
+            )
+        return values
+
+    def _rows(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.intp]:
+        n, several = len(points), len(files) > 1
+        if self.frames is not None and (self.files is not None or not several):
+            return self._rows_of_frames(points, files)
+        times = points.times
+        if self.times is not None and times is not None and len(np.unique(times)) == n:
+            return self._rows_of_times(points, times)
+        if len(self.values) != n:
+            why = (
+                "; times that stand in several files cannot tell"
+                if several and self.times is not None
+                else ""
+            )
+            raise InvalidInputError(
+                f"{self.name} has {len(self.values):,} rows for {n:,} points, and nothing tells which belong together"
+                f"{why}; give it one row per point that is read, or columns file and frame, or time"
+            )
+        return np.arange(n)
+
+    def _rows_of_frames(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.intp]:
+        frames = np.asarray(self.frames)
+        places = np.zeros(len(frames), dtype=np.int64)
+        if self.files is not None:
+            known = {name: place for place, name in enumerate(files)}
+            places = np.asarray([known.get(str(name), -1) for name in self.files])
+        row_of = {key: row for row, key in enumerate(zip(places.tolist(), frames.tolist(), strict=True))}
+        of_points = np.zeros(len(points), dtype=np.int64) if points.files is None else points.files
+        keys = list(zip(of_points.tolist(), points.numbers.tolist(), strict=True))
+        missing = [key for key in keys if key not in row_of]
+        if missing:
+            place, number = missing[0]
+            raise InvalidInputError(
+                f"{self.name} has no row for frame {number} of {files[place] if files else 'the data'} "
+                f"({len(missing):,} of {len(points):,} points have none); give file names and frames as they "
+                "are read"
+            )
+        return np.asarray([row_of[key] for key in keys], dtype=np.intp)
+
+    def _rows_of_times(self, points: FrameChunk, times: NDArray[np.float64]) -> NDArray[np.intp]:
+        own = np.asarray(self.times)
+        # Of rows of the same time the last counts: a restarted run writes the end of the one before again.
+        order = np.argsort(own, kind="stable")
+        after = np.searchsorted(own[order], times + SAME_TIME + 1e-6 * np.abs(times), side="right") - 1
+        rows = order[np.maximum(after, 0)]
+        apart = np.abs(own[rows] - times) > SAME_TIME + 1e-6 * np.abs(times)
+        if apart.any():
+            bad = int(np.argmax(apart))
+            nearest = own[np.argmin(np.abs(own - times[bad]))]
+            raise InvalidInputError(
+                f"{self.name} has no row at {times[bad]:g} ps, the time of frame {int(points.numbers[bad])}; the "
+                f"nearest is {nearest:g} ({int(apart.sum()):,} of {len(points):,} frames have none). Give rows for all "
+                "frames, or none of them a time, so that their order counts"
+            )
+        return np.asarray(rows, dtype=np.intp)
+
+
+def split_column(what: str) -> tuple[str | None, str | None]:
+    """Return the file and the column that ``FILE``, ``FILE:COLUMN`` or ``COLUMN`` names; None for what it does not.
+
+    >>> split_column("no such file")
+    (None, 'no such file')
+    """
+    if os.path.exists(what):
+        return what, None
+    path, colon, column = what.rpartition(":")
+    return (path, column) if colon and os.path.exists(path) else (None, what)
+
+
+def _column(path: str, columns: dict[str, NDArray[Any]], wanted: str | None) -> str:
+    names = list(columns)
+    if wanted is not None:
+        if wanted in columns:
+            return wanted
+        if wanted.isdigit() and 1 <= int(wanted) <= len(names):
+            return names[int(wanted) - 1]
+        raise InvalidInputError(f"{path} has no column {wanted!r}; its columns are: {', '.join(names)}")
+    numbers = [name for name in names if name not in _KEYS]
+    if len(numbers) == 1:
+        return numbers[0]
+    if "weight" in columns:
+        return "weight"
+    raise InvalidInputError(
+        f"{path} has several columns ({', '.join(names)}); name the one with the weights: {path}:COLUMN"
+    )
+
+
+def _are_numbers(values: NDArray[Any]) -> bool:
+    """Say whether a column is filled at all; what ldmaps embed does not know it leaves empty."""
+    return values.dtype != object or all(str(value).strip() for value in values)
+
+
+def _finite(path: str, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        numbers = values.astype(np.float64)
+    except ValueError as error:
+        raise InvalidInputError(f"{path}, column {name}: {error}; correct it") from error
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise InvalidInputError(f"{path}, column {name}, row {row}: {numbers[row]} is not finite; correct it")
+    return numbers

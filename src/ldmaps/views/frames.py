@@ -1,0 +1,335 @@
+"""Frames of a map as trajectory files: those of a region, those picked by hand, landmarks.
+
+files ──embed──► in the region? ──┐
+table of picks ───────────────────┼─► FramePicks ──► all atoms of these frames, as they stand in the files
+landmarks ──► training record ────┘
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.frame_blocks import import_mdtraj
+from ldmaps.inputs.frame_writer import open_frame_writer
+from ldmaps.inputs.prefetch import prefetch
+from ldmaps.inputs.source import PointSource, Reading, check_frames_finite
+from ldmaps.inputs.tables import read_columns
+from ldmaps.inputs.trajectory_files import TrajectoryFiles
+from ldmaps.metrics import RMSD
+from ldmaps.progress import is_shown, stage
+from ldmaps.regions.base import Region
+from ldmaps.views.report.structures import superposed
+
+__all__ = ["FramePicks", "write_landmarks"]
+
+
+@dataclass(frozen=True)
+class FramePicks:
+    """Frames of trajectory files, in the files' order.
+
+    Attributes
+    ----------
+    files : tuple of str
+    file_of : ndarray of int, shape (n,)
+        Which file each frame is of.
+    numbers : ndarray of int, shape (n,)
+        Which frame of the file, counted from 0.
+    labels : tuple of str
+        What each is, for people; empty strings where there is nothing to say.
+    """
+
+    files: tuple[str, ...]
+    file_of: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, files: Sequence[str], file_of: ArrayLike, numbers: ArrayLike, labels: Sequence[str] | None = None
+    ) -> Self:
+        """Put picks into the files' order; of equal ones the first stays, with all labels."""
+        together: dict[tuple[int, int], list[str]] = {}
+        pairs = zip(np.asarray(file_of).tolist(), np.asarray(numbers).tolist(), strict=True)
+        for pair, label in zip(pairs, labels or [""] * len(np.asarray(numbers)), strict=True):
+            together.setdefault(pair, []).append(label)
+        ordered = sorted(together)
+        return cls(
+            tuple(files),
+            np.asarray([place for place, _ in ordered], dtype=np.int64),
+            np.asarray([number for _, number in ordered], dtype=np.int64),
+            tuple(", ".join(filter(None, dict.fromkeys(together[pair]))) for pair in ordered),
+        )
+
+    @classmethod
+    def in_region(cls, model: Any, source: PointSource, region: Region) -> Self:
+        """Embed a trajectory and pick the frames that lie in a region.
+
+        Parameters
+        ----------
+        model : LandmarkDiffusionMap or DiffusionMap
+        source : PointSource
+            From :func:`ldmaps.inputs.open` with ``model_facts=model.source_``.
+        region : Region
+            Its margin does not count.
+        """
+        region.check_model(model)
+        files, numbers = [], []
+        low = np.full(model.n_components_, np.inf)
+        high = -low
+        chunks = prefetch(source) if source.reads_ahead else source
+        count = 0
+        with stage("embedding", source.n_frames if is_shown() else None, source.item):
+            for chunk in chunks:  # distances tick as they are computed
+                check_frames_finite(chunk)
+                extended = model.embedder_.extend(model.embedder_.prepare(chunk.frames), model.n_threads)
+                psi = extended.coordinates
+                inside = region.masks(psi, model.embedder_.coverage_of(extended))[0]
+                numbers.append(chunk.numbers[inside])
+                files.append(np.full(int(inside.sum()), source.files.index(chunk.file)))
+                low, high = np.minimum(low, psi.min(axis=0)), np.maximum(high, psi.max(axis=0))
+                count += len(chunk)
+        picks = cls.of(source.files, np.concatenate(files), np.concatenate(numbers))
+        if not len(picks.numbers):
+            ranges = ", ".join(
+                f"psi{place + 2} from {a:.4g} to {b:.4g}"
+                for place, (a, b) in enumerate(zip(low, high, strict=True))
+            )
+            raise InvalidInputError(
+                f"none of the {count:,} frames of {source.describe()} lies in {region!r}; they have {ranges}"
+            )
+        return picks
+
+    @classmethod
+    def of_landmarks(
+        cls,
+        model: Any,
+        landmarks: Iterable[int] | None = None,
+        files: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> Self:
+        """Pick the training frames that are landmarks.
+
+        Parameters
+        ----------
+        model : LandmarkDiffusionMap or DiffusionMap
+            Fitted on trajectory files.
+        landmarks : iterable of int, optional
+            Which, counted from 0; all by default.
+        files : sequence of str, optional
+            Where those files are now; by default where they were.
+        labels : sequence of str, optional
+            What each is; "landmark 7" by default.
+        """
+        count = len(model.landmark_indices_)
+        wanted = list(range(count) if landmarks is None else landmarks)
+        for number in wanted:
+            if not 0 <= number < count:
+                raise InvalidInputError(f"landmarks are numbered 0 to {count - 1} on this map, got {number}")
+        record, facts = model.training_, model.source_ or {}
+        if record is None or record.frames is None or facts.get("kind") != "frames":
+            raise InvalidInputError(
+                "the model does not remember which frames its landmarks are: it was fitted on arrays, or saved "
+                "without its embedding; write the landmarks' own coordinates with write_landmarks (no INPUT)"
+            )
+        rows = np.searchsorted(record.rows, np.asarray(model.landmark_indices_)[wanted])
+        rows = np.minimum(rows, len(record.rows) - 1)
+        if (record.rows[rows] != np.asarray(model.landmark_indices_)[wanted]).any():
+            raise InvalidInputError(
+                "the model remembers only some of its landmarks' frames; name fewer of them"
+            )
+        place = np.zeros(len(wanted), dtype=np.int64) if record.files is None else record.files[rows]
+        here = _same_files(facts["files"], files)
+        return cls.of(here, place, record.frames[rows], labels or [f"landmark {number}" for number in wanted])
+
+    @classmethod
+    def from_table(cls, path: str, files: Sequence[str] = ()) -> Self:
+        """Read picks from a table with the columns ``frame`` and ``file``, such as rows of ``ldmaps embed``.
+
+        Parameters
+        ----------
+        path : str
+        files : sequence of str
+            Where the files are; by default where the table says. With one file the column
+            ``file`` may be missing.
+        """
+        columns = read_columns(path)
+        if "frame" not in columns:
+            raise InvalidInputError(
+                f"{path} has no column frame; it has {', '.join(columns)}. Picks are rows of ldmaps embed, or any "
+                "table with the columns file and frame"
+            )
+        try:
+            numbers = columns["frame"].astype(np.float64)
+        except ValueError as error:
+            raise InvalidInputError(f"{path}, column frame: {error}") from error
+        if (numbers != np.floor(numbers)).any() or (numbers < 0).any():
+            bad = numbers[(numbers != np.floor(numbers)) | (numbers < 0)][0]
+            raise InvalidInputError(f"{path}, column frame: frames are whole numbers from 0, got {bad:g}")
+        if "file" not in columns:
+            if len(files) != 1:
+                raise InvalidInputError(
+                    f"{path} has no column file, so its frames are those of one file, but {len(files)} were given"
+                )
+            return cls.of(files, np.zeros(len(numbers), dtype=np.int64), numbers.astype(np.int64))
+        names, file_of = np.unique(columns["file"].astype(str), return_inverse=True)
+        return cls.of(_same_files(names.tolist(), files or None), file_of, numbers.astype(np.int64))
+
+    def write(self, path: str, top: Any = None, *, atoms: str | None = None) -> NDArray[np.float64] | None:
+        """Write the frames to an XTC, TRR, DCD or PDB file.
+
+        Coordinates, times and boxes are those of the files: nothing is moved across a
+        periodic boundary. Velocities are not written. A PDB says in its remarks where
+        each model is from.
+
+        Parameters
+        ----------
+        path : str
+            Appears whole or not at all, and replaces what was there.
+        top : path or mdtraj Topology, optional
+            As in :func:`ldmaps.inputs.open`.
+        atoms : str, optional
+            Atoms to write, in mdtraj's selection language; by default all of the topology.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            Times of the frames in ps, where the files tell.
+        """
+        source = TrajectoryFiles(self.files, top, Reading(select=atoms, periodic="keep"))
+        times: list[NDArray[np.float64] | None] = []
+        with (
+            stage("writing", len(self.numbers), "frames") as progress,
+            open_frame_writer(path, source.topology()) as writer,
+        ):
+            for place, file in enumerate(self.files):
+                wanted = self.numbers[self.file_of == place]
+                for numbers, block in source.blocks_at(file, wanted):
+                    writer.write(block, numbers)
+                    times.append(block[1])
+                    progress.advance(len(numbers))
+            told = [time for time in times if time is not None]
+            known = np.concatenate(told) if len(told) == len(times) else None
+            writer.remarks += self.rows(known)
+        return known
+
+    def rows(self, times: NDArray[np.float64] | None = None) -> list[str]:
+        """Return a line per frame that says where it is from.
+
+        >>> FramePicks.of(["run.xtc"], [0], [17], ["landmark 3"]).rows()
+        ['1: frame 17 of run.xtc, landmark 3']
+        """
+        lines = []
+        for row, (place, number) in enumerate(zip(self.file_of, self.numbers, strict=True)):
+            time = "" if times is None else f" ({times[row]:.10g} ps)"
+            label = f", {self.labels[row]}" if self.labels[row] else ""
+            lines.append(f"{row + 1}: frame {number} of {self.files[place]}{time}{label}")
+        return lines
+
+    def summary(self) -> list[str]:
+        """Return a line per file with its frames, runs of them as ranges.
+
+        >>> FramePicks.of(["a.xtc"], [0] * 5, [2, 3, 4, 9, 7]).summary()
+        ['5 frames of a.xtc: 2-4, 7, 9']
+        """
+        lines = []
+        for place, file in enumerate(self.files):
+            numbers = self.numbers[self.file_of == place].tolist()
+            if not numbers:
+                continue
+            runs = []
+            for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+                members = [number for _, number in run]
+                runs.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
+            shown = ", ".join(runs[:20]) + (f" and {len(runs) - 20} more runs" if len(runs) > 20 else "")
+            lines.append(f"{len(numbers):,} frame{'s' * (len(numbers) > 1)} of {file}: {shown}")
+        return lines
+
+
+def write_landmarks(
+    model: Any, path: str, landmarks: Sequence[int] | None = None, labels: Sequence[str] | None = None
+) -> None:
+    """Write landmarks as the model file holds them: the selected atoms, superposed on the first.
+
+    For all atoms of the topology, and as they stood in their boxes, see :meth:`FramePicks.of_landmarks`.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap or DiffusionMap
+        Of RMSD.
+    path : str
+        PDB, XTC, TRR or DCD.
+    landmarks : sequence of int, optional
+        Which, counted from 0; all by default.
+    labels : sequence of str, optional
+        What each is.
+    """
+    if not isinstance(model.metric_, RMSD):
+        raise InvalidInputError(
+            f"a map of {model.metric_!r} has no structures to write; give the trajectory its rows belong to and a "
+            "table of picks"
+        )
+    numbers = np.arange(len(model.landmark_indices_)) if landmarks is None else np.asarray(landmarks)
+    n_atoms = model.n_features_in_ // 3
+    kept = model.metric_.weighed_atoms(n_atoms).kept
+    unit = {"nm": 1.0, "Å": 0.1, "A": 0.1, "angstrom": 0.1}.get(model.units_ or "nm")
+    if unit is None:
+        raise InvalidInputError(
+            f"the map's distances are in {model.units_!r}; nm or Å is needed for a structure"
+        )
+    frames = superposed(unit * model.metric_.structures(model.embedder_.landmarks.take(numbers), n_atoms))
+    with open_frame_writer(path, _topology(model.source_ or {}, kept)) as writer:
+        writer.write((frames.astype(np.float32), None, None), numbers.astype(np.int64))
+        names = labels or [f"landmark {number}" for number in numbers]
+        writer.remarks += [f"{row + 1}: {name}" for row, name in enumerate(names)]
+
+
+def _topology(facts: dict[str, Any], kept: NDArray[np.intp]) -> Any:
+    """Return an mdtraj topology of the atoms that a model remembers."""
+    md = import_mdtraj()
+    topology = md.Topology()
+    chain, residue, last = topology.add_chain(), None, None
+    labels, names, elements = (facts.get(name) for name in ("atom_labels", "atom_names", "elements"))
+    for index in kept.tolist():
+        match = re.fullmatch(r"(.+?)(-?\d+)-(.*)", labels[index]) if labels else None
+        key = (match[1], int(match[2])) if match else ("UNK", 1)
+        if key != last:
+            residue, last = topology.add_residue(key[0], chain, resSeq=key[1]), key
+        symbol = elements[index] if elements else ""
+        element = md.element.get_by_symbol(symbol) if symbol else md.element.virtual
+        topology.add_atom(names[index] if names else f"X{index}", element, residue)
+    place = {index: row for row, index in enumerate(kept.tolist())}
+    atoms = list(topology.atoms)
+    for left, right in facts.get("bonds") or ():
+        if left in place and right in place:
+            topology.add_bond(atoms[place[left]], atoms[place[right]])
+    return topology
+
+
+def _same_files(then: Sequence[str], now: Sequence[str] | None) -> list[str]:
+    """Return where files are now: under the same path, under the same name elsewhere, or one file for one."""
+    if now is None:
+        return list(then)
+    if len(then) == len(now) == 1:
+        return list(now)
+    by_name: dict[str, list[str]] = {}
+    for path in now:
+        by_name.setdefault(os.path.basename(path), []).append(path)
+    paths = []
+    for path in then:
+        candidates = [path] if path in now else by_name.get(os.path.basename(path), [])
+        if len(candidates) != 1:
+            raise InvalidInputError(
+                f"{path} is not among the inputs ({', '.join(now[:4])}{', ...' if len(now) > 4 else ''}), or more than "
+                "once; name the files that the frames are of"
+            )
+        paths += candidates
+    return paths
