@@ -23,7 +23,7 @@ WATCHED = 200
 class BiasLog:
     """An OpenMM reporter that writes step, time, coordinates, bias and domain verdict as CSV.
 
-    Columns: ``step``, ``time_ps``, ``psi_1`` … ``psi_k``, ``bias_kJ_mol``, ``distance``
+    Columns: ``step``, ``time`` (ps), ``psi2``, ``psi3`` …, ``bias_kJ_mol``, ``distance``
     (to the nearest landmark, in √ε) and ``inside`` (1 or 0).
 
     Parameters
@@ -72,8 +72,8 @@ class BiasLog:
         self._atoms = None if atoms is None else atom_indices(atoms)
         self._header = [
             "step",
-            "time_ps",
-            *(f"psi_{place + 1}" for place in range(self._model.n_components_)),
+            "time",
+            *(f"psi{number}" for number in range(2, self._model.n_components_ + 2)),
             "bias_kJ_mol",
             "distance",
             "inside",
