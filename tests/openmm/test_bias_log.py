@@ -128,6 +128,11 @@ def test_a_run_inside_the_map_is_not_warned_of(model, tmp_path):
 def test_wrong_settings(model, tmp_path):
     with pytest.raises(InvalidInputError, match="report_interval must be a whole number"):
         BiasLog(tmp_path / "x.csv", model, 0)
+    with pytest.raises(InvalidInputError, match="no folder .*nowhere.* make it first"):
+        BiasLog(tmp_path / "nowhere" / "x.csv", model, 10)
+    for bias in ("metadynamics", 7, {32}):
+        with pytest.raises(InvalidInputError, match="must be the Metadynamics run, or a set of force groups"):
+            BiasLog(tmp_path / "x.csv", model, 10, bias=bias)
     simulation, _ = simulation_of(model, biased=False)
     simulation.reporters.append(BiasLog(tmp_path / "x.csv", model, 10))
     with pytest.raises(InvalidInputError, match="fitted on 4 atoms, but the simulation gives 5"):
