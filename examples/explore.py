@@ -253,6 +253,12 @@ def unbiased(molecule: MolecularFrames, path: Path, seed: int, nanoseconds: floa
 
 # -- the page -----------------------------------------------------------------------------
 
+CAPTION = (
+    "After each round, above in the plane of the dihedrals and below on the map as it is then: blue the frames of this "
+    "round, grey those from before, orange those that the map still does not cover; the green frame is the "
+    "left-handed helix."
+)
+
 
 def draw(exploration: Exploration, path: Path) -> None:
     """Draw the map after every round: its landmarks in the plane of φ and ψ, and in its own coordinates."""
@@ -301,7 +307,7 @@ def draw(exploration: Exploration, path: Path) -> None:
                 linewidth=1.2,
             )
         )
-        when = "start" if not number else f"{exploration.rounds[number - 1].until:.1f} ns"
+        when = "start" if not number else f"{exploration.rounds[number - 1].until:g} ns"
         above.set_title(f"{when}: {model.embedder_.n_landmarks} landmarks", fontsize=9)
         above.set(xlabel="φ / °", ylabel="ψ / °")
         below.set(xlabel="10³·first coordinate", ylabel="10³·second")
@@ -327,8 +333,8 @@ def write_page(directory: Path, explorations: list[Exploration], comparison: dic
         verdict += f"; mapped after {one.nanoseconds:.2f} ns" if one.finished else "; not mapped yet"
         sections.append(
             f"<h2>Exploration {one.seed}: left-handed helix {html.escape(verdict)}</h2>"
-            f'<img src="{picture.name}" alt="The map after each round: grey known before, blue this round, orange '
-            'outside the map, green frame the left-handed helix">'
+            f'<img src="{picture.name}" alt="Frames in the plane of the dihedrals and on the map, after each round">'
+            f"<p>{CAPTION}</p>"
             "<table><tr><th>until / ns</th><th>frames outside</th><th>landmarks</th>"
             f"<th>frames left-handed</th><th>of them inside</th></tr>{lines}</table>"
         )
@@ -337,7 +343,7 @@ def write_page(directory: Path, explorations: list[Exploration], comparison: dic
         for seed, when in comparison.items()
     )
     versus = (
-        "<h2>Unbiased runs of the same length</h2>"
+        f"<h2>Unbiased runs of {max(one.nanoseconds for one in explorations):.2f} ns, the longest exploration</h2>"
         f"<table><tr><th>seed</th><th>left-handed helix entered</th></tr>{rows}</table>"
     )
     fresh = directory / "index.html.new"

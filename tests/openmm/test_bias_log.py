@@ -15,6 +15,7 @@ from ldmaps import LandmarkDiffusionMap  # noqa: E402
 from ldmaps.errors import InvalidInputError, OutsideDomainWarning  # noqa: E402
 from ldmaps.metrics import RMSD  # noqa: E402
 from ldmaps.openmm import BiasLog, bias_variable  # noqa: E402
+from ldmaps.views.report.tables import read_table  # noqa: E402
 
 SHAPE = np.array([[0.0, 0, 0], [0.15, 0, 0], [0.2, 0.14, 0], [0.35, 0.16, 0.05]])
 
@@ -69,20 +70,23 @@ def test_a_line_holds_variables_bias_and_verdict(model, tmp_path):
     simulation.reporters.append(log)
     metadynamics.step(simulation, 100)
     rows = rows_of(log.path)
-    assert list(rows[0]) == ["step", "time_ps", "psi_1", "psi_2", "bias_kJ_mol", "distance", "inside"]
+    assert list(rows[0]) == ["step", "time", "psi2", "psi3", "bias_kJ_mol", "distance", "inside"]
     assert [int(row["step"]) for row in rows] == [20, 40, 60, 80, 100]
-    assert float(rows[-1]["time_ps"]) == pytest.approx(0.1)
+    assert float(rows[-1]["time"]) == pytest.approx(0.1)
     state = simulation.context.getState(positions=True)
     frame = state.getPositions(asNumpy=True).value_in_unit(unit.nanometer)[None, :4]
     last = rows[-1]
     np.testing.assert_allclose(
-        [float(last["psi_1"]), float(last["psi_2"])], model.transform(frame)[0], rtol=1e-6
+        [float(last["psi2"]), float(last["psi3"])], model.transform(frame)[0], rtol=1e-6
     )
     coverage = model.coverage(frame)
     assert float(last["distance"]) == pytest.approx(coverage.distance[0], rel=1e-4)
     assert bool(int(last["inside"])) == coverage.inside[0]
     assert float(last["bias_kJ_mol"]) > 0.5  # ten bumps of up to 1 kJ/mol
     log.close()
+    shown = read_table(str(log.path), model)  # ldmaps report --data bias.csv
+    assert shown["points"].shape == (5, 2)
+    assert {"bias_kJ_mol", "inside"} <= shown["columns"].keys()
 
 
 def test_a_run_goes_on_in_the_same_file(model, tmp_path):
@@ -124,6 +128,11 @@ def test_a_run_inside_the_map_is_not_warned_of(model, tmp_path):
 def test_wrong_settings(model, tmp_path):
     with pytest.raises(InvalidInputError, match="report_interval must be a whole number"):
         BiasLog(tmp_path / "x.csv", model, 0)
+    with pytest.raises(InvalidInputError, match="no folder .*nowhere.* make it first"):
+        BiasLog(tmp_path / "nowhere" / "x.csv", model, 10)
+    for bias in ("metadynamics", 7, {32}):
+        with pytest.raises(InvalidInputError, match="must be the Metadynamics run, or a set of force groups"):
+            BiasLog(tmp_path / "x.csv", model, 10, bias=bias)
     simulation, _ = simulation_of(model, biased=False)
     simulation.reporters.append(BiasLog(tmp_path / "x.csv", model, 10))
     with pytest.raises(InvalidInputError, match="fitted on 4 atoms, but the simulation gives 5"):

@@ -352,6 +352,9 @@ def test_maps_that_cannot_steer_a_simulation(model, monkeypatch):
     flat = DiffusionMap(1, 1.0).fit(np.random.default_rng(0).normal(size=(20, 3)))
     with pytest.raises(InvalidInputError, match="does not compare molecular frames"):
         coordinate_force(flat, topology=TOPOLOGY)
+    large = LandmarkDiffusionMap(2, 0.136, metric=RMSD(MOLECULE.masses), n_landmarks=20).fit(10 * FRAMES)
+    with pytest.raises(InvalidInputError, match=r"bonds are 1\.\d+ long in the map's landmarks.*in nm"):
+        coordinate_force(large, topology=TOPOLOGY)
     monkeypatch.setattr(model, "units_", "angstrom")
     with pytest.raises(InvalidInputError, match="coordinates in angstrom, and OpenMM gives nm"):
         domain_wall(model, 1.0, topology=TOPOLOGY)
@@ -364,7 +367,11 @@ def test_old_openmm(model, monkeypatch):
 
 
 def test_widths_and_limits(model):
-    with pytest.raises(InvalidInputError, match="width must be a positive number"):
-        bias_variable(model, 0, 0.0, topology=TOPOLOGY)
+    for width in (0.0, "wide", 1 * unit.nanometer):
+        with pytest.raises(InvalidInputError, match="width must be a positive number"):
+            bias_variable(model, 0, width, topology=TOPOLOGY)
+    with pytest.raises(InvalidInputError, match="grid_width must be a whole number of points"):
+        bias_variable(model, 0, grid_width=1, topology=TOPOLOGY)
+    assert bias_variable(model, 0, np.float32(0.5), topology=TOPOLOGY).biasWidth == 0.5
     with pytest.raises(InvalidInputError, match="limits must be a lower and a higher"):
         bias_variable(model, 0, limits=(1.0, 0.0), topology=TOPOLOGY)

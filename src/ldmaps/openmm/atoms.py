@@ -12,6 +12,9 @@ from ldmaps.errors import InvalidInputError
 
 __all__ = ["atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
 
+#: Between these, in nm, are all covalent bonds; the same bonds in Å are not.
+BOND_LENGTHS = 0.05, 0.5
+
 
 def fitted_on_frames(model: Any) -> Any:
     """Return a fitted map of molecular frames in nm, read from its file where a path is given, or raise."""
@@ -43,7 +46,7 @@ def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
 
 
 def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignore_names: bool) -> None:
-    """Raise when a simulation's atoms (all of them by default) are not those the model was fitted on."""
+    """Raise when a simulation's atoms (all of them by default) are not those the model was fitted on, or not in nm."""
     wanted = int(model.n_features_in_) // 3
     total = topology.getNumAtoms()
     indices = np.arange(total) if atoms is None else atoms
@@ -56,6 +59,8 @@ def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignor
             f"the model was fitted on {wanted} atoms, but the simulation gives {len(indices)}; choose the same "
             "ones, in the model's order, with atoms="
         )
+    if model.units_ is None:
+        _check_bonds(model, topology, indices)
     facts = model.source_ or {}
     names = facts.get("atom_names")
     if names is None or ignore_names:
@@ -70,6 +75,25 @@ def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignor
                 f"model was fitted on {label}; choose the same atoms in the same order with atoms=, or pass "
                 "ignore_names=True if only the naming differs"
             )
+
+
+def _check_bonds(model: Any, topology: Any, indices: NDArray[np.intp]) -> None:
+    """Raise when the landmarks' bonds cannot be in nm; arrays do not tell their unit."""
+    n_atoms = len(indices)
+    kept = model.metric_.weighed_atoms(n_atoms).kept
+    place = {int(indices[atom]): column for column, atom in enumerate(kept)}
+    ends = ((bond[0].index, bond[1].index) for bond in topology.bonds())
+    pairs = [(place[first], place[second]) for first, second in ends if first in place and second in place]
+    if not pairs:
+        return
+    frame = model.metric_.structures(model.embedder_.landmarks.take(np.array([0])), n_atoms)[0]
+    first, second = np.transpose(pairs)
+    length = float(np.median(np.linalg.norm(frame[first] - frame[second], axis=1)))
+    if not BOND_LENGTHS[0] < length < BOND_LENGTHS[1]:
+        raise InvalidInputError(
+            f"bonds are {length:.3g} long in the map's landmarks, and in OpenMM's nm they are 0.1 to 0.2; fit the map "
+            "on frames in nm"
+        )
 
 
 def positions_in_nm(state: Any, n_atoms: int) -> NDArray[np.float64]:

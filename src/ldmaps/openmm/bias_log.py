@@ -23,7 +23,7 @@ WATCHED = 200
 class BiasLog:
     """An OpenMM reporter that writes step, time, coordinates, bias and domain verdict as CSV.
 
-    Columns: ``step``, ``time_ps``, ``psi_1`` … ``psi_k``, ``bias_kJ_mol``, ``distance``
+    Columns: ``step``, ``time`` (ps), ``psi2``, ``psi3`` …, ``bias_kJ_mol``, ``distance``
     (to the nearest landmark, in √ε) and ``inside`` (1 or 0).
 
     Parameters
@@ -65,15 +65,18 @@ class BiasLog:
             )
         self.path = Path(path)
         self.report_interval = int(report_interval)
-        # Metadynamics gives its force a group of its own, which it keeps to itself.
-        self.bias_groups = {bias._force.getForceGroup()} if hasattr(bias, "_force") else bias
+        if not self.path.absolute().parent.is_dir():
+            raise InvalidInputError(
+                f"there is no folder {str(self.path.parent)!r} to write the log to; make it first"
+            )
+        self.bias_groups = _groups(bias)
         self.ignore_names = ignore_names
         self._model = fitted_on_frames(model)
         self._atoms = None if atoms is None else atom_indices(atoms)
         self._header = [
             "step",
-            "time_ps",
-            *(f"psi_{place + 1}" for place in range(self._model.n_components_)),
+            "time",
+            *(f"psi{number}" for number in range(2, self._model.n_components_ + 2)),
             "bias_kJ_mol",
             "distance",
             "inside",
@@ -150,3 +153,17 @@ class BiasLog:
                 self._continues = True
         csv.writer(self._stream).writerow(row)
         self._stream.flush()
+
+
+def _groups(bias: Any) -> set[int] | None:
+    """Return the force groups whose energy is the bias, or raise."""
+    if bias is None:
+        return None
+    if hasattr(bias, "_force"):  # Metadynamics gives its force a group of its own, which it keeps to itself
+        return {bias._force.getForceGroup()}
+    if isinstance(bias, (set, frozenset)) and all(is_whole_number(one) and 0 <= one < 32 for one in bias):
+        return {int(one) for one in bias}
+    raise InvalidInputError(
+        f"bias must be the Metadynamics run, or a set of force groups from 0 to 31, got {bias!r}; for a force of "
+        "your own: force.setForceGroup(7) and bias={7}"
+    )

@@ -13,6 +13,7 @@ integrates them, not wrapped into the box: map the atoms of one molecule.
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -263,8 +264,9 @@ def bias_variable(
     force = coordinate_force(model, coordinate, atoms=atoms, topology=topology, ignore_names=ignore_names)
     if width is None:
         width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * DEFAULT_WIDTH
-    if not (np.isfinite(width) and width > 0):
-        raise InvalidInputError(f"width must be a positive number in the coordinate's units, got {width!r}")
+    width = _number("width", width, positive=True)
+    if grid_width is not None and not (is_whole_number(grid_width) and grid_width >= 2):
+        raise InvalidInputError(f"grid_width must be a whole number of points, 2 or more, got {grid_width!r}")
     coefficients = model.embedder_.coefficients[coordinate].astype(np.float64)
     # A little more than the coefficients' range, so that rounding cannot step over the end.
     slack = 1e-3 * float(np.ptp(coefficients))
@@ -302,8 +304,8 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
     return indices
 
 
-def _number(name: str, value: Any, wanted: Any = None) -> float:
-    """Return a setting that must not be negative, in the wanted unit where it has one."""
+def _number(name: str, value: Any, wanted: Any = None, *, positive: bool = False) -> float:
+    """Return a setting that must not be negative (nor 0), in the wanted unit where it has one."""
     from openmm import unit
 
     if wanted is not None and unit.is_quantity(value):
@@ -311,9 +313,11 @@ def _number(name: str, value: Any, wanted: Any = None) -> float:
             value = value.value_in_unit(wanted)
         except TypeError as error:
             raise InvalidInputError(f"{name} must be in {wanted}, got {value}") from error
-    if not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
-        raise InvalidInputError(f"{name} must be a number of at least 0, got {value!r}")
-    return float(value)
+    number = float(value) if isinstance(value, Real) else np.nan
+    if not 0 <= number < np.inf or (positive and number == 0):
+        rule = "a positive number" if positive else "a number of at least 0"
+        raise InvalidInputError(f"{name} must be {rule}, got {value!r}")
+    return number
 
 
 def _python_force(
