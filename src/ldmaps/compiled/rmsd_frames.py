@@ -70,7 +70,7 @@ def _order(moment_p: Any, moment_q: Any, axis_p: Any, axis_q: Any) -> None:
 def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, moments: Any) -> bool:
     """Centre, weigh, turn and scale ``frames`` (n, atoms, 3) into ``panels`` and ``moments``.
 
-    Returns whether all norms are finite.
+    Returns whether four times each squared norm, which no d² exceeds, is finite.
 
     All in float64: only the finished coordinates are rounded to the panels' dtype,
     so an offset of any size costs no accuracy that the input still had. Frames go
@@ -170,10 +170,11 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
                 total[1, lane] + part[1, lane],
                 total[2, lane] + part[2, lane],
             )
-            moments[SQUARED_NORM, n] = real((xx + yy + zz) * scale[lane] * scale[lane])
+            squared_norm = (xx + yy + zz) * scale[lane] * scale[lane]
+            moments[SQUARED_NORM, n] = real(squared_norm)
             moments[SCALE, n] = real(scale[lane])
             moments[AREA, n] = real(math.sqrt(xx * yy + xx * zz + yy * zz))
-            finite = finite and math.isfinite(moments[SQUARED_NORM, n])
+            finite = finite and math.isfinite(real(4.0 * squared_norm))
     if n_frames % lanes:
         panels[-1, :, n_frames % lanes :] = 0
     return finite
