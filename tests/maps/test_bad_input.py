@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.metrics import RMSD
 
@@ -54,7 +55,12 @@ def test_bad_points(estimator, X, message):
         ({"epsilon": np.nan}, "positive number"),
         ({"epsilon": "big"}, '"connected", "coifman" or a positive number'),
         ({"alpha": 1.5}, "alpha must be between 0"),
+        ({"alpha": "1"}, "alpha must be between 0"),
+        ({"alpha": np.nan}, "alpha must be between 0"),
         ({"t": -1}, "t must be 0"),
+        ({"t": np.inf}, "t must be 0"),
+        ({"t": None}, "t must be 0"),
+        ({"t": 1e6}, "nothing is left of coordinate 2"),
         ({"metric": "euclid"}, "euclidean"),
         ({"metric": 3}, "metric"),
         ({"n_threads": 0}, "n_threads must be a whole number of at least 1"),
@@ -96,11 +102,95 @@ def test_bad_landmark_settings(settings, message):
         (np.ones(39), r"one value a point, \(40,\)"),
         (np.zeros(40), "above zero for at least two points, got 0 of 40"),
         (["a"] * 40, "must be numbers"),
+        (
+            np.full(40, 1e-300),
+            "must be between 1e-30 and 1e\\+30 .* got 1e-300 to 1e-300. Divide all by their mean",
+        ),
+        (np.full(40, 1e300), "got 1e\\+300 to 1e\\+300"),
+        ([1.0] * 39 + [1e300], "got 1 to 1e\\+300"),
+        ([1.0] * 39 + [1e-300], "all others 0 or at least 1e-100 of it"),
+        (np.ones(40) + 1j, "sample_weight must be real numbers, got complex numbers"),
+        (np.ones(40).astype("m8[s]"), "sample_weight must be real numbers, got values of type timedelta64"),
     ],
 )
 def test_bad_weights(estimator, weights, message):
     with pytest.raises(InvalidInputError, match=message):
         estimator(2).fit(GOOD, sample_weight=weights)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("extension", ["nystrom", "distilled"])
+def test_weights_at_their_bounds_are_right(dtype, extension):
+    """Only ratios of weights matter, up to the norm ψᵀCψ = 1; a weight that counts for nothing is as good as none."""
+    rng = np.random.default_rng(1)
+    X = swiss_roll(300, random_state=0).points.astype(dtype)
+    weights = rng.uniform(0.5, 1.0, size=300)
+    landmarks = np.arange(0, 300, 5)
+
+    def coordinates(weights):
+        fitted = LandmarkDiffusionMap(2, 9.0, landmarks=landmarks, extension=extension).fit(
+            X, sample_weight=weights
+        )
+        return np.abs(fitted.transform(X).astype(np.float64)) * np.sqrt(weights.max())
+
+    tolerance = {"rtol": 1e-3, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6, "atol": 1e-9}
+    weights /= weights.max()
+    expected = coordinates(weights)
+    for scale in (1e-30, 1e30):
+        np.testing.assert_allclose(coordinates(scale * weights), expected, **tolerance)
+    light = weights.copy()
+    light[1::7] = 1e-12
+    lightest = light.copy()
+    lightest[1::7] = 1e-100
+    np.testing.assert_allclose(coordinates(lightest), coordinates(light), **tolerance)
+
+
+@pytest.mark.parametrize("light", [1e-8, 1e-24, 1e-60, 1e-100])
+@pytest.mark.parametrize("n_points", [300, 900])
+def test_training_points_of_next_to_no_weight_lie_where_new_ones_would(light, n_points):
+    """A solver's rounding errors, divided by the root of such a weight, would be all there is of them."""
+    X = swiss_roll(n_points, random_state=0).points
+    weights = np.ones(len(X))
+    weights[1::7] = light
+    model = DiffusionMap(2, 9.0).fit(X, sample_weight=weights)
+    np.testing.assert_allclose(model.embedding_, model.transform(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_long_time_shrinks_coordinates_and_nothing_else(dtype):
+    X = GOOD.astype(dtype)
+    plain = LandmarkDiffusionMap(2, 2.0, n_landmarks=20, extension="nystrom").fit(X)
+    eigenvalues = plain.eigenvalues_[:2]
+    time = np.log(2e-30) / np.log(eigenvalues[-1])
+    late = LandmarkDiffusionMap(2, 2.0, n_landmarks=20, extension="nystrom", t=time).fit(X)
+    shrunk = np.abs(late.transform(X).astype(np.float64)) / eigenvalues**time
+    np.testing.assert_allclose(shrunk, np.abs(plain.transform(X)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda X: X + 1j, "Complex data not supported: points must be real numbers"),
+        (lambda X: (X + 1j).tolist(), "Complex data not supported"),
+        (lambda X: (1e6 * X).astype("M8[s]"), "got values of type datetime64"),
+        (lambda X: (1e6 * X).astype("m8[s]"), "got values of type timedelta64"),
+        (lambda X: (1e6 * X).astype("M8[s]").astype(object), "argument must be|got values of type"),
+        (lambda X: np.array([[np.datetime64(int(v), "s") for v in row] for row in X]), "datetime64"),
+        (lambda X: pd_frame(X, "M8[s]"), "got values of type datetime64"),
+        (lambda X: pd_frame(X, complex), "Complex data not supported"),
+    ],
+)
+def test_what_would_become_numbers_in_silence_is_refused(make, message):
+    with pytest.raises((InvalidInputError, TypeError), match=message):
+        LandmarkDiffusionMap(2, 2.0, n_landmarks=20).fit(make(GOOD))
+    model = LandmarkDiffusionMap(2, 2.0, n_landmarks=20).fit(GOOD)
+    with pytest.raises((InvalidInputError, TypeError), match=message):
+        model.transform(make(GOOD[:3]))
+
+
+def pd_frame(X, dtype):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    return pandas.DataFrame({"a": X[:, 0].astype(dtype), "b": X[:, 1], "c": X[:, 2]})
 
 
 def test_new_points_must_fit_the_model():

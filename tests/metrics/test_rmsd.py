@@ -492,6 +492,28 @@ def test_refuses_coordinates_whose_squares_overflow(settings):
         RMSD(**settings).prepare(x)
 
 
+@pytest.mark.parametrize("settings", [{}, {"align": [0, 1, 2]}])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_distance_overflows_for_no_pair_that_is_accepted(settings, dtype):
+    """The squared norms of two frames may both be numbers when their d² is none."""
+    metric, x = RMSD(**settings), np.random.default_rng(0).normal(size=(2, 4, 3))
+    x[1] *= -1  # a mirror image is as far as can be
+    largest = float(np.sqrt(np.finfo(dtype).max))
+    taken = []
+    for factor in np.geomspace(0.1, 4, 30):
+        try:
+            points = metric.prepare((factor * largest * x).astype(dtype))
+        except InvalidInputError:
+            continue
+        taken.append(factor)
+        out = np.empty((2, 2), dtype)
+        metric.squared_block(points, slice(0, 2), points, slice(0, 2), out)
+        assert np.isfinite(out).all()
+        assert out[0, 1] > 0
+    assert taken
+    assert max(taken) < 4
+
+
 def test_refuses_frames_that_cannot_be_compared():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 5, 3))

@@ -26,13 +26,14 @@ def prepare_aligned_frames(
     panels: Any,
     fit_panels: Any,
     norms: Any,
+    most: float,
 ) -> bool:
     """Centre ``frames`` on the fitted atoms; write all kept atoms and the fitted ones, weighed.
 
-    Returns whether all norms are finite.
+    Returns whether no squared norm is above ``most``.
     """
     lanes = panels.shape[2]
-    finite = True
+    within = True
     centre = np.empty(3, np.float64)
     for n in range(frames.shape[0]):
         panel, lane = n // lanes, n % lanes
@@ -56,8 +57,8 @@ def prepare_aligned_frames(
             largest = 1.0
         for k in range(fit_panels.shape[1]):
             fit_panels[panel, k, lane] /= largest
-        finite = finite and math.isfinite(norms[n])
-    return finite
+        within = within and norms[n] <= most
+    return within
 
 
 @compiled(error_model="numpy")

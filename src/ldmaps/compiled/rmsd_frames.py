@@ -25,7 +25,7 @@ __all__ = ["prepare_frames", "take_frames"]
 def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, moments: Any) -> bool:
     """Centre, weigh, turn and scale ``frames`` (n, atoms, 3) into ``panels`` and ``moments``.
 
-    Returns whether all norms are finite.
+    Returns whether four times each squared norm, which no d² exceeds, is finite.
 
     All in float64: only the finished coordinates are rounded to the panels' dtype,
     so an offset of any size costs no accuracy that the input still had. Frames go
@@ -36,6 +36,7 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
     n_panels, depth, width = panels.shape
     lanes = np.empty((depth, TOGETHER))
     own = np.empty((MOMENTS, TOGETHER), panels.dtype)
+    four = panels.dtype.type(4.0)  # in the panels' precision, where d² must fit
     finite = True
     for first in range(0, n_frames, TOGETHER):
         # Lanes beyond the last frame repeat it and are not kept.
@@ -57,7 +58,7 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
         for lane in range(min(TOGETHER, n_frames - first)):
             for row in range(MOMENTS):
                 moments[row, first + lane] = own[row, lane]
-            finite = finite and math.isfinite(own[SQUARED_NORM, lane])
+            finite = finite and math.isfinite(four * own[SQUARED_NORM, lane])
     if n_frames % width:
         for row in range(depth):
             for lane in range(n_frames % width, width):

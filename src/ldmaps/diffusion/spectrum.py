@@ -32,6 +32,8 @@ __all__ = [
     "MAX_GAP_COMPONENTS",
     "Spectrum",
     "SymmetricWalk",
+    "check_extensible",
+    "check_time",
     "fix_signs",
     "places_in_spectrum",
     "reason_for_kept",
@@ -58,6 +60,10 @@ FULL_SIZE = 5000
 SPARSE_RESTARTS = 2000
 #: Eigenvalues are known to so many times the kernel's rounding.
 _NOISE = 64.0
+#: A coordinate that is multiplied by less has faded: single precision ends there.
+_FADED = 1e-30
+#: Entries of eigenvectors that should be so small are computed once more.
+_LIGHT = 1e-6
 #: A walk that stays where it is with this probability, at half of the points or more, shows nothing of their shape.
 STANDSTILL = 0.95
 
@@ -206,6 +212,12 @@ def solve_spectrum(
         # Below every eigenvalue of S (all lie in [-1, 1]), so that the trivial vector never comes among the top.
         symmetric -= 3.0 * np.outer(trivial, trivial)
         values, vectors = scipy.linalg.eigh(symmetric, subset_by_index=(n - n_eigenvalues, n - 1))
+    # A solver's error is that of the whole vector, which ψ = (C D)^-½ u magnifies where a point weighs next to nothing.
+    # S u is right in every entry.
+    light = trivial < _LIGHT * trivial.max()
+    if light.any():
+        for column, value in enumerate(np.where(np.abs(values) > 0, values, np.inf)):
+            vectors[light, column] = (scale * apply(scale * vectors[:, column]))[light] / value
     return walk.spectrum(values, vectors)
 
 
@@ -344,4 +356,15 @@ def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> 
             "fewer components or a smaller epsilon would be safer",
             SpectrumWarning,
             stacklevel=4,
+        )
+
+
+def check_time(eigenvalues: NDArray[np.float64], time: float) -> None:
+    """Refuse a diffusion time after which nothing is left of a coordinate, λᵗψ."""
+    last = float(eigenvalues[-1])
+    if last**time < _FADED:
+        raise InvalidInputError(
+            f"after diffusion time t = {time:g} nothing is left of coordinate {len(eigenvalues)}: it is multiplied by "
+            f"{last:.6g}^t < {_FADED:g}; it fades within t = {1.0 / (1.0 - last):.3g}, so choose t of that order, or "
+            "fewer components"
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,7 +23,13 @@ from ldmaps.diffusion.bandwidth import (
     leave_out_outliers,
 )
 from ldmaps.diffusion.pairwise import Extended
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible, spectral_gap, warn_of_standstill
+from ldmaps.diffusion.spectrum import (
+    MAX_GAP_COMPONENTS,
+    check_extensible,
+    check_time,
+    spectral_gap,
+    warn_of_standstill,
+)
 from ldmaps.errors import InvalidInputError, OutlierWarning
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
@@ -32,7 +40,7 @@ from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Points, check_real
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
 from ldmaps.settings import is_whole_number
@@ -299,6 +307,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         if isinstance(self.metric_, Precomputed):
             # Columns are training points or landmarks; the metric tells which and checks the count.
             return X
+        check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
@@ -330,6 +339,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         )
         warn_of_standstill(solved.spectrum, solved.multiplicities, solved.points.dtype)
         check_extensible(leading.spectrum.eigenvalues, solved.points.dtype)
+        check_time(leading.spectrum.eigenvalues, solved.walk.time)
         return leading
 
 
@@ -345,10 +355,10 @@ def _joined(parts: list[Extended], source: PointSource) -> Extended:
     return whole
 
 
-def _check_settings(alpha: float, t: float) -> None:
-    if isinstance(alpha, bool) or not np.isfinite(alpha) or not 0.0 <= alpha <= 1.0:
+def _check_settings(alpha: Any, t: Any) -> None:
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0.0 <= float(alpha) <= 1.0:
         raise InvalidInputError(
             f"alpha must be between 0 (density kept, the paper's) and 1 (removed), got {alpha!r}"
         )
-    if isinstance(t, bool) or not np.isfinite(t) or t < 0:
+    if isinstance(t, bool) or not isinstance(t, Real) or not 0.0 <= float(t) < math.inf:
         raise InvalidInputError(f"diffusion time t must be 0 (the paper's) or more, got {t!r}")

@@ -18,9 +18,13 @@ from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Points, check_real
 
 __all__ = ["Training", "array_shape", "check_frames_taken", "check_sample_weight", "prepare_training"]
+
+#: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
+#: numbers, in single precision too.
+_LARGEST_WEIGHT, _WIDEST_SPREAD = 1e30, 1e-100
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ def prepare_training(
     else:
         # Reading has looked for NaN, and can say in which file it is.
         unread = source is None
+        check_real(X)
         X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
         points = metric.prepare(X)
     if isinstance(metric, Precomputed):
@@ -173,6 +178,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArr
     """
     if sample_weight is None:
         return np.ones(n_points)
+    check_real(sample_weight, "sample_weight")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -193,5 +199,12 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArr
         raise InvalidInputError(
             "sample_weight must be above zero for at least two points, "
             f"got {np.count_nonzero(weights)} of {n_points} that are"
+        )
+    least, most = weights[weights > 0].min(), weights.max()
+    if not 1 / _LARGEST_WEIGHT <= most <= _LARGEST_WEIGHT or least < _WIDEST_SPREAD * most:
+        raise InvalidInputError(
+            f"the largest sample_weight must be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g} and all "
+            f"others 0 or at least {_WIDEST_SPREAD:g} of it, or products of them overflow or vanish; got {least:g} to "
+            f"{most:g}. Divide all by their mean, and set to 0 what does not count"
         )
     return weights

@@ -30,6 +30,7 @@ __all__ = [
     "Points",
     "SquaresGradient",
     "as_float_array",
+    "check_real",
     "check_stored_names",
     "squared_matrix",
     "stored_array",
@@ -295,13 +296,41 @@ def check_stored_names(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...
         raise InvalidInputError(f"expected the arrays {', '.join(names)}, got {', '.join(arrays) or 'none'}")
 
 
+def check_real(values: Any, name: str = "points") -> None:
+    """Raise for what would become numbers in silence: complex numbers, which lose a part, dates and times."""
+    types: Any
+    if hasattr(values, "columns"):  # a data frame
+        types = values.dtypes
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            return  # no array at all, which whoever needs one can explain
+        types = [array.dtype]
+        if array.dtype.kind == "O":
+            types += [one.dtype for one in array.flat if isinstance(one, (np.datetime64, np.timedelta64))]
+    for dtype in types:
+        kind = getattr(dtype, "kind", "")
+        if kind == "c":
+            # As scikit-learn begins it, whose checks look for that.
+            raise InvalidInputError(
+                f"Complex data not supported: {name} must be real numbers, got complex numbers ({dtype}); pass their "
+                "real and imaginary parts as two features"
+            )
+        if kind in ("m", "M"):
+            raise InvalidInputError(
+                f"{name} must be real numbers, got values of type {dtype}; encode them as numbers first, "
+                "in a unit of your choice"
+            )
+
+
 def as_float_array(
     X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,)
 ) -> NDArray[Any]:
     """Return ``X`` as a finite float32 or float64 array of one of the given ranks, or raise."""
     array = np.asarray(X)
-    if array.dtype.kind in "OUSMmVc":
-        kind = "complex numbers" if array.dtype.kind == "c" else f"values of type {array.dtype}"
+    check_real(array)
+    if array.dtype.kind in "OUSV":
         if array.dtype.kind == "O":
             try:
                 array = array.astype(np.float64)
@@ -311,7 +340,9 @@ def as_float_array(
                     "encode them as numbers first"
                 ) from error
         else:
-            raise InvalidInputError(f"points must be real numbers, got {kind}; encode them as numbers first")
+            raise InvalidInputError(
+                f"points must be real numbers, got values of type {array.dtype}; encode them as numbers first"
+            )
     if dtype is None:
         dtype = np.float32 if array.dtype == np.float32 else np.float64
     array = np.asarray(array, dtype=dtype)

@@ -317,6 +317,7 @@ def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RM
             panels,
             fit_panels,
             moments[0],
+            float(np.finfo(dtype).max) / 4.0,  # no d² is larger than four times the larger squared norm
         )
     if not finite:
         raise InvalidInputError(

@@ -63,7 +63,8 @@ class OutsideFile(Reservoir):
         self._begun = False
 
     def check(self, mark: Any = None) -> None:
-        """Raise if there is no folder for the file, or it would replace one that is not ours."""
+        """Raise if there is no folder for the file, it would replace one that is not ours, or the mark is no state."""
+        super().check(mark)
         if not self.path.parent.is_dir():
             raise InvalidInputError(
                 f"there is no directory {self.path.parent} for {self.path.name}; create it first"

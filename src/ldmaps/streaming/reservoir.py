@@ -176,6 +176,11 @@ class Reservoir(Sink):
         if not inside.all():
             self.offer(embedded.points[~inside], embedded.numbers[~inside])
 
+    def check(self, mark: Any = None) -> None:
+        """Raise unless a mark is a state of a reservoir like this one."""
+        if mark is not None:
+            self._parsed(mark)
+
     def flush(self) -> Any:
         """Return the state: a checkpoint that holds it can lose nothing."""
         return self.state()
@@ -208,29 +213,44 @@ class Reservoir(Sink):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`, draw by draw as the reservoir it was taken of would have."""
         try:
-            capacity, seed, drawn = int(state["capacity"]), int(state["seed"]), int(state["drawn"])
-            if (capacity, seed) != (self.capacity, self.seed):
-                raise InvalidInputError(
-                    f"the state is of a reservoir with capacity {capacity} and seed {seed}, this one has "
-                    f"{self.capacity} and {self.seed}; make it with those of the checkpoint"
-                )
-            points = np.frombuffer(base64.b64decode(state["points"]), dtype=np.dtype(state["dtype"]))
-            points = points.reshape(state["shape"]).copy()
-            numbers = np.asarray(state["numbers"], dtype=np.int64)
-            keys = np.asarray(state["keys"], dtype=np.float64)
-            counts = np.asarray(state["counts"], dtype=np.int64)
-            seen, threshold = float(state["seen"]), float(state["threshold"])
-            if not len(points) == len(numbers) == len(keys) <= capacity:
-                raise ValueError(f"{len(points)} points, {len(numbers)} numbers, {len(keys)} keys")
+            arrays, numbers = self._parsed(state)
         except InvalidInputError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InvalidInputError(
                 f"this is not a reservoir's state ({type(error).__name__}: {error}); pass what state() returned"
             ) from error
-        self.points, self.numbers, self._keys, self.counts = points, numbers, keys, counts
-        self.seen, self._threshold, self._drawn = seen, threshold, drawn
-        self._rng = np.random.Generator(np.random.PCG64(self.seed).advance(drawn))
+        self.points, self.numbers, self._keys, self.counts = arrays
+        self.seen, self._threshold, self._drawn = numbers
+        self._rng = np.random.Generator(np.random.PCG64(self.seed).advance(self._drawn))
+
+    def _parsed(self, state: Mapping[str, Any]) -> tuple[tuple[NDArray[Any], ...], tuple[float, float, int]]:
+        """Return points, numbers, keys and counts, then seen, threshold and drawn; raise where one cannot be."""
+        capacity, seed, drawn = int(state["capacity"]), int(state["seed"]), int(state["drawn"])
+        if (capacity, seed) != (self.capacity, self.seed):
+            raise InvalidInputError(
+                f"the state is of a reservoir with capacity {capacity} and seed {seed}, this one has "
+                f"{self.capacity} and {self.seed}; make it with those of the checkpoint"
+            )
+        dtype = np.dtype(state["dtype"])
+        if dtype.kind not in "fiub":
+            raise ValueError(f"points of type {dtype}")
+        points = np.frombuffer(base64.b64decode(state["points"], validate=True), dtype=dtype)
+        points = points.reshape(state["shape"]).copy()
+        numbers = np.asarray(state["numbers"], dtype=np.int64)
+        keys = np.asarray(state["keys"], dtype=np.float64)
+        counts = np.asarray(state["counts"], dtype=np.int64)
+        seen, threshold = float(state["seen"]), float(state["threshold"])
+        if not (len(points) <= capacity and numbers.shape == keys.shape == points.shape[:1]):
+            raise ValueError(f"{points.shape} points, {numbers.shape} numbers, {keys.shape} keys")
+        if points.ndim < 2 or counts.ndim != 1:
+            raise ValueError(f"points of shape {points.shape}, counts of shape {counts.shape}")
+        keys_fit = ((keys >= 0) & (keys < threshold)).all() and 0 <= threshold <= 1
+        if not (keys_fit and len(points) <= drawn and 0 <= seen <= drawn and (counts >= 0).all()):
+            raise ValueError(
+                f"a threshold of {threshold}, {drawn} drawn for {seen} seen, or keys or counts beyond"
+            )
+        return (points, numbers, keys, counts), (seen, threshold, drawn)
 
 
 def _packed(points: NDArray[Any]) -> str:

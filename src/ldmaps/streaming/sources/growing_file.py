@@ -65,9 +65,9 @@ class GrowingFile:
         self._fingerprint: Fingerprint | None = None
         self._grown = time.monotonic()
 
-    def check(self, byte: int, mark: list[int] | None) -> None:
+    def check(self, byte: int, mark: list[int]) -> None:
         """Raise unless :meth:`mark` said the same of this byte in an earlier run."""
-        if mark is not None and mark != self.mark(byte):
+        if mark != self.mark(byte):
             raise SourceError(
                 f"{self.path} is not the file that was read before: it differs before byte {byte}; start over "
                 "without the checkpoint if it was written anew"

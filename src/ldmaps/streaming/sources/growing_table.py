@@ -73,7 +73,7 @@ class GrowingTable(Source):
             return
         self._at = int(position["offset"])
         self._file.open(self._at)
-        self._file.check(self._at, position.get("mark"))
+        self._file.check(self._at, position["mark"])
         self._decoder.restore(position)
 
     def poll(self, most: int, wait: float) -> Records | None:

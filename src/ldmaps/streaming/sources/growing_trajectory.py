@@ -83,14 +83,19 @@ class GrowingTrajectory(Source):
 
     def open(self, position: Position = None) -> None:
         """Open the file and go to a frame."""
-        wanted = dict(position or {})
-        frame, byte = int(wanted.get("frame", 0)), int(wanted.get("byte", 0))
+        wanted: dict[str, Any] = {"frame": 0} if position is None else dict(position)
+        if "frame" not in wanted:
+            raise SourceError(
+                f"{self.name} was read as a complete file when the checkpoint was begun; go on in the same way "
+                "(without --follow), or start over with another checkpoint"
+            )
+        frame, byte = int(wanted["frame"]), int(wanted.get("byte", 0))
         self._data, self._frame, self._byte, self._told_half = b"", 0, 0, False
         if frame and byte:
             self._file.open(byte)
             self._frame, self._byte = frame, byte
             self._past_header()
-            self._file.check(byte, wanted.get("mark"))
+            self._file.check(byte, wanted["mark"])
         else:
             self._file.open()
         if frame and not byte:

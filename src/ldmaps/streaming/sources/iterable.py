@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zlib
+from abc import abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, one_line
+from ldmaps.errors import InvalidInputError, SourceError, one_line
 from ldmaps.inputs.source import FrameChunk, PointSource
+from ldmaps.metrics.base import check_real
 from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
@@ -57,6 +60,7 @@ class _Items:
         """Return an item as an array of points."""
         rows = np.asarray(item)
         if rows.dtype.kind not in "biuf":
+            check_real(rows)
             rows = rows.astype(np.float64)
         if rows.ndim == 1 and self.width == 1:
             return rows[:, None]
@@ -67,27 +71,66 @@ class _Items:
         raise InvalidInputError(f"an item of shape {rows.shape} is neither a point nor an array of points")
 
 
-class SequenceSource(Source):
-    """Points in memory: an array, or a list of items."""
+class _RereadSource(Source):
+    """A source that goes on by reading again what came before, and so notices that it was changed.
+
+    A position is ``{"item": n, "checksum": c}``: n items were read, and c is of their points.
+    """
 
     replayable: ClassVar[bool] = True
+    _at = 0
+    _checksum = 0
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Go to the first item."""
+
+    @abstractmethod
+    def _next(self, most: int) -> Records | None:
+        """Return points of at most so many items, and count these in ``_at``."""
+
+    def open(self, position: Position = None) -> None:
+        """Go to an item."""
+        self._begin()
+        self._at = self._checksum = 0
+        if position is None:
+            return
+        if "item" not in position:
+            raise SourceError(
+                f"{self.name} was followed while it grew when the checkpoint was begun; go on in the same way "
+                "(--follow, with --idle-end if it is complete), or start over with another checkpoint"
+            )
+        wanted = int(position["item"])
+        while self._at < wanted and self.poll(wanted - self._at, 0.0) is not None:
+            pass
+        if self._at != wanted or self._checksum != position["checksum"]:
+            raise SourceError(
+                f"{self.name} is not what was read before: it differs before item {wanted}; start over without the "
+                "checkpoint if it was made anew"
+            )
+
+    def poll(self, most: int, wait: float) -> Records | None:
+        """Return the next points."""
+        records = self._next(most)
+        if records is not None:
+            self._checksum = zlib.crc32(np.asarray(records.points, np.float64).tobytes(), self._checksum)
+            records.position = {"item": self._at, "checksum": self._checksum}
+        return records
+
+
+class SequenceSource(_RereadSource):
+    """Points in memory: an array, or a list of items."""
 
     def __init__(self, items: Sequence[Any] | NDArray[Any], facts: Mapping[str, Any] | None = None) -> None:
         self.name = "the data in memory"
         self._facts = facts
-        shaper = _Items(facts)
-        self._items = shaper.rows(items) if isinstance(items, np.ndarray) else items
-        self._shaper = shaper
-        self._at = 0
+        self._begin()
+        self._items = self._shaper.rows(items) if isinstance(items, np.ndarray) else items
 
-    def open(self, position: Position = None) -> None:
-        """Go to an item."""
-        self._shaper, self._at = _Items(self._facts), 0
-        if position is not None:
-            self._at, self._shaper.number = int(position["item"]), int(position["number"])
+    def _begin(self) -> None:
+        self._shaper = _Items(self._facts)
 
-    def poll(self, most: int, wait: float) -> Records | None:
-        """Return the next points."""
+    def _next(self, most: int) -> Records | None:
         if self._at >= len(self._items):
             return None
         if isinstance(self._items, np.ndarray):
@@ -96,23 +139,23 @@ class SequenceSource(Source):
         else:
             taken, part = self._stacked(most)
         self._at += taken
-        records = self._shaper.records(part, time.monotonic())
-        records.position = {"item": self._at, "number": self._shaper.number}
-        return records
+        return self._shaper.records(part, time.monotonic())
 
     def _stacked(self, most: int) -> tuple[int, Any]:
         """Return as many items as can be looked at together, as an array; otherwise one."""
         items = self._items[self._at : self._at + most]
         wanted = 3 if self._shaper.takes_frames else 2
         try:
-            rows = np.array(items, dtype=np.float64)
+            rows = np.array(items)
         except (ValueError, TypeError):
             rows = np.empty(0)
+        if rows.dtype.kind not in "biuf":
+            return 1, items[0]
         if rows.ndim in (2, wanted) and not (
             rows.ndim == 2 and self._shaper.takes_frames and rows.shape[1] == 3
         ):
             return len(items), rows
-        return 1, self._items[self._at]
+        return 1, items[0]
 
 
 class IterableSource(Source):
@@ -139,13 +182,9 @@ class IterableSource(Source):
         return self._shaper.records(item, time.monotonic())
 
 
-class FramesSource(Source):
-    """A trajectory or table (:func:`ldmaps.inputs.open`), mdtraj or MDAnalysis object.
+class FramesSource(_RereadSource):
+    """A trajectory or table (:func:`ldmaps.inputs.open`), mdtraj or MDAnalysis object."""
 
-    Going on at a position reads past the frames before it.
-    """
-
-    replayable: ClassVar[bool] = True
     reads_ahead: ClassVar[bool] = True
 
     def __init__(self, frames: PointSource) -> None:
@@ -154,20 +193,11 @@ class FramesSource(Source):
         self._frames = frames
         self._iterator: Iterator[FrameChunk] = iter(())
         self._left: FrameChunk | None = None
-        self._number = 0
 
-    def open(self, position: Position = None) -> None:
-        """Begin to read."""
-        self._iterator, self._left, self._number = iter(self._frames), None, 0
-        wanted = 0 if position is None else int(position["number"])
-        while self._number < wanted:
-            if self.poll(wanted - self._number, 0.0) is None:
-                raise InvalidInputError(
-                    f"{self.name} has {self._number} frames, but {wanted} were read before; "
-                    "start over without the checkpoint if it was written anew"
-                )
+    def _begin(self) -> None:
+        self._iterator, self._left = iter(self._frames), None
 
-    def poll(self, most: int, wait: float) -> Records | None:
+    def _next(self, most: int) -> Records | None:
         """Return frames of one chunk."""
         chunk = self._left or next(self._iterator, None)
         if chunk is None:
@@ -176,11 +206,9 @@ class FramesSource(Source):
         if len(chunk) > most:
             self._left = _part(chunk, slice(most, None))
             chunk = _part(chunk, slice(0, most))
-        first = self._number
-        self._number += len(chunk)
-        numbers = np.arange(first, self._number, dtype=np.int64)
-        arrived = np.full(len(chunk), time.monotonic())
-        return Records(chunk.frames, numbers, chunk.times, arrived, (), {"number": self._number})
+        numbers = np.arange(self._at, self._at + len(chunk), dtype=np.int64)
+        self._at += len(chunk)
+        return Records(chunk.frames, numbers, chunk.times, np.full(len(chunk), time.monotonic()))
 
     def close(self) -> None:
         """Let go of the files."""
