@@ -219,3 +219,31 @@ def test_identical_frames_are_no_map(make, dtype):
     chain = np.cumsum(np.random.default_rng(1).normal(size=(22, 3)), axis=0).astype(dtype)
     with pytest.raises(InvalidInputError, match="all 60 points coincide"):
         make(metric="rmsd").fit(np.stack([chain] * 60))
+
+
+@pytest.mark.parametrize("n_points", [1, 2000], ids=["few", "many"])
+def test_new_points_are_judged_alike_few_or_many(n_points):
+    # A few points of the right shape and type go past scikit-learn's checks, which take longer than embedding them.
+    model = LandmarkDiffusionMap(2, n_landmarks=10).fit(GOOD)
+    points = np.resize(GOOD, (n_points, 3))
+    np.testing.assert_array_equal(model.transform(points)[:1], model.transform(GOOD[:1]))
+    for value, message in ((np.nan, "Input X contains NaN"), (np.inf, "Input X contains infinity")):
+        bad = points.copy()
+        bad[0, 1] = value
+        with pytest.raises(ValueError, match=message):
+            model.transform(bad)
+    with pytest.raises(ValueError, match="X has 6 features, but LandmarkDiffusionMap is expecting 3"):
+        model.transform(np.resize(GOOD, (n_points, 6)))
+    with pytest.raises(InvalidInputError, match="too large"):
+        model.transform(np.full((n_points, 3), 1e160))
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        model.transform(points.reshape(-1))
+    with pytest.raises(InvalidInputError, match='use metric="rmsd"'):
+        model.transform(points.reshape(-1, 1, 3))
+
+
+def test_points_without_names_are_told_of_where_the_map_has_names():
+    pandas = pytest.importorskip("pandas")
+    model = LandmarkDiffusionMap(2, n_landmarks=10).fit(pandas.DataFrame(GOOD, columns=["a", "b", "c"]))
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        model.transform(GOOD[:1])

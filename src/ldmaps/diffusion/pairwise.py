@@ -41,6 +41,7 @@ __all__ = [
 SCAN_ENTRIES = 1 << 19, 1 << 24
 #: Landmarks from which a single point is worth asking the metric how to skip some of them.
 SCANNED_LANDMARKS = 2048
+_FIRST = slice(0, 1)
 
 
 def _scan_rows(n_rows: int, n_cols: int) -> int:
@@ -248,14 +249,15 @@ def extend(
     coefficients : ndarray of shape (k, M)
         Bᵀ, C-contiguous, in the points' dtype as are the weights.
     """
-    result = Extended(len(points), len(coefficients), points.dtype)
-    columns = slice(0, len(landmarks))
+    n_points, n_landmarks, dtype = len(points), len(landmarks), points.dtype
+    result = Extended(n_points, len(coefficients), dtype)
+    columns = slice(0, n_landmarks)
     function = compiled.blocks.extend
-    rate = points.dtype.type(0.5 / epsilon)
-    if len(points) == 1 and len(landmarks) < SCANNED_LANDMARKS:
+    rate = dtype.type(0.5 / epsilon)
+    if n_points == 1 and n_landmarks < SCANNED_LANDMARKS:
         # A stream's single point: nothing but the two compiled calls.
-        block = np.empty((1, len(landmarks)), dtype=points.dtype)
-        metric.squared_block(points, slice(0, 1), landmarks, columns, block)
+        block = np.empty((1, n_landmarks), dtype)
+        metric.squared_block(points, _FIRST, landmarks, columns, block)
         function(
             block, rate, weights, coefficients, result.coordinates, result.nearest, result.squared_distance
         )
@@ -267,15 +269,13 @@ def extend(
         if scan is not None:
             scan(points, rows, weights, coefficients, *parts)
             return
-        block = np.empty((rows.stop - rows.start, len(landmarks)), dtype=points.dtype)
+        block = np.empty((rows.stop - rows.start, n_landmarks), dtype)
         metric.squared_block(points, rows, landmarks, columns, block)
         function(block, rate, weights, coefficients, *parts)
 
-    if scan is not None:
-        tile = _scan_rows(len(points), len(landmarks))
-    else:
-        tile = tile_rows(len(landmarks), points.dtype.itemsize, len(points))
-    walk(len(points), tile, work, resolve_threads(n_threads), asks_metric=scan is None)
+    stored = scan is None
+    tile = tile_rows(n_landmarks, dtype.itemsize, n_points) if stored else _scan_rows(n_points, n_landmarks)
+    walk(n_points, tile, work, resolve_threads(n_threads), asks_metric=stored)
     return result
 
 

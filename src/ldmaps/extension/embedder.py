@@ -144,9 +144,7 @@ class Embedder:
 
     def embed_one(self, x: ArrayLike) -> NDArray[Any]:
         """Embed a single point, (features,) or (atoms, 3), with the least overhead; returns (k,)."""
-        points = self.metric.prepare(np.asarray(x)[None], self.landmarks.dtype)
-        self.metric.check_compatible(points, self.landmarks)
-        coordinates: NDArray[Any] = self.extend(points, 1).coordinates[0]
+        coordinates: NDArray[Any] = self.extend(self.prepare(np.asarray(x)[None]), 1).coordinates[0]
         return coordinates
 
     def gradient(self, X: ArrayLike, n_threads: int | None = None) -> NDArray[Any]:

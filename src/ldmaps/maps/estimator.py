@@ -7,6 +7,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
 
 __all__ = ["DiffusionEstimator"]
+
+
+#: Of more values than these, checking takes less time than embedding.
+MAX_PLAIN = 3000
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
@@ -278,6 +284,11 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
     def _extended(self, X: Any) -> Extended:
         """Embed new points; a trajectory is read ahead while its last chunk is embedded."""
+        fitted: FittedMap | None = vars(self).get("map_")
+        if fitted is not None and self._is_plain(X):
+            embedder = fitted.embedder
+            with suppress(InvalidInputError):  # which scikit-learn's checks report in their own words, below
+                return embedder.extend(embedder.prepare(X), self.n_threads)
         check_is_fitted(self, "embedder_")
         source = as_source(X)
         facts = self.source_ or {}
@@ -309,6 +320,20 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             return X
         check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    def _is_plain(self, X: Any) -> bool:
+        """Say whether X is a small array of points or frames that, if finite, all checks let through as it is.
+
+        scikit-learn's take fifteen times as long as embedding one point.
+        """
+        return (
+            type(X) is np.ndarray
+            and 0 < X.size <= MAX_PLAIN
+            and X.size == len(X) * self.n_features_in_
+            and X.dtype in _FLOATS
+            and (X.ndim == 2 or (X.ndim == 3 and X.shape[2] == 3 and self.metric_.takes_frames))
+            and "feature_names_in_" not in vars(self)
+        )
 
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
         """Return how many eigenpairs to solve for, or raise when ``n_components`` does not fit."""

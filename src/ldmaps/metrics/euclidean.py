@@ -205,11 +205,11 @@ class Euclidean(Metric):
             X = as_float_array(X, dtype)
         by_columns = X.shape[1] <= MAX_COLUMN_FEATURES
         kept = X.T.copy() if by_columns else X.copy()
-        flat = kept.reshape(-1)
-        if flat.size <= _PRODUCT_SIZE:
-            total = float(np.vdot(flat, flat))  # unlike dot, silent on overflow
+        if kept.size <= _PRODUCT_SIZE:
+            total = float(np.vdot(kept, kept))  # unlike dot, silent on overflow
         else:  # for longer products BLAS wakes its threads, which costs more than it saves
-            total = flat.size * max(abs(float(flat.min())), abs(float(flat.max()))) ** 2
+            largest = max(abs(float(kept.min())), abs(float(kept.max())))
+            total = kept.size * (largest * largest)  # a power would raise where this is infinite
         if not total < (_SAFE_SUM_DOUBLE if kept.itemsize == 8 else _SAFE_SUM_SINGLE):
             _check_range(as_float_array(X))
         return ColumnPoints(kept) if by_columns else RowPoints(kept)
@@ -217,7 +217,7 @@ class Euclidean(Metric):
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         if isinstance(a, ColumnPoints):
-            right = cast(ColumnPoints, b).columns
+            right: NDArray[Any] = b.columns  # type: ignore[attr-defined]  # a cast takes a call
             compiled.euclidean.squared_euclidean_columns(
                 a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out
             )
@@ -305,7 +305,8 @@ class Euclidean(Metric):
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the numbers of features differ."""
-        check_same_width(a, b)
+        if not (type(a) is type(b) is ColumnPoints and len(a.columns) == len(b.columns)):
+            check_same_width(a, b)
 
     def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
         """Return the points as rows."""
