@@ -61,7 +61,7 @@ def test_free_energies_from_runs_on_disk(examples, tmp_path, capsys):
     examples["metadynamics_free_energy"].main(command)
     assert "effective frames" in capsys.readouterr().out
     rows = json.loads((tmp_path / "basins.json").read_text())["estimates"]
-    runs = {row["kind"]: row["runs"] for row in rows if row["difference"].startswith("right-handed")}
+    runs = {row["kind"]: row["runs"] for row in rows if row["difference"].startswith("αR")}
     assert runs == {
         "along ψ₂": 2,
         "along ψ₂ and ψ₃": 2,
@@ -97,13 +97,13 @@ def test_an_error_is_paid_for_with_simulation(examples):
     angles = np.array([[-60.0, 0.0], [-60.0, 150.0]])
     energies = np.array([1.0, 2.0, 3.0, 4.0])
     runs = [module.Run(angles, angles, np.array([np.exp(-F / module.KT), 1.0]), 2.0) for F in energies]
-    biased = module.estimate("biased", "right-handed helix − extended", runs)
+    biased = module.estimate("biased", "αR against extended", runs)
     assert biased.mean == pytest.approx(2.5)
     assert biased.ns_for_1_kJ_mol == pytest.approx(2 * energies.var(ddof=1))
     assert biased.standard_error == pytest.approx(np.sqrt(biased.ns_for_1_kJ_mol / (4 * 2)))
-    assert np.isnan(module.estimate("biased", "left-handed helix − φ < 0", runs).ns_for_1_kJ_mol)
+    assert np.isnan(module.estimate("biased", "αL against φ < 0", runs).ns_for_1_kJ_mol)
     longer = [module.Run(run.angles, run.coordinates, run.weights, 6.0) for run in runs]
-    ratio, low, high = module.saving(module.estimate("", "right-handed helix − extended", longer), biased)
+    ratio, low, high = module.saving(module.estimate("", "αR against extended", longer), biased)
     assert ratio == pytest.approx(3)
     assert low < 3 < high
 

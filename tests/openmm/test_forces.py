@@ -355,6 +355,10 @@ def test_maps_that_cannot_steer_a_simulation(model, monkeypatch):
     large = LandmarkDiffusionMap(2, 0.136, metric=RMSD(MOLECULE.masses), n_landmarks=20).fit(10 * FRAMES)
     with pytest.raises(InvalidInputError, match=r"bonds are 1\.\d+ long in the map's landmarks.*in nm"):
         coordinate_force(large, topology=TOPOLOGY)
+    beads = topology_of(MOLECULE)
+    for atom in beads.atoms():
+        atom.element = None
+    coordinate_force(large, topology=beads)
     monkeypatch.setattr(model, "units_", "angstrom")
     with pytest.raises(InvalidInputError, match="coordinates in angstrom, and OpenMM gives nm"):
         domain_wall(model, 1.0, topology=TOPOLOGY)

@@ -12,8 +12,8 @@ from ldmaps.errors import InvalidInputError
 
 __all__ = ["atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
 
-#: Between these, in nm, are all covalent bonds; the same bonds in Å are not.
-BOND_LENGTHS = 0.05, 0.5
+#: Between these, in nm, are bonds of atoms, and lines from one Cα or P to the next; bonds in Å are not.
+BOND_LENGTHS = 0.05, 0.8
 
 
 def fitted_on_frames(model: Any) -> Any:
@@ -82,7 +82,10 @@ def _check_bonds(model: Any, topology: Any, indices: NDArray[np.intp]) -> None:
     n_atoms = len(indices)
     kept = model.metric_.weighed_atoms(n_atoms).kept
     place = {int(indices[atom]): column for column, atom in enumerate(kept)}
-    ends = ((bond[0].index, bond[1].index) for bond in topology.bonds())
+    # Coarse-grained beads have no element, and bonds of any length.
+    ends = (
+        (bond[0].index, bond[1].index) for bond in topology.bonds() if bond[0].element and bond[1].element
+    )
     pairs = [(place[first], place[second]) for first, second in ends if first in place and second in place]
     if not pairs:
         return

@@ -1,8 +1,9 @@
 """Weights that undo the bias of a metadynamics run, for ``fit(sample_weight=)``.
 
-A frame drawn under the bias V(s) counts exp(V(s)/kT) times. Well-tempered metadynamics changes V while
-it runs, ever more slowly; the bias at the end, which is what OpenMM stores, serves for all frames once
-it has filled the basins. Leave out the frames before that.
+A frame drawn under the bias V(s) counts exp(V(s)/kT) times. That is exact for frames drawn after the bias
+has been frozen: OpenMM adds to it in ``metadynamics.step`` and not in ``simulation.step``. Frames from
+before are weighted by the bias at the end, which is what OpenMM stores; leave out those from before it had
+filled the basins.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def metadynamics_weights(
     Returns
     -------
     ndarray of shape (n,)
-        With a mean of 1.
+        With a mean of 1. Exact for frames from after the last bump, which
+        ``simulation.step`` samples.
 
     Warns
     -----
