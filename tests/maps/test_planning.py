@@ -91,14 +91,28 @@ N, M = 20_000, 100
 #: Numbers of landmarks that a search for 60 tries: 8, 16, 32, 64, then some between.
 TRIED = np.array(numbers_tried(60, fewest=8, most=7000))
 MEDOIDS = 3 * N * M + 5 * N**2 / M + 5000 * M
+#: Distances of the connected rule: points to 282 centres and within cells, three times over.
+CELLS = 3 * (282 * N + N**2 / 282 + 282**2 / 2)
+
+
+def by_hand(x, y):
+    """A metric of which nothing is known, so that the connected rule takes all pairs."""
+    return 0.0
+
+
+def test_rules_that_know_no_better_take_rows_of_the_tree(plan_on):
+    for kind, count in (("row_distances", N**2 / 2), ("rows", N)):
+        assert plan_on(machine(**{kind: 1.0}), N, 22, by_hand).steps["bandwidth"] == pytest.approx(
+            count, rel=0.1
+        )
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "step", "count"),
     [
         # Nyström
-        ("row_distances", {}, "bandwidth", N**2 / 2),
-        ("rows", {}, "bandwidth", N),
+        ("distances", {}, "bandwidth", CELLS),
+        ("rows", {}, "bandwidth", 0),
         ("distances", {"epsilon": "coifman"}, "bandwidth", 4000**2),
         ("distances", {}, "landmarks", MEDOIDS),
         ("distances", {"n_landmarks": 15_000}, "landmarks", 4 * N * 15_000 + 15_000**2 / 2),  # put in order
@@ -131,7 +145,7 @@ MEDOIDS = 3 * N * M + 5 * N**2 / M + 5000 * M
             6 * 16e3 * 800**2,
         ),
         # and from a landmark map, where that does not fit
-        ("row_distances", {"extension": "distilled", "memory_limit": 1e6}, "bandwidth", N**2 / 2),
+        ("distances", {"extension": "distilled", "memory_limit": 1e6}, "bandwidth", CELLS),
         ("exponentials", {"extension": "distilled", "memory_limit": 4 * 5000**2}, "reference map", 5000**2),
         ("landmark_shares", {"extension": "distilled", "memory_limit": 4 * 5000**2}, "distillation", 5e7),
         # a tolerance: three draws each of 14,000 points, the rest held out
@@ -186,11 +200,12 @@ def test_time_that_is_no_arithmetic(plan_on):
 @pytest.mark.parametrize(
     ("share", "settings", "step", "copies"),
     [
-        # as they come; prepared; while they are; in rows of the spanning tree; in cells
+        # as they come; prepared; while they are; in cells; in rows of the spanning tree; in cells again
         ({}, {}, "bandwidth", 1),
         ({"prepared_share": 3.0}, {}, "embedding", 4),
         ({"preparing_share": 3.0}, {}, "preparation", 4),
-        ({"copied_share": 1.0}, {}, "bandwidth", 1 + 15 / 8),
+        ({"copied_share": 1.0}, {}, "bandwidth", 2),
+        ({"copied_share": 1.0}, {"metric": by_hand}, "bandwidth", 1 + 15 / 8),
         ({"copied_share": 1.0}, {}, "landmarks", 2),
         ({"copied_share": 1.0}, {"outliers": 0.1}, "outliers", 1 + 15 / 8),
         ({"copied_share": 1.0}, {"outliers": 0.1}, "landmarks", 3),
@@ -215,7 +230,8 @@ def test_time_that_is_no_arithmetic(plan_on):
 def test_points_and_their_copies_are_counted(plan_on, share, settings, step, copies):
     made_up = replace(machine(), raw_bytes=1e9 / N, **share)
     settings = {"n_landmarks": None if "tolerance" in settings else M} | settings
-    planned = plan_on(made_up, N, 1000, "rmsd", **settings)
+    metric = settings.pop("metric", "rmsd")
+    planned = plan_on(made_up, N, 1000, metric, **settings)
     matrix = 4 * N**2 if step in ("distances", "bandwidth", "landmarks") and "extension" in settings else 0
     assert planned.memory[step] - PROGRAM_BYTES - matrix == pytest.approx(copies * 1e9, rel=0.1)
     assert planned.peak_bytes == max(planned.memory.values())
@@ -302,7 +318,7 @@ def test_landmarks_that_the_fit_finds_are_guessed(plan_on):
 
 
 def test_a_fit_of_hours_gets_advice(plan_on):
-    planned = plan_on(machine(row_distances=1e-7), 10**7, 500, "rmsd")
+    planned = plan_on(machine(row_distances=1e-7), 10**7, 500, by_hand)
     assert planned.fit_seconds > 1000 * 3600
     cheaper = {remedy.setting: remedy for remedy in planned.remedies}
     assert cheaper["epsilon"].value == "coifman"
@@ -318,10 +334,10 @@ def test_a_fit_of_hours_gets_advice(plan_on):
 
 def test_a_fit_beyond_the_machine_gets_advice(plan_on, monkeypatch):
     made_up = replace(machine(), raw_bytes=1e5, copied_share=1.0)
-    assert not plan_on(made_up, N, 22, "rmsd").remedies
+    assert not plan_on(made_up, N, 22, by_hand).remedies
     monkeypatch.setattr(planning, "_machine_memory", lambda: 3e9)
     monkeypatch.setattr(planning, "measure", lambda *_: made_up)
-    planned = ldmaps.plan(N, 22, "rmsd")
+    planned = ldmaps.plan(N, 22, by_hand)
     assert planned.peak_bytes > 5e9
     assert "This machine has only 3 GB. Cheaper:" in str(planned)
     assert "is long" not in str(planned)

@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.connectivity import REACH, SpanningTree, minimum_spanning_tree, spanning_tree_cost
+from ldmaps.diffusion.connectivity import (
+    REACH,
+    SpanningTree,
+    connecting_tree,
+    connecting_tree_cost,
+    minimum_spanning_tree,
+    spanning_tree_cost,
+)
 from ldmaps.diffusion.pairwise import kernel_curve
 from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
@@ -82,7 +89,7 @@ def choose_bandwidth(
     """
     check_bandwidth_rule(rule)
     if rule == "connected":
-        return _connected(metric, points)
+        return _connected(metric, points, n_threads)
     if rule == "coifman":
         bandwidth = _coifman(metric, points, weights, rng, n_threads)
         # Of more points the tree would cost more than the rule; a walk in pieces is then the fit's error.
@@ -125,8 +132,10 @@ def bandwidth_cost(
         memory = copy + sample.n_points * data.block_bytes
         cost = Cost(distances=pairs, weights=COIFMAN_GRID * pairs, memory=memory)
     is_checked = rule == "coifman" and data.n_points <= COIFMAN_POINTS
-    if rule == "connected" or is_checked or leaves_out_outliers:
+    if is_checked or leaves_out_outliers:
         cost += spanning_tree_cost(metric, data)
+    elif rule == "connected":
+        cost += connecting_tree_cost(metric, data)
     return cost
 
 
@@ -199,8 +208,8 @@ def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> 
     return replace(bandwidth, epsilon=accepted)
 
 
-def _connected(metric: Metric, points: Points) -> Bandwidth:
-    tree = minimum_spanning_tree(metric, points)
+def _connected(metric: Metric, points: Points, n_threads: int | None) -> Bandwidth:
+    tree = connecting_tree(metric, points, n_threads)
     _check_distinct(tree.connecting_epsilon, len(points))
     return Bandwidth(tree.connecting_epsilon, "connected", tree=tree)
 

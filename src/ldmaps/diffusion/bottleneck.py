@@ -23,11 +23,15 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps import compiled
+from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import nearest, squared_matrix
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.progress import tick
+from ldmaps.metrics.stored import StoredSquares
 
-__all__ = ["Edges", "bottleneck_edges"]
+__all__ = ["Edges", "bottleneck_cost", "bottleneck_edges", "cells_pay"]
+
+#: Fewest points that are worth cutting into cells.
+MIN_POINTS = 2000
 
 #: Cells for each √N.
 CELL_DENSITY = 2.0
@@ -39,6 +43,8 @@ SEARCH_ROWS, SEARCH_COLUMNS = 512, 4096
 FIRST_CUT = 32
 #: Share of all pairs beyond which this way is given up.
 MAX_SHARE = 0.05
+#: Times that the distances of cutting cells are measured in all, on molecules.
+TYPICAL_SEARCH = 3.0
 #: Relative error of a distance that the bounds allow for.
 SLACK = 1e-4
 
@@ -82,8 +88,26 @@ class TooManyPairsError(Exception):
     """The bounds rule out too few pairs for this to pay."""
 
 
+def cells_pay(metric: Metric, n_points: int) -> bool:
+    """Say whether cells can rule pairs out: by the triangle inequality, and where a distance costs anything."""
+    return metric.is_true_metric and not isinstance(metric, StoredSquares) and n_points >= MIN_POINTS
+
+
+def bottleneck_cost(data: DataSize) -> Cost:
+    """Return what :func:`bottleneck_edges` takes where cells rule out most pairs."""
+    n, count = float(data.n_points), _n_cells(data.n_points)
+    cells = n**2 / count + count**2 / 2
+    cost = Cost(distances=n * count + cells, new_bytes=data.points_bytes, memory=data.compared_bytes + 64 * n)
+    return cost.times(TYPICAL_SEARCH)
+
+
 def bottleneck_edges(
-    metric: Metric, points: Points, n_threads: int | None = None, *, enough: float = 0.0
+    metric: Metric,
+    points: Points,
+    n_threads: int | None = None,
+    *,
+    enough: float = 0.0,
+    outliers: tuple[float, float] | None = None,
 ) -> Edges | None:
     """Return a spanning tree whose longest edge is as short as can be, or None where it would take too many pairs.
 
@@ -93,6 +117,9 @@ def bottleneck_edges(
     ----------
     enough : float
         Squared length that the longest edge need not be shorter than.
+    outliers : tuple of float, optional
+        A share of the points and a factor: None is returned, too, unless joining all but that
+        share takes more than this fraction of the longest edge's squared length.
     """
     cells = _Cells(metric, points, n_threads)
     try:
@@ -106,6 +133,11 @@ def bottleneck_edges(
             bound = max(bound, float(ways_out.squares.max()))
             tree = joined(tree.chosen(kept), ways_out)
             n_cut *= 2
+        if outliers is not None:
+            share, factor = outliers
+            n_apart = max(1, int(share * len(points)))
+            if not cells.falls_apart(tree, float(tree.squares.max()) / factor, n_apart):
+                return None
     except TooManyPairsError:
         return None
     return Edges(cells.order[tree.ends], tree.squares)
@@ -116,7 +148,7 @@ class _Cells:
 
     def __init__(self, metric: Metric, points: Points, n_threads: int | None) -> None:
         n = len(points)
-        count = min(n, int(CELL_DENSITY * np.sqrt(n)))
+        count = _n_cells(n)
         chosen = np.linspace(0, n - 1, count).astype(np.intp)
         owners, squares = nearest(metric, points, points.take(chosen), n_threads)
         owners[chosen] = np.arange(count)  # where centres coincide, too
@@ -155,7 +187,6 @@ class _Cells:
                 block = np.empty((size, size), dtype=points.dtype)
                 metric.squared_block(points, members, points, members, block)
                 parts.append(_tree_of(block, places))
-            tick(size)
         return joined(*parts)
 
     def ways_out(self, kept: Edges, cut: Edges, bound: float) -> Edges:
@@ -210,6 +241,51 @@ class _Cells:
                     return Edges(ends[None], np.array([best]))
         return Edges(ends[None], np.array([best]))
 
+    def falls_apart(self, tree: Edges, squared: float, n_points: int) -> bool:
+        """Say whether hops of this squared length leave more than ``n_points`` outside the largest component.
+
+        Components of the tree are looked at, smallest first: those that no hop leaves are
+        counted, the others are joined.
+        """
+        labels = tree.chosen(tree.squares <= squared).components(len(self._points))
+        n_outside, is_closed = 0, np.zeros(labels.max() + 1, dtype=bool)
+        while n_outside <= n_points:
+            sizes = np.bincount(labels)
+            order = np.argsort(sizes, kind="stable")[:-1]  # all but the largest
+            order = order[~is_closed[order]]
+            if not len(order):
+                return False
+            order = order[: 1 + np.searchsorted(np.cumsum(sizes[order]), max(n_points, SEARCH_ROWS))]
+            links = self._links(np.flatnonzero(np.isin(labels, order)), labels, squared)
+            closed = np.setdiff1d(order, labels[links.ends])
+            n_outside += int(sizes[closed].sum())
+            merged = Edges(labels[links.ends], links.squares).components(len(sizes))
+            is_closed_before, is_closed = is_closed, np.zeros(merged.max() + 1, dtype=bool)
+            is_closed[merged[np.flatnonzero(is_closed_before)]] = True
+            is_closed[merged[closed]] = True
+            labels = merged[labels]
+        return True
+
+    def _links(self, places: NDArray[np.intp], labels: NDArray[np.intp], squared: float) -> Edges:
+        """Return edges no longer than this to points of another label: one for each row and cell that has any."""
+        ends, found = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
+        for first in range(0, len(places), SEARCH_ROWS):
+            part = places[first : first + SEARCH_ROWS]
+            rows = self._points.take(part)
+            to_centres = np.sqrt(self._block(rows, self._centres, slice(0, len(self._centres))))
+            is_near = to_centres * (1.0 - SLACK) - self._reach <= np.sqrt(squared)
+            for cell in np.flatnonzero(is_near.any(axis=0)).tolist():
+                near = np.flatnonzero(is_near[:, cell])
+                members = self._members(cell)
+                block = self._block(rows.take(near), self._points, members)
+                block[labels[part[near]][:, None] == labels[members]] = np.inf
+                columns = block.argmin(axis=1)
+                shortest = block[np.arange(len(near)), columns]
+                hit = shortest <= squared
+                ends.append(np.column_stack([part[near], members.start + columns])[hit])
+                found.append(shortest[hit].astype(np.float64))
+        return Edges(np.concatenate(ends), np.concatenate(found))
+
     def _block(self, rows: Points, points: Points, columns: slice) -> NDArray[np.floating]:
         """Return d² of some rows to some columns, and count them."""
         block = np.empty((len(rows), columns.stop - columns.start), dtype=points.dtype)
@@ -221,6 +297,10 @@ class _Cells:
 
     def _members(self, cell: int) -> slice:
         return slice(int(self._bounds[cell]), int(self._bounds[cell + 1]))
+
+
+def _n_cells(n_points: int) -> int:
+    return min(n_points, int(CELL_DENSITY * np.sqrt(n_points)))
 
 
 def _tree_of(squared: NDArray[np.floating], places: NDArray[np.intp]) -> Edges:

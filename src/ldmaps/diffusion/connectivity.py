@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldmaps import compiled
 from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.bottleneck import bottleneck_edges
+from ldmaps.diffusion.bottleneck import bottleneck_cost, bottleneck_edges, cells_pay
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges, spanning_edges_cost, tree_pays
 from ldmaps.errors import DisconnectedError
@@ -27,11 +27,15 @@ from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import tick
 
 __all__ = [
+    "OUTLIER_SHARE",
+    "RAISED",
     "REACH",
     "SpanningTree",
     "check_connected",
     "check_landmarks_connected",
     "check_points_connected",
+    "connecting_tree",
+    "connecting_tree_cost",
     "is_connected",
     "minimum_spanning_tree",
     "spanning_tree_cost",
@@ -44,7 +48,7 @@ DROPPED_SHARE = 1 / 8
 
 @dataclass(frozen=True)
 class SpanningTree:
-    """Edges of a minimum spanning tree over n points.
+    """Edges of a spanning tree over n points, whose longest edge is as short as can be.
 
     Attributes
     ----------
@@ -101,6 +105,23 @@ class SpanningTree:
         return SpanningTree(number[self.edges[kept]].astype(np.intp), self.squared_lengths[kept])
 
 
+#: The longest edge hangs on outliers when its square is so many times that which joins all but this share of the
+#: points.
+OUTLIER_SHARE, RAISED = 0.01, 10.0
+
+
+def connecting_tree(metric: Metric, points: Points, n_threads: int | None = None) -> SpanningTree:
+    """Return a spanning tree with the longest edge of the minimum spanning tree, quicker where that is possible.
+
+    Where its longest edge hangs on outliers, it is the minimum spanning tree, which tells them.
+    """
+    if raw_values(metric, points) is None and cells_pay(metric, len(points)):
+        edges = bottleneck_edges(metric, points, n_threads, outliers=(OUTLIER_SHARE, RAISED))
+        if edges is not None:
+            return _both_ways(metric, points, edges.ends, edges.squares)
+    return minimum_spanning_tree(metric, points)
+
+
 def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
     """Return the minimum spanning tree without ever holding N×N distances."""
     values = raw_values(metric, points)
@@ -109,6 +130,13 @@ def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
     else:
         edges, lengths = spanning_edges(values)
         squared = lengths**2
+    return _both_ways(metric, points, edges, squared)
+
+
+def _both_ways(
+    metric: Metric, points: Points, edges: NDArray[np.intp], squared: NDArray[np.float64]
+) -> SpanningTree:
+    """Return the tree with the lengths of its longest edges measured from both ends."""
     # Rounding may differ between d(i, j) and d(j, i). It matters only for the edges that decide.
     block = np.empty((1, 1), dtype=points.dtype)
     for edge in np.flatnonzero(squared >= 0.99 * squared.max(initial=0.0)):
@@ -167,6 +195,13 @@ def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
     else:
         work = Cost(row_distances=excess * float(n) ** 2 / 2, rows=n)
     return work.holding(copies + n * (64 + data.itemsize))
+
+
+def connecting_tree_cost(metric: Metric, data: DataSize) -> Cost:
+    """Return what :func:`connecting_tree` takes where nothing hangs on outliers."""
+    if not tree_pays(metric, data.n_points, data.n_features) and cells_pay(metric, data.n_points):
+        return bottleneck_cost(data)
+    return spanning_tree_cost(metric, data)
 
 
 #: Farthest hop, in units of √ε, that still counts as holding the walk together. Its kernel entry is 4e-6: two parts

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.diffusion.connectivity import OUTLIER_SHARE, RAISED
 
 __all__ = ["Diagnosis", "diagnose", "participation_ratios"]
 
@@ -29,8 +30,6 @@ CARRIED = 0.8
 #: A coordinate is doubtful when so few points carry it: this share of them, at least one, at most ten. (The ratio n_l
 #: itself would not do: a few points at the fringe of a broad coordinate lower it as well.)
 FEW_SHARE, MOST_FEW = 0.03, 10
-#: The bandwidth hangs on outliers when it is so many times that which joins all but this share of the points.
-OUTLIER_SHARE, RAISED = 0.01, 10.0
 #: Most points that a message names.
 MOST_NAMED = 5
 
