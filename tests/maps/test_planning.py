@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ldmaps
+from ldmaps.cli.plan import _option
 from ldmaps.costs import KINDS_OF_WORK
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids
@@ -95,6 +97,10 @@ MEDOIDS = 3 * N * M + 5 * N**2 / M + 5000 * M
 CELLS = 3 * (282 * N + N**2 / 282 + 282**2 / 2)
 
 
+#: Neither room for the kernel nor time for a pass.
+MEDOIDS_ONLY = {"extension": "distilled", "memory_limit": 4 * 5000**2, "max_passes": 0}
+
+
 def by_hand(x, y):
     """A metric of which nothing is known, so that the connected rule takes all pairs."""
     return 0.0
@@ -145,9 +151,20 @@ def test_rules_that_know_no_better_take_rows_of_the_tree(plan_on):
             6 * 16e3 * 800**2,
         ),
         # and from a landmark map, where that does not fit
-        ("distances", {"extension": "distilled", "memory_limit": 1e6}, "bandwidth", CELLS),
-        ("exponentials", {"extension": "distilled", "memory_limit": 4 * 5000**2}, "reference map", 5000**2),
-        ("landmark_shares", {"extension": "distilled", "memory_limit": 4 * 5000**2}, "distillation", 5e7),
+        ("distances", MEDOIDS_ONLY, "bandwidth", CELLS),
+        ("exponentials", MEDOIDS_ONLY, "reference map", 5000**2 + 2000 * N),  # and rows that tell its error
+        ("landmark_shares", MEDOIDS_ONLY, "reference map", 5000 * N),
+        ("landmark_shares", MEDOIDS_ONLY, "distillation", 5e7),
+        # or in three passes over all pairs, or as many as there may be
+        ("exponentials", {"extension": "distilled", "memory_limit": 4e8}, "reference map", 3 * N**2 / 2),
+        ("multiplications", {"extension": "distilled", "memory_limit": 4e8}, "reference map", 3 * 16 * N**2),
+        (
+            "exponentials",
+            {"extension": "distilled", "memory_limit": 4e8, "max_passes": 1},
+            "reference map",
+            N**2 / 2,
+        ),
+        ("landmark_shares", {"extension": "distilled", "memory_limit": 4e8}, "distillation", 0),
         # a tolerance: three draws each of 14,000 points, the rest held out
         ("distances", {"tolerance": 1.0}, "distances", N**2 / 2),
         ("exponentials", {"tolerance": 1.0}, "reference map", N**2),
@@ -302,7 +319,9 @@ def test_the_reference_is_as_large_as_memory_allows(plan_on):
     assert reference(1_000_000, n_landmarks=300, extension="distilled") == 5000
     assert reference(1_000_000, n_landmarks=1000, extension="distilled") == 10_000
     assert reference(20_000, tolerance=1.0) == 20_000
-    assert reference(20_000, tolerance=1.0, extension="nystrom", memory_limit=4e8) == 5000
+    assert reference(20_000, tolerance=1.0, extension="nystrom", memory_limit=4e8) == 20_000
+    assert reference(20_000, tolerance=1.0, extension="nystrom", memory_limit=4e8, max_passes=0) == 5000
+    assert reference(1_000_000, n_landmarks=300, extension="distilled", max_passes=1) == 1_000_000
 
 
 def test_landmarks_that_the_fit_finds_are_guessed(plan_on):
@@ -345,6 +364,19 @@ def test_a_fit_beyond_the_machine_gets_advice(plan_on, monkeypatch):
     assert cheaper["stride"].value == 5
     assert cheaper["stride"].peak_bytes < 0.9 * 3e9
     assert cheaper["epsilon"].peak_bytes < 0.8 * planned.peak_bytes
+
+
+def test_passes_that_take_hours_are_advised_against(plan_on):
+    planned = plan_on(
+        machine(exponentials=1e-7), 400_000, 22, "rmsd", epsilon=0.1, extension="distilled", max_passes=3
+    )
+    cheaper = {remedy.setting: remedy for remedy in planned.remedies}
+    assert cheaper["max_passes"].value == 0
+    assert cheaper["max_passes"].fit_seconds < 0.01 * planned.fit_seconds
+    assert "\n  max_passes=0: " in str(planned)
+    assert "\n  --max-passes 0: " in planned.describe(
+        option=lambda *change: _option(Namespace(stride=1), *change)
+    )
 
 
 def test_distilling_too_much_is_advised_against(plan_on):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldmaps import DiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
+from ldmaps.diffusion import sampled_residuals
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import DisconnectedError
-from ldmaps.maps.reference_map import reference_size, solve_reference
+from ldmaps.errors import CheckpointError, ConvergenceWarning, DisconnectedError, InvalidInputError
+from ldmaps.maps.exact_map import Limits
+from ldmaps.maps.reference_map import reference_passes, reference_size, solve_reference
 from ldmaps.metrics import Euclidean, Function
 from ldmaps.quality.fidelity import align, rms_error
 
 ROLL = swiss_roll(700, random_state=1).points
 
 
-def solved(X, *, weights=None, alpha=0.0, time=0.0, epsilon=16.0, size=None):
+def solved(X, *, weights=None, alpha=0.0, time=0.0, epsilon=16.0, size=None, max_passes=0, memory=4e9):
     metric = Euclidean()
     points = metric.prepare(X)
     weights = np.ones(len(X)) if weights is None else weights
@@ -26,6 +28,7 @@ def solved(X, *, weights=None, alpha=0.0, time=0.0, epsilon=16.0, size=None):
         3,
         len(X) if size is None else size,
         np.random.default_rng(0),
+        limits=Limits(memory, max_passes),
         squared=squared_matrix(metric, points) if size is None else None,
         is_known_connected=False,
     ).leading(2)
@@ -92,3 +95,126 @@ def test_slow_metrics_are_asked_for_fewer_pairs():
     metric = Function(lambda x, y: float(np.abs(x - y).sum()))
     assert reference_size(metric, 1000, 100, 8, 4e9) == 1000
     assert reference_size(metric, 30_000, 100, 8, 4e9) == 2000
+
+
+def errors_by_coordinate(exact, found, weights):
+    """Z of each coordinate by itself."""
+    off = align(exact, found) - exact
+    return 100.0 * np.sqrt(weights @ off**2 / weights.sum()) / np.ptp(exact, axis=0)
+
+
+@pytest.mark.parametrize(("alpha", "time"), [(0.0, 0.0), (0.5, 1.0), (1.0, 2.0)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_passes_make_the_exact_map(alpha, time, weighted):
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(ROLL)) if weighted else np.ones(len(ROLL))
+    settings = {"weights": weights, "alpha": alpha, "time": time}
+    reference = solved(ROLL, size=100, max_passes=20, memory=3e6, **settings)
+    exact = solved(ROLL, **settings)
+    assert reference.is_exact
+    assert reference.solution.solver == "streamed"
+    assert reference.error_bound.max() < 0.1
+    errors = errors_by_coordinate(exact.own_coordinates, reference.own_coordinates, weights)
+    assert (errors <= reference.error_bound).all()
+    np.testing.assert_array_equal(exact.error_bound, 0.0)
+
+
+def test_sparse_kernels_are_stored_as_such():
+    """Passes are for kernels that are not sparse."""
+    X = swiss_roll(3000, random_state=1).points
+    reference = solved(X, epsilon=0.7, size=100, max_passes=20, memory=3e7)
+    assert reference.solution.solver == "sparse"
+    np.testing.assert_array_equal(reference.error_bound, 0.0)
+
+
+def test_memory_that_no_pass_fits_into_leaves_medoids():
+    reference = solved(ROLL, size=100, max_passes=20, memory=1e5)
+    assert len(reference.indices) == 100
+
+
+def test_too_few_passes_say_so_and_bound_what_they_reached():
+    with pytest.warns(ConvergenceWarning, match="after 1 passes"):
+        reference = solved(ROLL, size=100, max_passes=1, memory=3e6, epsilon=2.0)
+    exact = solved(ROLL, epsilon=2.0)
+    errors = errors_by_coordinate(exact.own_coordinates, reference.own_coordinates, np.ones(len(ROLL)))
+    bound = reference.error_bound
+    assert bound is None or (errors <= bound).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("epsilon", "size"), [(16.0, 350), (16.0, 120), (60.0, 60)])
+def test_errors_of_medoid_maps_stay_within_their_bounds(monkeypatch, epsilon, size, weighted, seed):
+    """Measured at 300 of 700 rows, so that sampling errors are there."""
+    monkeypatch.setattr(sampled_residuals, "SAMPLED_ROWS", 300)
+    rng = np.random.default_rng(seed)
+    X = swiss_roll(700, random_state=seed).points
+    weights = rng.uniform(0.2, 3.0, len(X)) if weighted else np.ones(len(X))
+    reference = solved(X, weights=weights, size=size, epsilon=epsilon, time=0.5)
+    exact = solved(X, weights=weights, epsilon=epsilon, time=0.5)
+    found = reference.coordinates(np.arange(len(X)))
+    # A diffusion time other than 0 scales coordinates by eigenvalues, whose errors are of second order.
+    errors = errors_by_coordinate(exact.own_coordinates, found, weights)
+    if reference.error_bound is None:  # no bound tells coordinates apart that mix at will
+        assert exact.spectrum.eigenvalues[0] - exact.spectrum.eigenvalues[1] < 0.01
+        return
+    assert (errors <= reference.error_bound).all()
+    assert (reference.error_bound < 20.0 * errors + 1.0).all(), "a bound that says nothing"
+
+
+def test_bounds_of_medoid_maps_shrink_with_their_number():
+    bounds = [solved(ROLL, size=size, epsilon=60.0).error_bound.max() for size in (30, 100, 400)]
+    assert bounds[0] > 2 * bounds[1] > 4 * bounds[2]
+
+
+def test_density_normalisation_leaves_medoids_without_a_bound():
+    assert solved(ROLL, size=350, alpha=1.0).error_bound is None
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "asked", "passes"),
+    [
+        (40_000, 0.0, None, 20),
+        (150_000, 0.0, None, 8),
+        (440_000, 0.0, None, 1),
+        (440_000, 0.5, None, 0),  # the density alone takes one
+        (450_000, 0.0, None, 0),
+        (10**7, 0.0, 3, 3),
+        (40_000, 0.0, 0, 0),
+        (40_000, 1.0, 1, 0),
+    ],
+)
+def test_passes(n, alpha, asked, passes):
+    assert reference_passes(Euclidean(), n, alpha, asked) == passes
+
+
+def test_slow_metrics_take_no_pass_unless_asked_to():
+    metric = Function(lambda x, y: float(np.abs(x - y).sum()))
+    assert reference_passes(metric, 3000, 0.0, None) == 0
+    assert reference_passes(metric, 3000, 0.0, 2) == 2
+
+
+def test_landmarks_are_distilled_from_the_exact_map_beyond_the_limit():
+    """What the reference lacked of exactness was not counted; now it is all there."""
+    train, test = ROLL, swiss_roll(300, random_state=7).points
+    exact = DiffusionMap(2, 16.0).fit(train)
+    settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
+    stored = LandmarkDiffusionMap(**settings).fit(train)
+    streamed = LandmarkDiffusionMap(**settings, memory_limit=3e6).fit(train)
+    np.testing.assert_allclose(streamed.eigenvalues_, exact.eigenvalues_, rtol=1e-5)
+    ours, theirs = (rms_error(exact.transform(test), each.transform(test)) for each in (streamed, stored))
+    assert ours == pytest.approx(theirs, rel=0.2)
+
+
+def test_interrupted_references_go_on(tmp_path):
+    settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
+    model = LandmarkDiffusionMap(**settings, memory_limit=3e6, resume=tmp_path / "state.npz").fit(ROLL)
+    assert (tmp_path / "state.npz").exists()
+    again = LandmarkDiffusionMap(**settings, memory_limit=3e6, resume=tmp_path / "state.npz").fit(ROLL)
+    np.testing.assert_array_equal(again.embedding_, model.embedding_)
+    with pytest.raises(CheckpointError, match="another eigenproblem"):
+        LandmarkDiffusionMap(**settings, memory_limit=3e6, resume=tmp_path / "state.npz").fit(ROLL[::-1])
+
+
+def test_passes_that_make_no_sense():
+    with pytest.raises(InvalidInputError, match="max_passes must be a whole number of at least 0, got -1"):
+        LandmarkDiffusionMap(2, 16.0, n_landmarks=60, extension="distilled", max_passes=-1).fit(ROLL)

@@ -12,6 +12,7 @@ from ldmaps.cli.options import (
     add_weight_options,
     epsilon,
     n_components,
+    not_negative,
     positive,
 )
 
@@ -54,6 +55,11 @@ def add_command(commands: Any) -> None:
         "--no-embedding",
         action="store_true",
         help="leave the training points' coordinates out of the model file",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="FILE",
+        help="keep the state of the passes in FILE, and go on from there if an earlier fit was interrupted",
     )
     add_map_options(parser)
     add_input_options(parser)
@@ -112,6 +118,13 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--alpha", type=float, default=0.0, metavar="A", help="density normalisation, 0 to 1 (0)"
     )
+    group.add_argument(
+        "--max-passes",
+        type=not_negative,
+        metavar="P",
+        help="passes over all pairs of points that the exact map to distil from may take where its kernel does not fit "
+        "into memory; 0 distils from a map of many more landmarks (20, fewer above 100,000 points)",
+    )
     group.add_argument("--time", type=float, default=0.0, metavar="T", help="diffusion time (0)")
 
 
@@ -164,6 +177,8 @@ def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
         extension=arguments.extension,
         alpha=arguments.alpha,
         t=arguments.time,
+        max_passes=arguments.max_passes,
+        resume=arguments.resume,
         random_state=arguments.seed,
         n_threads=arguments.threads,
     )

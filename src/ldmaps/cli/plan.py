@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         epsilon=arguments.epsilon,
         outliers=arguments.drop_outliers,
         n_components=arguments.components,
+        max_passes=arguments.max_passes,
         dtype=dtype,
         n_threads=arguments.threads,
     )
@@ -90,4 +91,4 @@ def _data(arguments: argparse.Namespace) -> tuple[int, int, Any, Any]:
 
 def _option(arguments: argparse.Namespace, setting: str, value: Any) -> str:
     """Spell a setting as on the command line; a stride is counted on top of the one that was asked for."""
-    return f"--{setting} {arguments.stride * value if setting == 'stride' else value}"
+    return f"--{setting.replace('_', '-')} {arguments.stride * value if setting == 'stride' else value}"

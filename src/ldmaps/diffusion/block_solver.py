@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ldmaps.diffusion.ritz_bounds import error_bounds
+from ldmaps.diffusion.ritz_bounds import error_bounds, in_percent_of_range
 from ldmaps.diffusion.solver_state import SolverState, StateFile
 from ldmaps.diffusion.spectrum import Spectrum, SymmetricWalk
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
@@ -271,7 +271,14 @@ class _BlockLanczos:
             ritz.residuals[count],
             ritz.eigenvalue_errors[count],
             angles,
-            in_percent_of_range(spectrum, self.weights, angles, vectors, ritz.defects[:, count]),
+            in_percent_of_range(
+                angles,
+                vectors,
+                ritz.defects[:, count],
+                self.weights,
+                self.walk.degrees,
+                np.ptp(vectors / np.sqrt(self.weights * self.walk.degrees)[:, None], axis=0),
+            ),
             self.n_passes,
             converged,
         )
@@ -309,39 +316,6 @@ class _BlockLanczos:
         state.basis = np.hstack([state.basis, vectors])
         state.images = np.hstack([state.images, images])
         self._file.write(state)
-
-
-def in_percent_of_range(
-    spectrum: Spectrum,
-    weights: NDArray[np.float64],
-    angle_errors: NDArray[np.float64],
-    vectors: NDArray[np.float64],
-    defects: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the root mean square errors of coordinates, in percent of their ranges.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-    weights : ndarray of shape (n,)
-        c.
-    angle_errors : ndarray of shape (k,)
-        Bounds of the coordinates' relative errors in the measure C D; 1 says nothing.
-    vectors, defects : ndarray of shape (n, k)
-        Eigenvectors and residuals of S at all points or some, whose ``spectrum`` is given.
-    """
-
-    def share(symmetric: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the length of (C D)^-½ u in the measure C, beside that in C D."""
-        squares = symmetric**2
-        return np.asarray(np.sqrt((squares / spectrum.degrees[:, None]).sum(axis=0) / squares.sum(axis=0)))
-
-    own = share(vectors)
-    # A residual of zero is that of an exact eigenvector.
-    spread = np.fmax(own, share(np.where(np.any(defects, axis=0), defects, vectors))) / own
-    ranges = np.ptp(spectrum.vectors, axis=0) * np.sqrt(weights.sum())
-    percent = 100.0 * angle_errors * spread / ranges
-    return np.asarray(np.where(angle_errors < 1.0, percent, np.inf))
 
 
 def _orthonormal(

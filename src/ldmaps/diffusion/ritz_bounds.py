@@ -33,7 +33,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["error_bounds"]
+__all__ = ["error_bounds", "in_percent_of_range"]
 
 #: The shift of λ_i is bounded roughly first, then by what that bound implies, so many times.
 _ROUNDS = 3
@@ -94,3 +94,46 @@ def error_bounds(
                 shrunk = (sine_squared + (rest + coupled) / values[i]) / cosine**2
                 angles[i] = min(angles[i], np.sqrt(length**2 * (mixing @ mixing + shrunk**2) + along**2))
     return value_errors, angles
+
+
+def in_percent_of_range(
+    angle_errors: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    defects: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    degrees: NDArray[np.float64],
+    ranges: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the root mean square errors of coordinates over the points, in percent of the coordinates' ranges.
+
+    Taken for granted is that the error is spread over dense and sparse places as the
+    coordinate is, or as its residual, whichever is worse.
+
+    Parameters
+    ----------
+    angle_errors : ndarray of shape (k,)
+        Bounds of the coordinates' relative errors in the measure C D; 1 says nothing.
+    vectors, defects : ndarray of shape (n, k)
+        Eigenvectors u and residuals of S, at all points or a random set of them.
+    weights, degrees : ndarray of shape (n,)
+        c and D_ii of these points.
+    ranges : ndarray of shape (k,)
+        Of (C D)^-½ u over all points.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Infinity where nothing can be said.
+    """
+
+    def squared_lengths(symmetric: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return those of (C D)^-½ u in the measures C and C D."""
+        squares = symmetric**2
+        return (squares / degrees[:, None]).sum(axis=0), squares.sum(axis=0)
+
+    (own, own_in_walk), (residual, residual_in_walk) = squared_lengths(vectors), squared_lengths(defects)
+    has_residual = residual_in_walk > 0
+    spread = np.divide(residual, residual_in_walk, where=has_residual, out=np.zeros_like(residual))
+    spread = np.maximum(spread, own / own_in_walk)
+    percent = 100.0 * angle_errors * np.sqrt(own_in_walk * spread / weights.sum()) / ranges
+    return np.asarray(np.where(angle_errors < 1.0, percent, np.inf))

@@ -136,12 +136,9 @@ def _solve_in_passes(
         with stage("connectivity", n):
             check_points_connected(walk.metric, walk.points, walk.epsilon, REACH, walk.n_threads)
     kernel = StreamedKernel(walk.metric, walk.points, walk.epsilon)
-    width = _block_size(n, n_eigenvalues)
-    room, n_threads = streamed_room(
-        n, n_eigenvalues, 2 * width, width, limits.memory, resolve_threads(walk.n_threads)
-    )
+    width, n_start, room, n_threads = _sizes(walk, n_eigenvalues, limits.memory)
     with stage("start of the passes", unit="rows"):
-        start = _start(walk, kernel, width, limits.memory, rng)
+        start = _start(walk, kernel, width, limits.memory, rng)[:, :n_start]
     solved = solve_streamed(
         kernel,
         walk.weights,
@@ -158,6 +155,30 @@ def _solve_in_passes(
     )
     solution = Solution("streamed", solved.n_passes, solved.range_errors)
     return SolvedMap(walk, np.arange(n), walk.points, walk.weights, np.zeros(n), solved.spectrum, solution)
+
+
+def fits_in_passes(walk: Walk, n_eigenvalues: int, memory_limit: float) -> bool:
+    """Say whether a streamed solve keeps the memory limit."""
+    try:
+        _sizes(walk, n_eigenvalues, memory_limit)
+    except InvalidInputError:
+        return False
+    return True
+
+
+def _sizes(walk: Walk, n_eigenvalues: int, memory_limit: float) -> tuple[int, int, int, int]:
+    """Return the widths of the blocks and of the start, the room for a basis, and the threads, or raise.
+
+    Where memory is short, the start is half as wide; then blocks are as narrow as can be.
+    """
+    n, threads = len(walk.points), resolve_threads(walk.n_threads)
+    widths = _block_size(n, n_eigenvalues), n_eigenvalues
+    for width, n_start in ((widths[0], 2 * widths[0]), (widths[0], widths[0]), (widths[1], widths[1])):
+        try:
+            return width, n_start, *streamed_room(n, n_eigenvalues, n_start, width, memory_limit, threads)
+        except InvalidInputError as error:
+            refusal = error
+    raise refusal
 
 
 def _block_size(n_points: int, n_eigenvalues: int) -> int:

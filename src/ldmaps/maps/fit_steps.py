@@ -14,7 +14,8 @@ from ldmaps.extension import Extension, resolve_extension
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assignment_cost
 from ldmaps.landmarks.grouping import grouping_cost
-from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_cost, reference_size
+from ldmaps.maps.exact_map import check_max_passes
+from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_cost, reference_passes, reference_size
 from ldmaps.maps.solved_map import solve_cost
 from ldmaps.maps.tolerance import check_tolerance, n_held_out, numbers_tried
 from ldmaps.maps.tolerance_search import check_number_is_free, landmark_range
@@ -51,6 +52,7 @@ class FitSettings:
     itemsize : int
         Bytes of a number.
     memory_limit : float
+    max_passes : int or None
     """
 
     n_points: int
@@ -65,6 +67,7 @@ class FitSettings:
     n_components: int | str
     itemsize: int
     memory_limit: float
+    max_passes: int | None = None
 
     @classmethod
     def checked(
@@ -82,6 +85,7 @@ class FitSettings:
         n_components: int | str,
         itemsize: int,
         memory_limit: float,
+        max_passes: int | None,
     ) -> Self:
         """Check settings as :func:`ldmaps.plan` takes them."""
         _check_whole("n", n, 3)
@@ -90,6 +94,8 @@ class FitSettings:
             _check_whole("n_landmarks", n_landmarks, 2)
             if n_landmarks > n:
                 raise InvalidInputError(f"n_landmarks={n_landmarks} is more than n={n}; ask for at most {n}")
+        if max_passes is not None:
+            check_max_passes(max_passes, least=0)
         if n_components != "gap":
             _check_whole("n_components", n_components, 1)
         if tolerance is not None:
@@ -121,6 +127,7 @@ class FitSettings:
             n_components=n_components,
             itemsize=itemsize,
             memory_limit=memory_limit,
+            max_passes=max_passes,
         )
 
     @property
@@ -140,6 +147,17 @@ class FitSettings:
         """Points of the map that is distilled from or certified against; 0 where there is none."""
         if not (self.extension.learns_from_reference or self.has_tolerance):
             return 0
+        return self.n_points if self.reference_passes else self._stored_points
+
+    @property
+    def reference_passes(self) -> int:
+        """Passes over all pairs that this map may take; 0 where its kernel is stored."""
+        if self._stored_points == self.n_points:
+            return 0
+        return reference_passes(self.metric, self.n_points, 0.0, self.max_passes)
+
+    @property
+    def _stored_points(self) -> int:
         expected = DEFAULT_LANDMARKS if self.has_tolerance else self.n_landmarks
         return reference_size(self.metric, self.n_points, expected, self.itemsize, self.memory_limit)
 
@@ -172,7 +190,7 @@ def _steps_of_all(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
     size = settings.reference_points
     steps: dict[str, Cost] = {}
     held = 0.0
-    if size == data.n_points:
+    if size == data.n_points and not settings.reference_passes:
         steps["distances"] = squared_matrix_cost(data)
         held = steps["distances"].memory
         # Kept distances are looked up by their places.
@@ -183,7 +201,8 @@ def _steps_of_all(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
     if not settings.has_tolerance:
         steps["landmarks"] = _selection(settings, data, m).holding(held)
         held += _assignment_bytes(data)
-    steps["reference map"] = reference_cost(data, size, settings.n_eigenvalues).holding(held)
+    reference = reference_cost(data, size, settings.n_eigenvalues, settings.reference_passes)
+    steps["reference map"] = reference.holding(held)
     eigenvectors = 8.0 * size * settings.n_eigenvalues
     if settings.has_tolerance:
         steps["search"] = _search(settings, data).holding(eigenvectors)

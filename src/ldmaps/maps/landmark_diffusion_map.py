@@ -5,6 +5,7 @@ The file is long because its documentation is: a third is the text of the class 
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -13,16 +14,17 @@ from sklearn.utils import check_random_state
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.exact_map import Limits, check_max_passes
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.landmark_fit import LandmarkFit, select_landmarks
-from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_size, solve_reference
+from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_passes, reference_size, solve_reference
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.tolerance import Certificate, check_tolerance, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
@@ -94,8 +96,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         How points between landmarks get coordinates. "auto" is "nystrom" for a given
         number of landmarks and "distilled" for a tolerance. "nystrom" is the paper's
         (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
-        the same online step to the exact map of the training points, or where that does
-        not fit into memory, to a landmark map with many more landmarks; eight to over a
+        the same online step to the exact map of the training points, or where that takes
+        too long, to a landmark map with many more landmarks; eight to over a
         hundred times more accurate at the same cost a point. It pays with a slower fit (the N×N
         kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
     alpha : float
@@ -103,8 +105,17 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     t : float
         Diffusion time: coordinates are λᵗψ. 0 is the paper's.
     memory_limit : float
-        Most bytes for the kernel of the map to distil from. Above it (N > 31,000 in single
-        precision by default) that is itself a landmark map.
+        Most bytes for solving the map to distil from. Above it (N > 31,000 in single
+        precision by default) its kernel is not stored: see ``max_passes``.
+    max_passes : int or None
+        Passes over all N²/2 pairs of points that the map to distil from may take where its
+        kernel cannot be stored. More make it more exact; molecules take two or three. None
+        allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With 0 it is a
+        landmark map with many more landmarks, whose error against the exact map is bounded by
+        residuals at 2,000 points.
+    resume : path or None
+        A file in which these passes keep their state, once a minute: an interrupted fit with
+        the same data and settings goes on where it was.
     random_state : int, RandomState or None
         Seeds the choice of landmarks (and the sample of the "coifman" rule).
     n_threads : int or None
@@ -173,6 +184,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         alpha: float = 0.0,
         t: float = 0.0,
         memory_limit: float = 4e9,
+        max_passes: int | None = None,
+        resume: str | os.PathLike[str] | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
         verbose: bool = False,
@@ -188,6 +201,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.alpha = alpha
         self.t = t
         self.memory_limit = memory_limit
+        self.max_passes = max_passes
+        self.resume = resume
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -322,9 +337,18 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 self._n_eigenvalues(size, extra=REFERENCE_EXTRA),
                 size,
                 rng,
+                limits=self._reference_limits(walk),
                 squared=squared,
                 is_known_connected=bandwidth.tree is not None,
+                n_coordinates=spectral_gap if self.n_components == "gap" else int(self.n_components),
             )
+
+    def _reference_limits(self, walk: Walk) -> Limits:
+        """Return what solving the reference may take where its kernel cannot be stored."""
+        if self.max_passes is not None:
+            check_max_passes(self.max_passes, least=0)
+        n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
+        return Limits(self.memory_limit, n_passes, self.resume)
 
     # -- a tolerance ----------------------------------------------------------------
 

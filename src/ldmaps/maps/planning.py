@@ -39,7 +39,7 @@ class Remedy:
 
     Attributes
     ----------
-    setting : {"epsilon", "extension", "stride"}
+    setting : {"epsilon", "extension", "max_passes", "stride"}
         "stride" learns from every so-many-th point.
     value : str or int
     fit_seconds, peak_bytes : float
@@ -52,7 +52,9 @@ class Remedy:
 
 
 def _as_argument(setting: str, value: object) -> str:
-    return f"every {value}th point" if setting == "stride" else f'{setting}="{value}"'
+    if setting == "stride":
+        return f"every {value}th point"
+    return f'{setting}="{value}"' if isinstance(value, str) else f"{setting}={value}"
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Plan:
     n_points, n_landmarks : int
         N and M; M is a guess where the fit finds it.
     reference_points : int
-        Points of the map that is distilled from: N, fewer where N does not fit into
-        the memory limit, 0 for Nyström.
+        Points of the map that is distilled from: N, fewer where neither memory nor passes
+        allow that, 0 for Nyström.
     peak_bytes : float
         Memory of the process at its highest: interpreter, imports, points and the fit.
     fit_seconds : float
@@ -142,6 +144,7 @@ def plan(
     n_components: int | str = 2,
     dtype: Any = np.float32,
     memory_limit: float = 4e9,
+    max_passes: int | None = None,
     n_threads: int | None = None,
 ) -> Plan:
     """Predict memory and time of :class:`~ldmaps.LandmarkDiffusionMap` on this machine.
@@ -157,7 +160,7 @@ def plan(
         As for the estimator. A function is called on points of standard normal features.
     n_landmarks : int or None
         M; None is the estimator's default.
-    landmarks, tolerance, extension, epsilon, outliers, n_components, memory_limit, n_threads
+    landmarks, tolerance, extension, epsilon, outliers, n_components, memory_limit, max_passes, n_threads
         As for the estimator. Where it would find M itself, typical numbers are taken: 60
         for a tolerance, 400 for "pst".
     dtype : float32 or float64
@@ -174,7 +177,7 @@ def plan(
     >>> import ldmaps
     >>> cost = ldmaps.plan(100_000, 22, "rmsd", 200, extension="distilled")
     >>> cost.reference_points, cost.peak_bytes < 2e9
-    (5000, True)
+    (100000, True)
     """
     kind = np.dtype(dtype)
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -192,6 +195,7 @@ def plan(
         n_components=n_components,
         itemsize=kind.itemsize,
         memory_limit=memory_limit,
+        max_passes=max_passes,
     )
     machine = measure(
         settings.metric,
@@ -244,6 +248,8 @@ def _remedies(settings: FitSettings, machine: Machine, planned: Plan) -> Iterato
         changes.append(("epsilon", "coifman", replace(settings, epsilon="coifman")))
     if settings.extension.learns_from_reference and not settings.has_tolerance:
         changes.append(("extension", Nystrom.name, replace(settings, extension=Nystrom())))
+    if settings.reference_passes:
+        changes.append(("max_passes", 0, replace(settings, max_passes=0)))
     stride = _sufficient_stride(settings, machine)
     if stride > 1:
         changes.append(("stride", stride, replace(settings, n_points=settings.n_points // stride)))

@@ -1,0 +1,144 @@
+"""How far a landmark map is from the exact one, told by residuals at a random set of rows.
+
+A pass over all pairs is what an exact map costs. Whether given coordinates ψ nearly are its
+eigenvectors is told by R of the N rows of the walk, R·N distances. With r_l = P ψ_l − θ_l ψ_l
+at these points, split into what lies along the other modes and what does not,
+
+    r_l = Σ_m ρ_m ψ_m + r_⊥,
+
+the error of ψ_l is Σ_m ρ_m ψ_m/(θ_l − θ_m) along them, to first order, and across them at
+most |r_⊥|/(θ_l − θ_b), b being the last mode that is known. All of it is proportional to the
+residual, so that sampling errors are as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.costs import Cost, DataSize
+from ldmaps.diffusion.pairwise import gaussian_kernel
+from ldmaps.diffusion.ritz_bounds import in_percent_of_range
+from ldmaps.diffusion.streamed_kernel import StreamedKernel
+from ldmaps.threads import resolve_threads, single_threaded_blas, tile_rows, walk
+
+__all__ = ["sampled_errors", "sampled_errors_cost"]
+
+#: Rows of the walk that tell residuals.
+SAMPLED_ROWS = 2000
+#: Points whose coordinates are held at a time.
+CHUNK = 1 << 16
+#: Standard errors that are added to what comes from a sample: one in forty is larger.
+CONFIDENCE = 2.0
+#: Relative errors above this are beyond the first order.
+LARGEST = 0.5
+
+
+def sampled_errors(
+    kernel: StreamedKernel,
+    weights: NDArray[np.float64],
+    modes_at: Callable[[NDArray[np.intp]], NDArray[np.float64]],
+    rng: np.random.Generator,
+    n_threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Return bounds on the errors of coordinates against the exact map, without density normalisation.
+
+    Parameters
+    ----------
+    kernel : StreamedKernel
+        Of all n points.
+    weights : ndarray of shape (n,)
+        c.
+    modes_at : callable
+        Returns b approximate right eigenvectors ψ, ψᵀCψ = 1, in falling order of their
+        eigenvalues, at some of the points. Those that follow the coordinates in question
+        tell how far other modes are.
+    rng : Generator
+        Draws the rows.
+
+    Returns
+    -------
+    ndarray of shape (b,)
+        Root mean square errors in percent of the ranges; infinity where nothing can be said.
+    """
+    n = len(kernel)
+    rows = np.sort(rng.choice(n, min(n, SAMPLED_ROWS), replace=False))
+    own = modes_at(rows)
+    sums, squares = np.zeros((len(rows), 1 + own.shape[1])), np.zeros(own.shape[1])
+    lowest, highest = own.min(axis=0), own.max(axis=0)
+    for start in range(0, n, CHUNK):
+        columns = slice(start, min(start + CHUNK, n))
+        modes = modes_at(np.arange(columns.start, columns.stop))
+        source = weights[columns, None] * np.column_stack([np.ones(len(modes)), modes])
+        sums += _block_product(kernel, rows, columns, source, n_threads)
+        squares += weights[columns] @ modes**2
+        lowest, highest = np.minimum(lowest, modes.min(axis=0)), np.maximum(highest, modes.max(axis=0))
+    degrees = sums[:, 0]
+    root = np.sqrt(weights[rows] * degrees)[:, None]
+    # In the measure C D, as vectors of S: the trivial mode first, for which P 1 = 1.
+    symmetric = root * np.column_stack([np.ones(len(rows)), own])
+    lengths = np.linalg.norm(symmetric, axis=0)
+    vectors, images = symmetric / lengths, root * sums / degrees[:, None] / lengths
+    values = (vectors * images).sum(axis=0)
+    defects = images - vectors * values
+    angles = np.array([_relative_error(number, vectors, defects, values) for number in range(1, len(values))])
+    # What no residual can tell: the scale of a mode, by which it is not normalised over all points.
+    angles = np.minimum(angles + np.abs(np.sqrt(squares) - 1.0), 1.0)
+    ranges = highest - lowest
+    return in_percent_of_range(angles, symmetric[:, 1:], defects[:, 1:], weights[rows], degrees, ranges)
+
+
+def sampled_errors_cost(data: DataSize, n_modes: int) -> Cost:
+    """Return what :func:`sampled_errors` takes; the modes themselves are not counted."""
+    n = float(data.n_points)
+    entries = min(n, SAMPLED_ROWS) * n
+    return Cost(
+        distances=entries,
+        exponentials=entries,
+        multiplications=entries * n_modes,
+        memory=4 * 8.0 * min(n, CHUNK) * n_modes,
+    )
+
+
+def _relative_error(
+    number: int, vectors: NDArray[np.float64], defects: NDArray[np.float64], values: NDArray[np.float64]
+) -> float:
+    """Return the bound on the error of one of the modes beside its length, in the measure C D; 1 says nothing."""
+    residual, n_rows = defects[:, number], len(vectors)
+    shares, *_ = np.linalg.lstsq(vectors, residual, rcond=None)
+    others = np.delete(np.arange(len(values)), number)
+    gaps = np.abs(values[number] - values[others])
+    beyond = values[number] - values[-1]
+    if beyond <= 0 or not (gaps > 0).all():
+        return 1.0
+    # Each share is a sum over rows, whose scatter is that of its terms.
+    products = vectors[:, others] * residual[:, None]
+    along = np.abs(shares[others]) + CONFIDENCE * products.std(axis=0, ddof=1) * np.sqrt(n_rows)
+    squares = (residual - vectors @ shares) ** 2
+    across = squares.sum() + CONFIDENCE * squares.std(ddof=1) * np.sqrt(n_rows)
+    error = float(np.sqrt(((along / gaps) ** 2).sum() + across / beyond**2))
+    return error / (1.0 - error) if error < LARGEST else 1.0
+
+
+def _block_product(
+    kernel: StreamedKernel,
+    rows: NDArray[np.intp],
+    columns: slice,
+    vectors: NDArray[np.float64],
+    n_threads: int | None,
+) -> NDArray[np.float64]:
+    """Return some rows and columns of A, times vectors."""
+    points, width = kernel.points, columns.stop - columns.start
+    chosen = points.take(rows)
+    out = np.empty((len(rows), vectors.shape[1]))
+
+    def work(part: slice) -> None:
+        block = np.empty((part.stop - part.start, width), dtype=points.dtype)
+        kernel.metric.squared_block(chosen, part, points, columns, block)
+        out[part] = gaussian_kernel(block, kernel.epsilon, 1) @ vectors
+
+    with single_threaded_blas():
+        walk(len(rows), tile_rows(width, points.dtype.itemsize), work, resolve_threads(n_threads))
+    return out
