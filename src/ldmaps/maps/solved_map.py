@@ -77,6 +77,11 @@ class SolvedMap:
         return len(self.indices) == len(self.walk.points)
 
     @property
+    def error_bound(self) -> NDArray[np.float64] | None:
+        """Bound on each coordinate's error in percent of its range, the unit of Z; None if nothing can be said."""
+        return np.zeros(len(self.spectrum.eigenvalues)) if self.is_exact else None
+
+    @property
     def own_coordinates(self) -> NDArray[np.float64]:
         """λᵗψ of the R points, of shape (R, k)."""
         return np.asarray(self.spectrum.vectors * self.spectrum.eigenvalues**self.walk.time)
@@ -104,24 +109,6 @@ class SolvedMap:
         if not is_own.all():
             rest = self.walk.points.take(wanted[~is_own])
             out[~is_own] = self.embedder().extend(rest, self.walk.n_threads).coordinates
-        return out
-
-    def coordinates_as_unseen(self, wanted: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return what Nyström would give at some training points if they were new.
-
-        Row i of the eigenproblem reads λ ψ_i T_i = Σ_j A_ij s_j ψ_j with T_i = Σ_j A_ij s_j.
-        Without the term j = i, on both sides, it is the extension to a point that lies
-        there but is not counted.
-        """
-        out = self.coordinates(wanted)
-        places, is_own = self._places(wanted)
-        places = places[is_own]
-        eigenvalues, source = self.spectrum.eigenvalues, self.spectrum.source_weights[places]
-        # D_i = q_i^-α T_i and s_i = c_i q_i^-α.
-        total = self.spectrum.degrees[places] * self.multiplicities[places] / source
-        others = np.maximum(total - source, 1e-9 * total)
-        factor = (eigenvalues * total[:, None] - source[:, None]) / (eigenvalues * others[:, None])
-        out[is_own] *= factor
         return out
 
     def _places(self, wanted: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
