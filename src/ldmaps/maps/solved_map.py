@@ -77,11 +77,6 @@ class SolvedMap:
         return len(self.indices) == len(self.walk.points)
 
     @property
-    def error_bound(self) -> NDArray[np.float64] | None:
-        """Bound on each coordinate's error in percent of its range, the unit of Z; None if nothing can be said."""
-        return np.zeros(len(self.spectrum.eigenvalues)) if self.is_exact else None
-
-    @property
     def own_coordinates(self) -> NDArray[np.float64]:
         """λᵗψ of the R points, of shape (R, k)."""
         return np.asarray(self.spectrum.vectors * self.spectrum.eigenvalues**self.walk.time)
