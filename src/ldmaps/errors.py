@@ -6,6 +6,7 @@ also :class:`ValueError`, so code written against scikit-learn keeps working.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 __all__ = [
@@ -97,32 +98,45 @@ class GradientError(InvalidInputError):
 
 
 class ToleranceError(LdmapsError, ValueError):
-    """No number of landmarks that was allowed meets the tolerance.
+    """No number of landmarks that was allowed can be certified to meet the tolerance.
 
     Attributes
     ----------
     tolerance : float
         What was asked for, in percent.
     best_bound : float
-        Lowest upper bound of Z that was reached, in percent.
+        Lowest upper bound of Z that was reached, in percent; infinite where none could be had.
     n_landmarks : int
-        With how many landmarks.
+        With how many landmarks; 0 where none were tried.
     n_held_out : int
         On how many points it was measured; few make the bound wide.
+    reason : str
+        Why there is no bound, or why it is wide; empty where only Z is too large.
     """
 
-    def __init__(self, tolerance: float, best_bound: float, n_landmarks: int, n_held_out: int) -> None:
-        super().__init__(tolerance, best_bound, n_landmarks, n_held_out)
+    def __init__(
+        self,
+        tolerance: float,
+        best_bound: float = math.inf,
+        n_landmarks: int = 0,
+        n_held_out: int = 0,
+        reason: str = "",
+    ) -> None:
+        super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason)
         self.tolerance = tolerance
         self.best_bound = best_bound
         self.n_landmarks = n_landmarks
         self.n_held_out = n_held_out
+        self.reason = reason
 
     def __str__(self) -> str:
+        refusal = f"tolerance={self.tolerance:g} percent cannot be certified"
+        if not self.n_landmarks:
+            return f"{refusal}: {self.reason}"
         return (
-            f"tolerance={self.tolerance:g} percent cannot be certified; the best upper bound of Z was "
-            f"{self.best_bound:.3g} percent, with {self.n_landmarks} landmarks, measured on {self.n_held_out} held-out "
-            "points. Raise the tolerance, fit to more points, or use fewer components or a larger epsilon."
+            f"{refusal}; the best upper bound of Z was {self.best_bound:.3g} percent, with {self.n_landmarks} "
+            f"landmarks, measured on {self.n_held_out} held-out points{'; ' if self.reason else ''}{self.reason}. "
+            "Raise the tolerance, fit to more points, or use fewer components or a larger epsilon."
         )
 
 

@@ -47,19 +47,6 @@ def test_of_all_points_is_the_exact_map(alpha, time):
     )
 
 
-@pytest.mark.parametrize(("alpha", "time"), [(0.0, 0.0), (0.5, 1.0), (1.0, 2.0)])
-def test_as_unseen_is_nystrom_without_the_point_itself(alpha, time):
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(ROLL))
-    reference = solved(ROLL, weights=weights, alpha=alpha, time=time)
-    wanted = np.array([5, 0, 699, 31])
-    spectrum = reference.spectrum
-    kernel = np.exp(-((ROLL[wanted, None] - ROLL) ** 2).sum(axis=2) / 32.0) * spectrum.source_weights
-    kernel[np.arange(4), wanted] = 0.0
-    walk = kernel / kernel.sum(axis=1, keepdims=True)
-    expected = walk @ spectrum.vectors * spectrum.eigenvalues ** (time - 1.0)
-    np.testing.assert_allclose(reference.coordinates_as_unseen(wanted), expected, atol=1e-12)
-
-
 def test_of_medoids_is_close_to_the_exact_map():
     reference = solved(ROLL, size=350)
     exact = DiffusionMap(2, 16.0).fit(ROLL)

@@ -89,8 +89,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         when there are fewer); "pst" finds its own number.
     tolerance : float or None
         Z on unseen points, in percent of the coordinates' ranges, that the map must keep;
-        the fewest landmarks that do so are taken in place of ``n_landmarks``. 30 % of the
-        points (6,000 at most) are held out for it and only embedded. See
+        the fewest landmarks that do so are taken in place of ``n_landmarks``. Half of the
+        points (20,000 at most) are held out for it, in blocks of consecutive ones, and only
+        embedded. What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`. See
         :mod:`ldmaps.maps.tolerance`.
     extension : {"auto", "nystrom", "distilled"}
         How points between landmarks get coordinates. "auto" is "nystrom" for a given
@@ -138,7 +139,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     bandwidth_ : Bandwidth
         How ε was found.
     certificate_ : Certificate or None
-        With ``tolerance``: Z on held-out points and its upper confidence bound.
+        With ``tolerance``: Z on held-out points and its upper confidence bound. None without,
+        and where the reference's own error has no bound (an ``AccuracyWarning`` says so).
     distillation_ : Distillation or None
         How the weights' width and the ridge were chosen; None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
@@ -354,7 +356,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _meet_tolerance(
         self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
-    ) -> tuple[LandmarkFit, Bandwidth, NDArray[np.float64], Certificate]:
+    ) -> tuple[LandmarkFit, Bandwidth, NDArray[np.float64], Certificate | None]:
         """Find the fewest landmarks that meet the tolerance."""
         tolerance = check_tolerance(self.tolerance)
         held = hold_out(len(training.members), rng)

@@ -164,7 +164,7 @@ def _is_bandwidth(value: Any) -> bool:
 
 
 def _is_certificate(value: Any) -> bool:
-    numbers = ("tolerance", "held_out_z", "upper_bound", "confidence")
+    numbers = ("tolerance", "held_out_z", "upper_bound", "confidence", "reference_error")
     counts = ("n_held_out", "n_landmarks")
     return (
         _is_object(value)

@@ -106,24 +106,6 @@ class SolvedMap:
             out[~is_own] = self.embedder().extend(rest, self.walk.n_threads).coordinates
         return out
 
-    def coordinates_as_unseen(self, wanted: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return what Nyström would give at some training points if they were new.
-
-        Row i of the eigenproblem reads λ ψ_i T_i = Σ_j A_ij s_j ψ_j with T_i = Σ_j A_ij s_j.
-        Without the term j = i, on both sides, it is the extension to a point that lies
-        there but is not counted.
-        """
-        out = self.coordinates(wanted)
-        places, is_own = self._places(wanted)
-        places = places[is_own]
-        eigenvalues, source = self.spectrum.eigenvalues, self.spectrum.source_weights[places]
-        # D_i = q_i^-α T_i and s_i = c_i q_i^-α.
-        total = self.spectrum.degrees[places] * self.multiplicities[places] / source
-        others = np.maximum(total - source, 1e-9 * total)
-        factor = (eigenvalues * total[:, None] - source[:, None]) / (eigenvalues * others[:, None])
-        out[is_own] *= factor
-        return out
-
     def _places(self, wanted: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return where in the map training points stand, and whether they do."""
         order = np.argsort(self.indices, kind="stable")

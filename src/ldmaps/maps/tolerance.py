@@ -4,7 +4,9 @@
                └── certify: an upper confidence bound of Z for the M found;
                             where it misses, M grows and the confidence asked for with it
 
-Z is the root mean square of ζ (eqn Z_error), so a bound of the mean of ζ² is wanted.
+Z is the root mean square of ζ (eqn Z_error), so a bound of the mean of ζ² is wanted
+(:mod:`ldmaps.maps.confidence_bound`). Z is a distance, so what separates the reference from
+the exact map is added to what separates the map from the reference.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, ToleranceError
+from ldmaps.maps.confidence_bound import upper_bound
 
 __all__ = [
     "Attempt",
@@ -29,19 +31,23 @@ __all__ = [
     "meet_tolerance",
     "n_held_out",
     "numbers_tried",
-    "upper_bound",
 ]
 
 #: Probability with which a certificate holds.
 CONFIDENCE = 0.95
 #: Share of the points held out, the most of them, and which part of those is for the search.
-HELD_OUT_SHARE, MAX_HELD_OUT, SEARCH_PART = 0.3, 6000, 0.4
+HELD_OUT_SHARE, MAX_HELD_OUT, SEARCH_PART = 0.5, 20_000, 0.4
+#: Points are held out in so many blocks of consecutive ones, or a few more: frames close in time resemble each other,
+#: and those beside a frame that was fitted to would not tell how unseen ones fare.
+HELD_OUT_BLOCKS = 200
 #: Fewest points that a bound may rest on.
 MIN_CERTIFYING = 30
+#: A refusal mentions how many points carry half of the squared error where they are fewer than this.
+FEW_CARRYING = 10
 #: Bisection ends when the numbers of landmarks that miss and meet the tolerance are within this factor.
 RESOLUTION = 1.1
-#: Growth after a certificate was missed by a hair.
-GROWTH = 1.15
+#: Growth after a missed certificate: as far as it was missed, within these factors.
+LEAST_GROWTH, MOST_GROWTH = 1.25, 2.0
 
 
 @dataclass(frozen=True)
@@ -55,15 +61,18 @@ class Certificate:
     held_out_z : float
         Z in percent on held-out points that took no part in any choice.
     upper_bound : float
-        Z of unseen points from the same source is below this with the given confidence.
+        Z of unseen points from the same source is below this with the given confidence,
+        the reference's own error included.
     confidence : float
     n_held_out : int
         Number of points that the bound rests on.
     n_landmarks : int
         M, the fewest that were found to do.
     reference : str
-        What Z compares with: "exact", Nyström over all training points, or "landmarks",
-        a landmark map with many more of them where all points would not fit into memory.
+        What the held-out points were compared with: "exact", the map of all training
+        points, or "landmarks", a map of many more landmarks.
+    reference_error : float
+        Z of the reference itself against the exact map is at most this.
     """
 
     tolerance: float
@@ -73,15 +82,24 @@ class Certificate:
     n_held_out: int
     n_landmarks: int
     reference: str
+    reference_error: float
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which points are fitted to, which guide the search, and which certify."""
+    """Which points are fitted to, which guide the search, and which certify.
+
+    Attributes
+    ----------
+    fitted, search, certify : ndarray of int
+    block : int
+        How many consecutive points of ``search`` and ``certify`` were held out together.
+    """
 
     fitted: NDArray[np.intp]
     search: NDArray[np.intp]
     certify: NDArray[np.intp]
+    block: int = 1
 
 
 _Fit = TypeVar("_Fit")
@@ -89,11 +107,31 @@ _Fit = TypeVar("_Fit")
 
 @dataclass(frozen=True)
 class Attempt(Generic[_Fit]):
-    """A map with some number of landmarks: the fit, and ζ² in percent² of both sets of held-out points."""
+    """A map with some number of landmarks, and how it fares.
+
+    Attributes
+    ----------
+    fit : object or None
+        None where so few landmarks make no map.
+    search, certify : ndarray
+        ζ² in percent² of both sets of held-out points, counted by their weights.
+    largest : float
+        What none of these can exceed.
+    block : int
+        How many consecutive points were held out together.
+    """
 
     fit: _Fit | None
     search: NDArray[np.float64]
     certify: NDArray[np.float64]
+    largest: float = math.inf
+    block: int = 1
+
+    def bound(self, squares: NDArray[np.float64], confidence: float) -> float:
+        """Return an upper bound of Z of points like those of ``search`` or ``certify``."""
+        if self.fit is None:
+            return math.inf
+        return upper_bound(squares, confidence, self.largest, self.block)
 
 
 def check_tolerance(tolerance: object) -> float:
@@ -115,45 +153,24 @@ def n_held_out(n_points: int) -> int:
 
 
 def hold_out(n_points: int, rng: np.random.Generator) -> HeldOut:
-    """Draw the points to hold out."""
+    """Draw the points to hold out, in blocks of consecutive ones."""
     count = n_held_out(n_points)
-    n_search = int(SEARCH_PART * count)
-    if count - n_search < MIN_CERTIFYING:
+    block = max(1, count // HELD_OUT_BLOCKS)
+    n_blocks = count // block
+    n_search = int(SEARCH_PART * n_blocks)
+    if (n_blocks - n_search) * block < MIN_CERTIFYING:
         needed = math.ceil(MIN_CERTIFYING / (1 - SEARCH_PART) / HELD_OUT_SHARE) + 1
         raise InvalidInputError(
             f"a tolerance needs at least {needed} points with positive weight to hold some of them out, "
             f"got {n_points}; pass n_landmarks instead"
         )
-    order = rng.permutation(n_points)
-    return HeldOut(np.sort(order[count:]), np.sort(order[:n_search]), np.sort(order[n_search:count]))
-
-
-def upper_bound(squares: NDArray[np.float64], confidence: float) -> float:
-    """Return an upper confidence bound of √(mean of ``squares``).
-
-    Student's bound of the mean with Hall's correction for skewness (J. R. Stat. Soc. B
-    54, 221 (1992)): a few points far worse than the rest, which ζ² always has, make the
-    plain bound too low.
-
-    >>> import numpy as np
-    >>> round(upper_bound(np.random.default_rng(0).exponential(size=1000), 0.95), 1)
-    1.0
-    """
-    n = len(squares)
-    mean, deviation = float(squares.mean()), float(squares.std(ddof=1))
-    if deviation == 0:
-        return math.sqrt(mean)
-    normal = NormalDist().inv_cdf(confidence)
-    skewness = max(0.0, float(((squares - mean) ** 3).mean()) / deviation**3)
-    # Hall's monotone transformation t + a t² + a² t³/3 + b of the Studentised mean, turned round.
-    a = skewness / (3.0 * math.sqrt(n))
-    b = skewness / (6.0 * math.sqrt(n))
-    if a > 0:
-        inside = 1.0 + 3.0 * a * (-normal - b)
-        lower = (math.copysign(abs(inside) ** (1 / 3), inside) - 1.0) / a
-    else:
-        lower = -normal
-    return math.sqrt(mean - lower * deviation / math.sqrt(n))
+    drawn = rng.permutation(n_points // block)[:n_blocks]
+    search, certify = (
+        (np.sort(part)[:, None] * block + np.arange(block)).ravel()
+        for part in (drawn[:n_search], drawn[n_search:])
+    )
+    fitted = np.setdiff1d(np.arange(n_points), np.concatenate([search, certify]))
+    return HeldOut(fitted, search, certify, block)
 
 
 def meet_tolerance(
@@ -163,6 +180,7 @@ def meet_tolerance(
     *,
     fewest: int,
     most: int,
+    reference_error: float = 0.0,
     confidence: float = CONFIDENCE,
 ) -> tuple[_Fit, Certificate]:
     """Find the fewest landmarks that meet a tolerance, and certify them.
@@ -170,23 +188,32 @@ def meet_tolerance(
     Parameters
     ----------
     attempt : callable
-        Fits a map with the number of landmarks it is given. ``fit=None`` says that so
-        few make no map.
+        Fits a map with the number of landmarks it is given.
+    reference, reference_error
+        As in :class:`Certificate`.
     fewest, most : int
         Range of M.
     """
-    tried: dict[int, tuple[Attempt[_Fit], float]] = {}
+    if reference_error >= tolerance:
+        raise ToleranceError(
+            tolerance,
+            reason=f"the map that errors are measured against is only known to be within {reference_error:.3g} "
+            "percent of the exact map itself; raise the tolerance or memory_limit",
+        )
+    attempts: dict[int, Attempt[_Fit]] = {}
+    searched: dict[int, float] = {}
 
     def bound(count: int) -> float:
-        if count not in tried:
-            made = attempt(count)
-            tried[count] = made, math.inf if made.fit is None else upper_bound(made.search, confidence)
-        return tried[count][1]
+        if count not in attempts:
+            attempts[count] = attempt(count)
+            searched[count] = attempts[count].bound(attempts[count].search, confidence) + reference_error
+        return searched[count]
 
     below, count = None, min(fewest, most)
     while bound(count) > tolerance:
         if count == most:
-            raise _failure(tried, tolerance)
+            best = min(searched, key=searched.__getitem__)
+            raise _refusal(tolerance, best, searched[best], attempts[best].search)
         below, count = count, min(2 * count, most)
     while below is not None and count > max(below + 1, RESOLUTION * below):
         middle = min(count - 1, max(below + 1, round(math.sqrt(below * count))))
@@ -196,20 +223,29 @@ def meet_tolerance(
             below = middle
 
     doubt = 1.0 - confidence
+    promised: dict[int, float] = {}
     while True:
         doubt /= 2.0  # the doubts of all certificates that are tried add up to what was asked for
         bound(count)
-        made = tried[count][0]
-        if made.fit is not None:
-            promised = upper_bound(made.certify, 1.0 - doubt)
-            if promised <= tolerance:
-                held_out_z = math.sqrt(float(made.certify.mean()))
-                return made.fit, Certificate(
-                    tolerance, held_out_z, promised, confidence, len(made.certify), count, reference
-                )
+        made = attempts[count]
+        promised[count] = made.bound(made.certify, 1.0 - doubt) + reference_error
+        if made.fit is not None and promised[count] <= tolerance:
+            held_out_z = math.sqrt(float(made.certify.mean()))
+            return made.fit, Certificate(
+                tolerance,
+                held_out_z,
+                promised[count],
+                confidence,
+                len(made.certify),
+                count,
+                reference,
+                reference_error,
+            )
         if count >= most:
-            raise _failure(tried, tolerance)
-        count = min(most, math.ceil(GROWTH * count))
+            best = min(promised, key=promised.__getitem__)
+            raise _refusal(tolerance, best, promised[best], attempts[best].certify)
+        growth = min(max(LEAST_GROWTH, promised[count] / tolerance), MOST_GROWTH)
+        count = min(most, math.ceil(growth * count))
 
 
 def numbers_tried(enough: int, *, fewest: int, most: int) -> list[int]:
@@ -229,7 +265,13 @@ def numbers_tried(enough: int, *, fewest: int, most: int) -> list[int]:
     return tried
 
 
-def _failure(tried: dict[int, tuple[Attempt[_Fit], float]], tolerance: float) -> ToleranceError:
-    best = min(tried, key=lambda count: tried[count][1])
-    made, bound = tried[best]
-    return ToleranceError(tolerance, bound, best, len(made.search))
+def _refusal(
+    tolerance: float, n_landmarks: int, bound: float, squares: NDArray[np.float64]
+) -> ToleranceError:
+    """Return the error for a bound that is too high; it tells where few points are to blame."""
+    running = np.cumsum(np.sort(squares)[::-1])
+    n_carrying = int(np.searchsorted(running, 0.5 * running[-1])) + 1
+    reason = ""
+    if n_carrying < FEW_CARRYING:
+        reason = f"half of the squared error is that of {n_carrying} of them, which says little about the next as bad"
+    return ToleranceError(tolerance, bound, n_landmarks, len(squares), reason)
