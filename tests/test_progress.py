@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import subprocess
+import sys
+
+import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.progress import Progress, reporting, stage, tick
+from ldmaps.progress import Progress, compiling, reporting, stage, tick
 
 
 class Terminal(io.StringIO):
@@ -15,14 +20,23 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_a_bar_with_rate_and_eta():
+class Clock:
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr("ldmaps.progress.time.monotonic", lambda: self.now)
+
+
+def test_a_terminal_gets_a_bar_with_rate_and_eta(monkeypatch):
     screen = Terminal()
+    clock = Clock(monkeypatch)
     with Progress(stream=screen).stage("embedding", 1000, "frames", ticked=True) as shown:
-        tick(500)
+        tick(100)
+        clock.now += 4.0
+        tick(400)
         line = shown.line()
     assert "50 %" in line
     assert "500 frames" in line
-    assert "ETA 0:0" in line
+    assert "ETA 0:05" in line
     assert screen.getvalue().startswith("\rembedding")
     assert screen.getvalue().endswith("\r")
 
@@ -60,3 +74,67 @@ def test_verbose_fits_log_their_stages_and_others_are_silent(caplog, capsys):
         DiffusionMap(2, 9.0, verbose=True).fit(points)
         assert "distances: 400 rows in" in caplog.text
     assert capsys.readouterr().out == ""
+
+
+def test_an_eta_waits_for_what_it_can_be_told_from(monkeypatch):
+    clock = Clock(monkeypatch)
+    with Progress(stream=Terminal()).stage("bandwidth", 10_000, ticked=True) as shown:
+        clock.now += 60.0  # whatever comes before the first items
+        tick(1)
+        assert shown.remaining is None
+        clock.now += 0.5
+        tick(5)
+        assert shown.remaining is None
+        clock.now += 1.5
+        tick(994)
+        assert shown.remaining == pytest.approx(9000 * 2.0 / 999)
+        tick(9000)
+        assert "ETA 0:00" in shown.line()
+
+
+def test_compiling_is_announced_once_and_takes_no_part_in_rates(monkeypatch, caplog):
+    clock = Clock(monkeypatch)
+    reporter = Progress(True, io.StringIO())
+    with caplog.at_level(logging.INFO, "ldmaps"):
+        compiling(True)  # nobody shows anything
+        clock.now += 3.0
+        compiling(False)
+        with reporting(reporter), stage("bandwidth", 100) as shown:
+            tick(10)
+            for seconds in (7.0, 2.0):
+                compiling(True)
+                compiling(True)  # a loop that the first calls
+                clock.now += seconds
+                assert shown.seconds == pytest.approx(0.0)
+                compiling(False)
+                compiling(False)
+            clock.now += 5.0
+            tick(10)
+            assert shown.seconds == pytest.approx(5.0)
+            assert shown.remaining == pytest.approx(80 * 5.0 / 10)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "compiling loops for this machine, once: this takes 10 to 30 seconds",
+        "bandwidth: 20 points in 5.0 s (4 points/s)",
+        "compiled for 9.0 s; later runs find the result on disk",
+    ]
+
+
+def test_numba_tells_when_it_compiles(tmp_path):
+    """In a process of its own with nothing compiled yet."""
+    code = """
+import io
+from ldmaps import compiled
+from ldmaps.diffusion import pairwise
+from ldmaps.progress import Progress, reporting
+import numpy as np
+with reporting(Progress(True, io.StringIO())):
+    compiled.jit.njit(lambda a: a.sum())(np.ones(3))
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    first, last = done.stderr.splitlines()
+    assert "compiling loops" in first
+    assert "compiled for" in last

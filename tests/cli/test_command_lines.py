@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import warnings
 from argparse import Namespace
 
@@ -218,3 +220,17 @@ def test_rejected_records_come_with_their_reason(folder, tmp_path, capsys):
     said = capsys.readouterr()
     assert said.err == ""
     assert json.loads(said.out)["rejected"] == 4
+
+
+# -- progress ----------------------------------------------------------------------
+
+
+def test_captured_output_has_a_line_per_stage(folder, tmp_path):
+    line = ("fit", folder / "roll.csv", "-m", 40, "-o", tmp_path / "map.ldm", "--force")
+    command = [sys.executable, "-m", "ldmaps", *map(str, line)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    for stage in ("reading", "bandwidth", "landmarks", "embedding"):
+        assert said.count(f"ldmaps: {stage}: ") == 1
+    assert "\r" not in said
+    done = subprocess.run([*command, "--quiet"], capture_output=True, text=True, check=True)
+    assert done.stdout == done.stderr == ""

@@ -134,16 +134,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.cli.info import facts_of
     from ldmaps.cli.inputs import open_inputs
-    from ldmaps.cli.session import check_output, complain, say, write_json
+    from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
     from ldmaps.errors import InvalidInputError
-    from ldmaps.progress import Progress, reporting
+    from ldmaps.progress import reporting
 
     if arguments.output == "-":
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
     check_output(arguments.output, arguments.force)
     source = open_inputs(arguments, arguments.inputs)
     model = _estimator(arguments, source)
-    with reporting(Progress(False if arguments.quiet else None)):
+    with reporting(shown_progress(arguments)):
         model.fit(source)
     n_points = model.diagnosis_.n_points
     if n_points < FEW_POINTS and not arguments.quiet:

@@ -103,9 +103,10 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
     import numpy as np
 
     from ldmaps.cli.inputs import open_inputs
+    from ldmaps.cli.session import shown_progress
     from ldmaps.errors import InvalidInputError
     from ldmaps.maps.training_record import thinned_rows
-    from ldmaps.progress import Progress, reporting
+    from ldmaps.progress import reporting
 
     if arguments.data is not None:
         raise InvalidInputError(
@@ -116,7 +117,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
             "errors are estimated for landmark maps whose file holds their training points; fit without --no-embedding"
         )
     source = open_inputs(arguments, arguments.errors, model.source_)
-    progress = Progress(False if arguments.quiet else None)
+    progress = shown_progress(arguments)
     with reporting(progress):
         points = source.read().frames
     n = len(model.embedding_)

@@ -9,12 +9,24 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ldmaps.cli.flags import in_flags
 from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 
-__all__ = ["NOTHING_INSIDE", "check_output", "complain", "guarded", "printable", "say", "write_json"]
+if TYPE_CHECKING:
+    from ldmaps.progress import Progress
+
+__all__ = [
+    "NOTHING_INSIDE",
+    "check_output",
+    "complain",
+    "guarded",
+    "printable",
+    "say",
+    "shown_progress",
+    "write_json",
+]
 
 DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 #: Everything was done, but the points hardly belong to the map.
@@ -52,6 +64,15 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
             "please report this with what the same command prints with --debug"
         )
         return FAULTY_PROGRAM
+
+
+def shown_progress(arguments: argparse.Namespace) -> Progress:
+    """Return what shows stages: bars that go again on a terminal, a line per stage elsewhere, nothing with --quiet."""
+    from ldmaps.progress import Progress
+
+    if arguments.quiet:
+        return Progress(False)
+    return Progress(None if sys.stderr.isatty() else True)
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:

@@ -11,8 +11,14 @@ compiled code on disk only as long as none of them changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+
+__all__ = ["listeners"]
+
+#: Called with True when a loop's compilation begins and with False when it ends; from any thread, and nested.
+listeners: list[Callable[[bool], None]] = []
 
 
 def __getattr__(name: str) -> Any:

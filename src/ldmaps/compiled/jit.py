@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core import event
 
 from ldmaps._version import __version__
+from ldmaps.compiled import listeners
 
 __all__ = ["EXACT", "REDUCE", "compiled", "inlined", "sources_digest"]
 
@@ -27,6 +29,21 @@ REDUCE = EXACT | {"reassoc", "arcp"}
 
 #: Put in place of its call before types are known: for a few operations on one element.
 inlined = njit(inline="always")
+
+
+class _Announcer(event.Listener):
+    """Tells the listeners when compiling begins and ends; reading compiled code from disk is neither."""
+
+    def on_start(self, event: Any) -> None:
+        for listener in listeners:
+            listener(True)
+
+    def on_end(self, event: Any) -> None:
+        for listener in listeners:
+            listener(False)
+
+
+event.register("numba:compile", _Announcer())
 
 
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:

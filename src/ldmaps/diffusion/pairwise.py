@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ldmaps import compiled, threads
 from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points, squared_matrix
+from ldmaps.progress import compiling
 from ldmaps.threads import resolve_threads, tile_rows, walk, walk_over
 
 __all__ = [
@@ -36,6 +37,9 @@ __all__ = [
     "squared_matrix_cost",
     "squared_row",
 ]
+
+# A first fit says what it waits for.
+compiled.listeners.append(compiling)
 
 #: Pairs to a part of a search that stores no distances: enough to be worth another thread, and where progress shows.
 SCAN_ENTRIES = 1 << 19, 1 << 24
