@@ -6,7 +6,7 @@ run (the same force field, implicit solvent) under a force that lifts the molecu
 wherever the map has many points; frames outside the map's domain are absorbed, and the next
 round runs on the new map. Unbiased runs of the same total length are made for comparison.
 
-    pip install "ldmaps[openmm,plot]"
+    pip install ".[openmm,plot]"
     python examples/explore.py --output exploring
 
 Interrupted, the same command goes on where it stopped: every finished round is on disk. The

@@ -14,7 +14,7 @@ of the helices, with errors from the spread of independent runs. How much simula
 takes without a bias follows from that spread; for the left-handed helix, which unbiased runs hardly
 ever enter, from how long runs that begin there stay.
 
-    pip install "ldmaps[openmm,plot]"
+    pip install ".[openmm,plot]"
     python examples/metadynamics_free_energy.py --output free_energy
 
 Interrupted, the same command goes on: every finished run is on disk.

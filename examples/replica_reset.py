@@ -6,7 +6,7 @@ solvent) from inside one of them. A reporter embeds each replica as it runs and 
 when it has left the basin; the waiting time is noted and the replica starts anew. For a
 basin that is left at random, n escapes in a total waiting time T give the rate n/T.
 
-    pip install "ldmaps[openmm,plot]"
+    pip install ".[openmm,plot]"
     python examples/replica_reset.py --replicas 4 --steps 60000 --output escapes.png
 """
 

@@ -5,7 +5,7 @@ bounded reservoir; every so many of them, the map absorbs what is in reach. The 
 below runs round a cycle, which the map learns first; then the cycle gets a branch. Its
 first records are far from the map, the later ones no more: by then they are part of it.
 
-    pip install ldmaps river
+    pip install . river
     python examples/river_adapter.py
 """
 

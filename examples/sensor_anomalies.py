@@ -14,7 +14,7 @@ Two simpler detectors watch the same stream: a threshold on the channels' z-scor
 scikit-learn's IsolationForest. All three have the same budget of false alarms, set on
 normal records that no detector was fitted to, and the same rule for alarms to begin and end.
 
-    pip install "ldmaps[plot]"
+    pip install ".[plot]"
     python examples/sensor_anomalies.py --output sensor_anomalies.png
 """
 

@@ -167,5 +167,5 @@ def test_without_shtab_one_line_says_what_to_install(monkeypatch, capsys):
     assert main(["completion", "bash"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.strip().splitlines()[-1].endswith('pip install "ldmaps[completion]"')
+    assert printed.err.strip().splitlines()[-1].endswith("pip install shtab")
     assert len(printed.err.strip().splitlines()) == 1

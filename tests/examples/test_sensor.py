@@ -9,7 +9,7 @@ EXAMPLE = "sensor_anomalies"
 
 
 def test_it_runs_from_the_command_line_and_the_map_finds_more_than_the_others(example, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install ldmaps[plot])")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install matplotlib)")
     outcome = example.main(["--quick", "--output", str(tmp_path / "figure.png")])
     assert (tmp_path / "figure.png").stat().st_size > 20_000
     printed = capsys.readouterr().out

@@ -93,7 +93,7 @@ def test_topology_of_other_atoms(files, tmp_path):
     import mdtraj
 
     mdtraj.load(str(files["pdb"]))[0].atom_slice(range(10)).save_pdb(str(tmp_path / "ten.pdb"))
-    with pytest.raises(InvalidInputError, match=r"traj\.xtc has 22 atoms a frame, but .*ten\.pdb has 10"):
+    with pytest.raises(InvalidInputError, match=r"traj\.xtc has 22 atoms per frame, but .*ten\.pdb has 10"):
         ldmaps.inputs.open(files["xtc"], top=tmp_path / "ten.pdb")
 
 

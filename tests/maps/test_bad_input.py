@@ -99,7 +99,7 @@ def test_bad_landmark_settings(settings, message):
     [
         (-np.ones(40), "not negative, got -1.0 at index 0"),
         (np.full(40, np.nan), "finite"),
-        (np.ones(39), r"one value a point, \(40,\)"),
+        (np.ones(39), r"one value per point, \(40,\)"),
         (np.zeros(40), "above zero for at least two points, got 0 of 40"),
         (["a"] * 40, "must be numbers"),
         (

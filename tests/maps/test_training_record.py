@@ -49,7 +49,7 @@ def test_files_are_those_that_were_told():
 
 def test_too_few_frames_are_refused():
     record = TrainingRecord.of(6, np.arange(2), np.ones(6))
-    with pytest.raises(InvalidInputError, match="one value a training point, got 3"):
+    with pytest.raises(InvalidInputError, match="one value per training point, got 3"):
         record.with_frames([0, 1, 2], None)
 
 

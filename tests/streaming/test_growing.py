@@ -98,7 +98,7 @@ def test_frames_before_one_of_other_atoms_are_delivered(files, tmp_path):
     source.open()
     try:
         assert len(source.poll(1000, 0.0)) == len(finished(files, "trr"))
-        with pytest.raises(InvalidInputError, match="has 12 atoms a frame, but 22 were expected"):
+        with pytest.raises(InvalidInputError, match="has 12 atoms per frame, but 22 were expected"):
             source.poll(1000, 0.0)
     finally:
         source.close()
@@ -184,7 +184,7 @@ def test_other_atoms_than_the_models_are_refused(files):
 
 def test_a_topology_of_other_size_is_refused(files, tmp_path):
     mdtraj_trajectory(stride=2500).atom_slice(range(12))[0].save_pdb(str(tmp_path / "small.pdb"))
-    with pytest.raises(InvalidInputError, match="has 22 atoms a frame, but 12 were expected"):
+    with pytest.raises(InvalidInputError, match="has 22 atoms per frame, but 12 were expected"):
         drain(GrowingTrajectory(files["xtc"], top=tmp_path / "small.pdb", idle_end=0.0))
 
 

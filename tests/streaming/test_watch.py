@@ -17,7 +17,7 @@ import pytest
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.cli import main
 
-REASON = "the live page needs starlette, uvicorn and websockets: pip install 'ldmaps[watch]'"
+REASON = "the live page needs starlette, uvicorn and websockets: pip install starlette uvicorn websockets"
 for _part in ("starlette", "uvicorn"):
     pytest.importorskip(_part, reason=REASON)
 connect = pytest.importorskip("websockets.sync.client", reason=REASON).connect

@@ -13,7 +13,9 @@ import pytest
 from tools import fuzz
 
 ROOT = Path(__file__).resolve().parents[2]
-pytest.importorskip("starlette", reason="one target is the live page: pip install 'ldmaps[watch]'")
+pytest.importorskip(
+    "starlette", reason="one target is the live page: pip install starlette uvicorn websockets"
+)
 
 
 def test_half_a_minute_of_hostile_input_finds_nothing():

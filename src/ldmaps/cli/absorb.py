@@ -16,7 +16,7 @@ example:
   ldmaps absorb map.ldm outside.npz -o larger.ldm
 
 The new map keeps the old landmarks and gets further ones where the records are. Its coordinates are matched to the
-old ones, so that they do not jump; how far old points moved is told.
+old ones, so that they do not jump; the summary says how far old points moved.
 """
 
 

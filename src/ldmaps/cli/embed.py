@@ -136,7 +136,7 @@ def check_width(model: StoredMap, source: PointSource) -> None:
     if isinstance(model.metric_, Precomputed) or width == model.n_features_in_:
         return
     got = f"{source.shape[0]} atoms" if len(source.shape) == 2 else f"{width} columns"
-    needed = f"{model.n_features_in_} numbers a point"
+    needed = f"{model.n_features_in_} numbers per point"
     if model.metric_.takes_frames:
         needed += f" ({model.n_features_in_ // 3} atoms)"
     raise InvalidInputError(

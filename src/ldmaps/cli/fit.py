@@ -218,7 +218,9 @@ def _summary(path: str, model: Any, weighted: bool) -> str:
     from ldmaps.diffusion.spectrum import reason_for_kept
 
     squared = f" {model.units_}²" if model.units_ else ""
-    leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:6])
+    leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:6]) + " ..." * (
+        model.n_components_ > 6
+    )
     following = " ".join(f"{value:.4f}" for value in model.spectrum_[model.n_components_ :][:3])
     certificate = model.certificate_
     promise = ""
@@ -228,7 +230,9 @@ def _summary(path: str, model: Any, weighted: bool) -> str:
             f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
         )
     diagnosis = model.diagnosis_
-    carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:6])
+    carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:6]) + ", ..." * (
+        model.n_components_ > 6
+    )
     left_out = f"; {len(diagnosis.left_out):,} points left out as outliers" if len(diagnosis.left_out) else ""
     weights = model.training_.weights
     weighed = ""

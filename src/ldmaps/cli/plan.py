@@ -28,7 +28,7 @@ def add_command(commands: Any) -> None:
         commands,
         "plan",
         "predict memory and time of a fit on this machine",
-        "Predict peak memory and time of a fit, and the time a point takes afterwards, from a second's measurement "
+        "Predict peak memory and time of a fit, and the time per new point, from a measurement of about a second "
         "of this machine.\nTakes the inputs and options of fit. Meant to be right within a factor of two.",
         _EPILOG,
     )

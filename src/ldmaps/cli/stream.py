@@ -13,7 +13,7 @@ __all__ = ["add_command", "run"]
 
 _EPILOG = """\
 inputs:
-  -                        stdin: CSV, NDJSON or npy messages, told apart by their first bytes (the default)
+  -                        stdin: CSV, NDJSON or npy messages, recognised by their first bytes (the default)
   FILE                     a table (.csv, .ndjson, .npy) or a trajectory (.xtc, ...; -t names the topology);
                            with --follow one that is still being written
   imd://host:port          a running simulation, over IMD version 3

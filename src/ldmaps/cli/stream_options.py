@@ -122,7 +122,8 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         type=_seconds,
         default=0.0,
         metavar="S",
-        help="longest that a record may wait for company, in seconds; 0 for latency, more for throughput (0)",
+        help="longest that a record may wait for others to be embedded with, in seconds; 0 for latency, more for "
+        "throughput (0)",
     )
     pace.add_argument(
         "--max-batch", type=positive, default=4096, metavar="N", help="most records to a batch (4096)"

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["listeners"]
-
 #: Called with True when a loop's compilation begins and with False when it ends; from any thread, and nested.
 listeners: list[Callable[[bool], None]] = []
 

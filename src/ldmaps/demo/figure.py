@@ -87,7 +87,7 @@ def matplotlib_figure() -> Callable[..., Any]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InvalidInputError(
-            f'the demo draws with matplotlib, which cannot be imported ({error}); pip install "ldmaps[plot]"'
+            f"the demo draws with matplotlib, which cannot be imported ({error}); pip install matplotlib"
         ) from error
     figure_class: Callable[..., Any] = Figure
     return figure_class

@@ -129,7 +129,7 @@ class StateFile:
             given = {name: arrays[name] for name in self._problem}
         except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
             raise CheckpointError(
-                f"{self.path} is no state of a streamed solve, or damaged ({error}); remove it to start anew"
+                f"{self.path} is no state of a streamed solve, or damaged ({error}); remove it to start again"
             ) from error
         self._check(given)
         return state
@@ -153,7 +153,7 @@ class StateFile:
         ours = self._problem
         if int(given["format"]) != FORMAT:
             raise CheckpointError(
-                f"{self.path} has format {int(given['format'])}, this version reads {FORMAT}; remove it to start anew"
+                f"{self.path} has format {int(given['format'])}, this version reads {FORMAT}; remove it to start again"
             )
         different = [
             f"{name} = {float(given[name]):.9g} instead of {ours[name]:.9g}"

@@ -204,8 +204,8 @@ def solve_spectrum(
             # Eigenvalues crowd below 1 when data hardly hang together. A small kernel can still be solved in full.
             if not fits_dense:
                 raise LdmapsError(
-                    f"the {n_eigenvalues} leading eigenvalues lie too close together to be told apart: at this "
-                    "epsilon the data hardly hang together; raise epsilon or ask for fewer components"
+                    f"the {n_eigenvalues} leading eigenvalues lie too close together to be separated: at this "
+                    "epsilon the data are hardly connected; raise epsilon or ask for fewer components"
                 ) from None
     if values is None:
         symmetric = scale[:, None] * kernel.astype(np.float64) * scale
@@ -330,7 +330,7 @@ def warn_of_standstill(spectrum: Spectrum, weights: NDArray[np.float64], dtype: 
     elif stays > STANDSTILL:
         what = (
             f"the walk stays where it is with probability {stays:.3g} (median): epsilon is small against the distances "
-            "between neighbours, so the coordinates show single points and not how the data hang together"
+            "between neighbours, so the coordinates show single points and not how the data are connected"
         )
     else:
         return

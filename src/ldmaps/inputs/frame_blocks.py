@@ -41,7 +41,7 @@ def import_mdtraj() -> ModuleType:
     except ImportError as error:
         raise InvalidInputError(
             f"trajectory files are read with mdtraj, which cannot be imported ({error}); "
-            'pip install "ldmaps[trajectory]"'
+            "pip install mdtraj tables"
         ) from error
     return mdtraj  # type: ignore[no-any-return]
 

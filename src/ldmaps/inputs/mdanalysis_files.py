@@ -124,7 +124,7 @@ def import_mdanalysis(path: str) -> ModuleType:
     except ImportError as error:
         raise InvalidInputError(
             f"{path} is read with MDAnalysis, which cannot be imported ({error}); "
-            'pip install "ldmaps[mdanalysis]", or convert the file to xtc, dcd or pdb'
+            "pip install MDAnalysis, or convert the file to xtc, dcd or pdb"
         ) from error
     return MDAnalysis  # type: ignore[no-any-return]
 

@@ -331,6 +331,6 @@ def import_parquet(what: str) -> ModuleType:
         from pyarrow import parquet
     except ImportError as error:
         raise InvalidInputError(
-            f'{what} with pyarrow, which cannot be imported ({error}); pip install "ldmaps[parquet]"'
+            f"{what} with pyarrow, which cannot be imported ({error}); pip install pyarrow"
         ) from error
     return parquet  # type: ignore[no-any-return]

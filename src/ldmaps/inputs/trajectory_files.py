@@ -245,7 +245,7 @@ class TrajectoryFiles(SelectedFrames):
             raise
         except ImportError as error:
             raise InvalidInputError(
-                f'{path} needs another package ({one_line(error)}); pip install "ldmaps[trajectory]"'
+                f"{path} needs another package ({one_line(error)}); pip install mdtraj tables"
             ) from error
         except FileNotFoundError:
             raise
@@ -273,7 +273,7 @@ class TrajectoryFiles(SelectedFrames):
             count = self._load_whole(path).n_atoms
         if count != self._n_file_atoms:
             raise InvalidInputError(
-                f"{path} has {count} atoms a frame, but {self._topology_name} has {self._n_file_atoms}; "
+                f"{path} has {count} atoms per frame, but {self._topology_name} has {self._n_file_atoms}; "
                 "give the topology that the trajectory was written with (a trajectory without water needs a "
                 "topology without water)"
             )

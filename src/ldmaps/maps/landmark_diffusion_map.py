@@ -99,7 +99,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
         the same online step to the exact map of the training points, or where that takes
         too long, to a landmark map with many more landmarks; eight to over a
-        hundred times more accurate at the same cost a point. It pays with a slower fit (the N×N
+        hundred times more accurate at the same cost per point. It pays with a slower fit (the N×N
         kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.

@@ -187,7 +187,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArr
         weights = np.full(n_points, float(weights))
     if weights.shape != (n_points,):
         raise InvalidInputError(
-            f"sample_weight must have one value a point, ({n_points},), got shape {weights.shape}"
+            f"sample_weight must have one value per point, ({n_points},), got shape {weights.shape}"
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
         bad = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])

@@ -74,7 +74,7 @@ class TrainingRecord:
             array: NDArray[Any] = np.asarray(values, dtype=dtype)
             if len(array) and len(array) <= int(self.rows.max()):
                 raise InvalidInputError(
-                    f"frames, times and files need one value a training point, got {len(array)} for at least "
+                    f"frames, times and files need one value per training point, got {len(array)} for at least "
                     f"{int(self.rows.max()) + 1} points"
                 )
             return array[self.rows]

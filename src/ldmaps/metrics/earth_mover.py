@@ -35,7 +35,7 @@ class EarthMover(Metric):
     ground_distance : array-like of shape (bins, bins), optional
         Symmetric distances between bins that do not lie on a line. Each pair of
         histograms is then a transport problem, solved exactly by POT
-        (``pip install "ldmaps[earth-mover]"``): thousands of times slower.
+        (``pip install POT``): thousands of times slower.
 
     Examples
     --------
@@ -189,6 +189,6 @@ def _transport_solver() -> Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], 
     except ImportError as error:
         raise LdmapsError(
             "EarthMover with a ground_distance solves transport problems with POT, which is not installed; "
-            'pip install "ldmaps[earth-mover]"'
+            "pip install POT"
         ) from error
     return cast("Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], float]", emd2)

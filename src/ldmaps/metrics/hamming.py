@@ -48,7 +48,7 @@ class Hamming(Metric):
             limit = 2 ** (np.finfo(values.dtype).nmant + 1)
             if largest > limit:
                 raise InvalidInputError(
-                    f"integers up to {largest} cannot be told apart in {values.dtype}, "
+                    f"integers up to {largest} cannot be distinguished in {values.dtype}, "
                     f"which is exact up to {limit}; number the symbols from 0 instead"
                 )
         return ColumnPoints(values.T.copy())

@@ -206,7 +206,7 @@ class RegionTracker:
         if not same:
             raise InvalidInputError(
                 "the regions or the tracker's settings are not those of the checkpoint; go on with the same ones, "
-                "or begin anew"
+                "or start again"
             )
         for one, (inside, entering, away, duration) in zip(self._followed, kept, strict=True):
             one.inside, one.entering = bool(inside), int(entering)

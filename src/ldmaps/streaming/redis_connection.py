@@ -122,6 +122,6 @@ def _redis() -> Any:
         import redis.retry
     except ImportError as error:
         raise InvalidInputError(
-            f'Redis streams need the package redis, which cannot be imported ({error}); pip install "ldmaps[redis]"'
+            f"Redis streams need the package redis, which cannot be imported ({error}); pip install redis"
         ) from error
     return redis

@@ -49,7 +49,7 @@ class MapPlots:
             Which coordinates, 0 for ψ₂. With a single coordinate, ``y`` is left out of
             account and ψ₂ is drawn against the order of the points.
         colour : array-like of shape (n,), optional
-            A number a point; by default the points' order (a trajectory's time).
+            A number per point; by default the points' order (a trajectory's time).
         label : str, optional
             What the colours mean.
         landmarks : bool
@@ -78,7 +78,7 @@ class MapPlots:
         values = np.arange(len(plotted)) if colour is None else np.asarray(colour)
         if values.shape != (len(plotted),):
             raise InvalidInputError(
-                f"colour needs one number a point, ({len(plotted)},), got shape {values.shape}"
+                f"colour needs one number per point, ({len(plotted)},), got shape {values.shape}"
             )
         ax = self._axes(ax)
         size = float(np.clip(9000 / max(1, len(plotted)), 0.8, 12))
@@ -212,7 +212,7 @@ class MapPlots:
             from matplotlib import pyplot
         except ImportError as error:
             raise InvalidInputError(
-                f'plots are drawn with matplotlib, which cannot be imported ({error}); pip install "ldmaps[plot]"'
+                f"plots are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
             ) from error
         return pyplot.subplots(layout="constrained")[1]
 

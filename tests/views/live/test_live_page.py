@@ -17,7 +17,9 @@ from ldmaps.views.live import LivePage
 pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
 
 for _part in ("starlette", "uvicorn", "websockets"):
-    pytest.importorskip(_part, reason=f"the live page needs {_part}: pip install 'ldmaps[watch]'")
+    pytest.importorskip(
+        _part, reason=f"the live page needs {_part}: pip install starlette uvicorn websockets"
+    )
 
 TOKEN = "a-token-for-tests-0123456789"
 HOSTILE = '<img src="http://evil.example/x" onerror="document.title=1">'

@@ -26,7 +26,7 @@ from ldmaps.views.live.access import Access
 from ldmaps.views.live.server import LARGEST_MESSAGE
 from ldmaps.views.live.state import BURST, EVENTS, HISTORY, MOST, MOST_AT_FIRST, LiveState
 
-REASON = "the live page needs starlette, uvicorn and websockets: pip install 'ldmaps[watch]'"
+REASON = "the live page needs starlette, uvicorn and websockets: pip install starlette uvicorn websockets"
 for _part in ("starlette", "uvicorn"):
     pytest.importorskip(_part, reason=REASON)
 connect = pytest.importorskip("websockets.sync.client", reason=REASON).connect

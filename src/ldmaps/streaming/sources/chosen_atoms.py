@@ -91,7 +91,7 @@ class ChosenAtoms(SelectedFrames):
         """Raise when the stream's frames have another number of atoms."""
         if n_atoms != self.n_stream_atoms:
             raise InvalidInputError(
-                f"{self.describe()} has {n_atoms} atoms a frame, but {self.n_stream_atoms} were expected; give the "
+                f"{self.describe()} has {n_atoms} atoms per frame, but {self.n_stream_atoms} were expected; give the "
                 "topology that belongs to it with top=... (-t top.pdb)"
             )
 

@@ -58,7 +58,7 @@ class GrowingFile:
         if size < byte:
             raise SourceError(
                 f"{self.path} shrank: it has {size} bytes, but {byte} were read before; start over without the "
-                "checkpoint if it was written anew"
+                "checkpoint if it was overwritten"
             )
         self.read_to = byte
         self._last = b""
@@ -70,7 +70,7 @@ class GrowingFile:
         if mark != self.mark(byte):
             raise SourceError(
                 f"{self.path} is not the file that was read before: it differs before byte {byte}; start over "
-                "without the checkpoint if it was written anew"
+                "without the checkpoint if it was overwritten"
             )
 
     def mark(self, byte: int) -> list[int]:

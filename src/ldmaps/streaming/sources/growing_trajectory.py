@@ -141,7 +141,7 @@ class GrowingTrajectory(Source):
                 if isinstance(error, InvalidInputError):
                     raise
                 raise SourceError(
-                    f"{self.name} is damaged, or was written anew: {error}, at byte {self._byte}, where frame "
+                    f"{self.name} is damaged, or was overwritten: {error}, at byte {self._byte}, where frame "
                     f"{self._frame} should be; the frames before it were delivered"
                 ) from error
             if frame is None:
@@ -179,7 +179,7 @@ class GrowingTrajectory(Source):
                 if not grown:
                     raise SourceError(
                         f"{self.name} has {self._frame} whole frames, but {frames} were read before; start over "
-                        "without the checkpoint if it was written anew"
+                        "without the checkpoint if it was overwritten"
                     )
                 self._data += grown
 

@@ -282,7 +282,8 @@ def _client_class() -> type[Any]:
         module = importlib.import_module("imdclient.IMDClient")
     except ImportError as error:
         raise InvalidInputError(
-            f'live simulations are read with imdclient, which cannot be imported ({error}); pip install "ldmaps[imd]"'
+            f"live simulations are read with imdclient, which cannot be imported ({error}); pip install imdclient "
+            "MDAnalysis"
         ) from error
     client: type[Any] = module.IMDClient
     return client

@@ -181,7 +181,7 @@ class FileSource(_ByteSource):
         if self._read.end != self._start + offset or self._read.mark() != position["mark"]:
             raise SourceError(
                 f"{self.name} is not the file that was read before: it differs before byte {self._start + offset}; "
-                "start over without the checkpoint if it was written anew"
+                "start over without the checkpoint if it was overwritten"
             )
         os.lseek(self._descriptor, self._start + offset, os.SEEK_SET)
         self._decoder.restore(position)

@@ -165,7 +165,7 @@ class LiveServer:
             from starlette.routing import Route, WebSocketRoute
         except ImportError as error:
             raise InvalidInputError(
-                f"the live page needs starlette, uvicorn and websockets ({error}): pip install 'ldmaps[watch]'"
+                f"the live page needs other packages ({error}): pip install starlette uvicorn websockets"
             ) from error
 
         def file(request: Request) -> Response:

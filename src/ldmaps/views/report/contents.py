@@ -27,7 +27,7 @@ MAX_SURFACE_COORDINATES = 6
 
 @dataclass(frozen=True)
 class Field:
-    """A number a point, to colour by or to show under the pointer.
+    """A number per point, to colour by or to show under the pointer.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class _DrawnPoints:
         return len(self.coordinates)
 
     def take(self, name: str, values: ArrayLike | None) -> None:
-        """Add or replace a number a point."""
+        """Add or replace a number per point."""
         if values is None:
             return
         self.values[name] = _numbers(name, self.thinned(values), self.n_points)
@@ -272,7 +272,7 @@ def _numbers(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{name!r} must be numbers ({error})") from error
     if array.shape != (n,):
-        raise InvalidInputError(f"{name!r} needs one number a point, ({n},), got shape {array.shape}")
+        raise InvalidInputError(f"{name!r} needs one number per point, ({n},), got shape {array.shape}")
     return array
 
 
@@ -311,7 +311,7 @@ def _files(
         return source_files, place
     texts = np.asarray(files, dtype=str)
     if texts.shape != (n,):
-        raise InvalidInputError(f"files needs one name a point, ({n},), got shape {texts.shape}")
+        raise InvalidInputError(f"files needs one name per point, ({n},), got shape {texts.shape}")
     names, file_of = np.unique(texts, return_inverse=True)
     return names.tolist(), file_of.astype(np.int32)
 

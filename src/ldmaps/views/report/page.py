@@ -69,7 +69,7 @@ def write_report(
         from atom names or masses and bonds from distances.
     max_points : int
         Of more points, so many are drawn, evenly spread. The page takes about
-        6 bytes a point and number.
+        6 bytes per point and number.
 
     Examples
     --------

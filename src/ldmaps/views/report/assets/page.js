@@ -293,7 +293,7 @@ function startControls() {
     });
   }
   const check = byId("landmarks");
-  // An exact map has a landmark a point: circles on everything say nothing.
+  // An exact map has a landmark per point: circles on everything say nothing.
   if (landmarks.all > 5000 || (points.n > 0 && landmarks.n >= points.n)) check.checked = false;
   scatter.showLandmarks = check.checked;
   check.addEventListener("change", () => {
