@@ -58,5 +58,5 @@ def test_takes_bits():
     ("dtype", "large"), [(np.float32, 2**24 + 1), (np.float64, 2**53 + 1), (None, -(2**63))]
 )
 def test_refuses_integers_that_would_be_taken_for_equal(dtype, large):
-    with pytest.raises(InvalidInputError, match="told apart"):
+    with pytest.raises(InvalidInputError, match="distinguished"):
         Hamming().prepare(np.array([[large, 0]]), dtype)
