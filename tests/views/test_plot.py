@@ -66,6 +66,27 @@ def test_free_energy_is_a_surface_over_the_map(pyplot, model):
     ax.figure.canvas.draw()
 
 
+def test_a_profile_shows_energies_and_errors(pyplot, model):
+    ax = model.plot.profile(1, blocks=4)
+    expected = free_energy_profile(model.embedding_[:, 1], blocks=4)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), expected.energy)
+    assert ax.get_xlabel() == r"$\psi_{3}$"
+    band = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
+    known = np.isfinite(expected.error)
+    assert band[:, 1].max() == pytest.approx((expected.energy + expected.error)[known].max())
+    ax.figure.canvas.draw()
+    exact = DiffusionMap(1, 16.0).fit(ROLL)
+    exact.plot.profile().figure.canvas.draw()
+
+
+def test_weights_of_the_fit_count_in_pictures(pyplot):
+    weights = np.random.default_rng(0).uniform(0.1, 3.0, len(ROLL))
+    weighted = LandmarkDiffusionMap(2, 9.0, n_landmarks=80).fit(ROLL, sample_weight=weights)
+    ax = weighted.plot.profile()
+    expected = free_energy_profile(weighted.embedding_[:, 0], weights).energy
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), expected, atol=1e-5)
+
+
 def test_given_axes_are_drawn_on(pyplot, model):
     figure, panels = pyplot.subplots(1, 3)
     drawn = [
@@ -129,7 +150,8 @@ def test_the_surface_of_a_gaussian_is_a_parabola():
 
 
 def test_the_profile_of_a_gaussian_is_a_parabola():
-    along, energy = free_energy_profile(np.random.default_rng(0).normal(size=200_000))
+    profile = free_energy_profile(np.random.default_rng(0).normal(size=200_000))
+    along, energy = profile.centres, profile.energy
     near = np.abs(along) < 2.2
     assert np.abs(energy - 0.5 * along**2)[near].max() < 0.15
 
@@ -146,11 +168,72 @@ def test_weights_count_like_copies():
 def test_weights_of_a_profile_count_like_copies():
     values = np.random.default_rng(1).normal(size=500)
     weights = np.random.default_rng(2).integers(1, 5, 500)
-    along, energy = free_energy_profile(values, weights, cells=30)
-    along_copies, copies = free_energy_profile(np.repeat(values, weights), cells=30)
-    np.testing.assert_allclose(along, along_copies)
-    np.testing.assert_allclose(energy, copies)
-    assert np.nanmax(np.abs(energy - free_energy_profile(values, cells=30)[1])) > 0.1
+    profile = free_energy_profile(values, weights, cells=30)
+    copies = free_energy_profile(np.repeat(values, weights), cells=30)
+    np.testing.assert_allclose(profile.centres, copies.centres)
+    np.testing.assert_allclose(profile.energy, copies.energy)
+    assert np.nanmax(np.abs(profile.energy - free_energy_profile(values, cells=30).energy)) > 0.1
+
+
+def test_the_error_of_a_profile_is_a_jackknife_over_blocks():
+    """By plain loops, with weights, and without smoothing."""
+    rng = np.random.default_rng(0)
+    values, weights = rng.normal(size=1000), rng.uniform(0.5, 2.0, 1000)
+    profile = free_energy_profile(values, weights, cells=12, smoothing=0, blocks=4)
+    edges = np.linspace(values.min(), values.max(), 13)
+    cell = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, 11)
+    for place in range(12):
+        free = []
+        for block in range(4):
+            stays = [row for row in range(1000) if not 250 * block <= row < 250 * (block + 1)]
+            mass = sum(weights[row] for row in stays if cell[row] == place)
+            free.append(-np.log(mass / weights[stays].sum()) if mass else np.inf)
+        blocks_there = {row // 250 for row in range(1000) if cell[row] == place}
+        if len(blocks_there) < 2:
+            assert np.isnan(profile.error[place])
+        else:
+            expected = np.sqrt(3 / 4 * sum((value - np.mean(free)) ** 2 for value in free))
+            assert profile.error[place] == pytest.approx(expected, rel=1e-9)
+
+
+def test_errors_of_independent_values_are_those_of_counts():
+    """A count of n·p has the relative error √((1 − p)/(n p)); correlated values have more."""
+    rng = np.random.default_rng(1)
+    values = rng.uniform(size=100_000)
+    error = free_energy_profile(values, cells=10, smoothing=0, blocks=200).error
+    expected = np.sqrt(0.9 / (0.1 * 100_000))
+    np.testing.assert_allclose(error, expected, rtol=0.2)
+    slow = np.repeat(values[:1000], 100)
+    assert np.nanmean(free_energy_profile(slow, cells=10, smoothing=0, blocks=200).error) > 5 * expected
+
+
+def test_no_energy_beyond_what_the_sample_shows():
+    """Smoothing a lone point out must not make it rarer than 1 of n."""
+    for n in (50, 250, 2500):
+        points = np.random.default_rng(n).normal(size=(n, 2)) * [1.0, 3.0]
+        assert free_energy_surface(points).highest <= np.log(n)
+        assert np.nanmax(free_energy_profile(points[:, 0]).energy) <= np.log(n)
+        heaped = np.append(np.zeros(n - 2), [0.5, 1.0])  # where smoothing has nothing on one side
+        assert np.nanmax(free_energy_profile(heaped).energy) == pytest.approx(np.log(n))
+
+
+def test_light_points_show_high_energies():
+    """Of a biased run, few points of low weight are no limit: a flat sample weighted by exp(−U) gives U."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1, 1, size=(60_000, 2))
+    true = 12 * points[:, 0] ** 2
+    surface = free_energy_surface(points, np.exp(-true), cells=80)
+    x, _ = surface.centres()
+    inner = np.abs(x) < 0.9
+    along = np.nanmedian(surface.energy[inner], axis=1)
+    np.testing.assert_allclose(along - along.min(), 12 * x[inner] ** 2, atol=0.5)
+    assert surface.highest > 9.0
+
+
+@pytest.mark.parametrize(("values", "settings"), [([], {}), ([[1.0]], {}), ([1.0, 2.0], {"blocks": 1})])
+def test_a_profile_of_nothing_is_explained(values, settings):
+    with pytest.raises(InvalidInputError, match="shape|blocks"):
+        free_energy_profile(values, **settings)
 
 
 def test_a_lighter_well_lies_higher_by_the_log_of_its_weight():
@@ -165,14 +248,14 @@ def test_a_lighter_well_lies_higher_by_the_log_of_its_weight():
 
 
 def test_a_lone_point_is_smeared_out_more_widely_than_a_crowd():
-    """Its density is that of a Gaussian of 2.5 times the width, so it lies 2 ln 2.5 above the log of the shares."""
+    """Its density is that of a Gaussian of 2.5 times the width, but counts as one point: the log of the shares."""
     crowd, lone = np.zeros((10_000, 2)), np.array([[1.0, 1.0]])
     # Corners of the grid, so that nothing is cut off at its edges.
     corners = np.array([[-1.0, -1.0], [3.0, 3.0]])
     surface = free_energy_surface(np.vstack([crowd, lone, corners]), cells=80)
     x, y = surface.centres()
     energy = surface.energy[np.abs(x - 1).argmin(), np.abs(y - 1).argmin()]
-    assert energy == pytest.approx(np.log(10_000) + 2 * np.log(2.5), abs=0.1)
+    assert energy == pytest.approx(np.log(10_000), abs=0.1)
     # And it is shown as far as its density is half of its peak: √(2 ln 2) widths of 3 cells.
     row = surface.energy[np.abs(x - 1).argmin()]
     assert 6 <= np.isfinite(row).sum() <= 8

@@ -7,12 +7,42 @@ from collections.abc import Sequence
 from typing import Any
 
 from ldmaps._version import __version__
-from ldmaps.cli import absorb, completion, demo, embed, fit, frames, info, plan, report, stream, watch
+from ldmaps.cli import (
+    absorb,
+    basins,
+    completion,
+    correlate,
+    demo,
+    embed,
+    fit,
+    frames,
+    info,
+    plan,
+    plot,
+    report,
+    stream,
+    watch,
+)
 from ldmaps.cli.session import printable
 
 __all__ = ["EXIT_CODES", "build_parser", "parse"]
 
-COMMANDS = (fit, embed, stream, watch, absorb, report, frames, info, plan, demo, completion)
+COMMANDS = (
+    fit,
+    embed,
+    stream,
+    watch,
+    absorb,
+    report,
+    plot,
+    frames,
+    basins,
+    correlate,
+    info,
+    plan,
+    demo,
+    completion,
+)
 
 EXIT_CODES = """\
 exit status:
@@ -33,6 +63,7 @@ examples:
   ldmaps embed map.ldm new.xtc -t top.pdb -o - | head
   producer | ldmaps stream map.ldm -o psi.csv
   ldmaps report map.ldm -o report.html
+  ldmaps plot map.ldm --kind energy -o energy.png
   ldmaps frames map.ldm traj.xtc -t top.pdb --basin 1 -o basin1.xtc
   ldmaps info map.ldm
   ldmaps plan 200000 22 --metric rmsd -m 400

@@ -207,7 +207,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
     @property
     def plot(self) -> MapPlots:
-        """Plots with matplotlib: ``plot.embedding()``, ``plot.spectrum()`` and ``plot.free_energy()``."""
+        """Plots with matplotlib: ``plot.embedding()``, ``spectrum()``, ``free_energy()`` and ``profile()``."""
         from ldmaps.views.plot import MapPlots
 
         return MapPlots(self)

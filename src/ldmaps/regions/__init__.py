@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ldmaps.regions.representative_landmarks import representatives
     from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
     from ldmaps.regions.tracker import Event, RegionTracker
+    from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
 
 __all__ = [
     "Ball",
@@ -28,8 +29,11 @@ __all__ = [
     "Polygon",
     "Region",
     "RegionTracker",
+    "Transitions",
+    "count_transitions",
     "learn_basins",
     "load_regions",
+    "region_labels",
     "representatives",
     "save_regions",
 ]
@@ -45,8 +49,11 @@ __getattr__, __dir__ = load_on_first_use(
         "Polygon": "shapes",
         "Region": "base",
         "RegionTracker": "tracker",
+        "Transitions": "transitions",
+        "count_transitions": "transitions",
         "learn_basins": "basins",
         "load_regions": "region_file",
+        "region_labels": "transitions",
         "representatives": "representative_landmarks",
         "save_regions": "region_file",
     },

@@ -8,19 +8,28 @@ from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from ldmaps.views.frames import FramePicks, write_landmarks
-    from ldmaps.views.free_energy import FreeEnergy, free_energy_profile, free_energy_surface
+    from ldmaps.views.free_energy import (
+        FreeEnergy,
+        FreeEnergyProfile,
+        free_energy_profile,
+        free_energy_surface,
+    )
     from ldmaps.views.live import LivePage
+    from ldmaps.views.observables import correlations, shape_of_frames
     from ldmaps.views.plot import MapPlots
     from ldmaps.views.report import report_html, write_report
 
 __all__ = [
     "FramePicks",
     "FreeEnergy",
+    "FreeEnergyProfile",
     "LivePage",
     "MapPlots",
+    "correlations",
     "free_energy_profile",
     "free_energy_surface",
     "report_html",
+    "shape_of_frames",
     "write_landmarks",
     "write_report",
 ]
@@ -30,11 +39,14 @@ __getattr__, __dir__ = load_on_first_use(
     {
         "FramePicks": "frames",
         "FreeEnergy": "free_energy",
+        "FreeEnergyProfile": "free_energy",
         "LivePage": "live",
         "MapPlots": "plot",
+        "correlations": "observables",
         "free_energy_profile": "free_energy",
         "free_energy_surface": "free_energy",
         "report_html": "report",
+        "shape_of_frames": "observables",
         "write_landmarks": "frames",
         "write_report": "report",
     },

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.errors import InvalidInputError
-from ldmaps.views.free_energy import free_energy_surface
+from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
 
 __all__ = ["MapPlots"]
 
@@ -157,17 +157,12 @@ class MapPlots:
         model = self._fitted()
         if model.n_components_ < 2:
             raise InvalidInputError(
-                "a free-energy surface needs two coordinates, but this map has one; fit with n_components=2"
+                "a free-energy surface needs two coordinates, but this map has one; draw its profile, or fit with "
+                "n_components=2"
             )
         self._check_coordinates(x, y)
         coordinates = self._points(points)
-        if weights is None and points is None:
-            record = getattr(model, "training_", None)
-            if record is not None and record.weights is not None and len(record.rows) == len(coordinates):
-                weights = record.weights
-            elif not hasattr(model, "embedding_"):
-                weights = model.multiplicities_
-        surface = free_energy_surface(coordinates[:, [x, y]], weights)
+        surface = free_energy_surface(coordinates[:, [x, y]], self._weights(points, weights))
         ax = self._axes(ax)
         across, up = surface.centres()
         levels = np.arange(0.0, np.ceil(surface.highest) + 1.0)
@@ -176,6 +171,53 @@ class MapPlots:
         bar.set_label(r"$-\ln\,p$  ($k_\mathrm{B}T$)")
         ax.set_xlabel(_name(x))
         ax.set_ylabel(_name(y))
+        return ax
+
+    def profile(
+        self,
+        x: int = 0,
+        *,
+        points: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        blocks: int = 5,
+        ax: Any = None,
+    ) -> Any:
+        """Draw −ln p along one coordinate, in units of k_BT, with its standard error over blocks.
+
+        Parameters
+        ----------
+        x : int
+            Which coordinate, 0 for ψ₂.
+        points, weights
+            As for :meth:`free_energy`; in the order of time, so that blocks tell something.
+        blocks : int
+            How many; see :func:`ldmaps.views.free_energy_profile`.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        self._fitted()
+        self._check_coordinates(x)
+        values = self._points(points)[:, x]
+        profile = free_energy_profile(values, self._weights(points, weights), blocks=blocks)
+        ax = self._axes(ax)
+        low, high = profile.energy - profile.error, profile.energy + profile.error
+        ax.fill_between(
+            profile.centres,
+            low,
+            high,
+            color=_BLUE,
+            alpha=0.25,
+            linewidth=0,
+            label="standard error over blocks",
+        )
+        ax.plot(profile.centres, profile.energy, "-", color=_BLUE, marker=".", markersize=3, linewidth=1.2)
+        ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+        ax.set_xlabel(_name(x))
+        ax.set_ylabel(r"$-\ln\,p$  ($k_\mathrm{B}T$)")
+        ax.legend()
         return ax
 
     # -- pieces ---------------------------------------------------------------
@@ -197,9 +239,21 @@ class MapPlots:
             )
         return given
 
-    def _check_coordinates(self, x: int, y: int) -> None:
+    def _weights(self, points: ArrayLike | None, weights: ArrayLike | None) -> ArrayLike | None:
+        """Return the weights given, or for training points those of the fit."""
+        model = self._model
+        if weights is not None or points is not None:
+            return weights
+        if not hasattr(model, "embedding_"):
+            return np.asarray(model.multiplicities_)
+        record = getattr(model, "training_", None)
+        if record is None or record.weights is None or len(record.rows) < len(model.embedding_):
+            return None
+        return np.asarray(record.weights)
+
+    def _check_coordinates(self, *coordinates: int) -> None:
         k = self._model.n_components_
-        for value in (x, y):
+        for value in coordinates:
             if not 0 <= value < k:
                 raise InvalidInputError(
                     f"coordinates are numbered 0 to {k - 1} (ψ2 to ψ{k + 1}) on this map, got {value}"

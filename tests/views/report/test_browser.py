@@ -61,7 +61,8 @@ def test_it_draws_everything_and_asks_for_nothing(open_page, molecule_page):
     for canvas in ("scatter", "energy", "structure"):
         assert page.evaluate(f"{COLOURS_ON}({canvas!r})") > 100, canvas
     assert page.evaluate("document.title") == "Alanine <dipeptide>"
-    assert page.evaluate("document.querySelectorAll('svg.chart').length") == 3
+    # Spectrum, coverage, errors, and a profile per coordinate.
+    assert page.evaluate("document.querySelectorAll('svg.chart').length") == 6
     assert page.evaluate("document.documentElement.scrollWidth") <= 1400
 
 
@@ -415,3 +416,55 @@ def test_many_texts_all_have_colours_of_their_own(open_page, roll_map, tmp_path)
         "[...document.querySelectorAll('#scatter-legend .swatch i')].map((dot) => dot.style.background)"
     )
     assert len(set(page.evaluate(swatches))) == 12
+
+
+SAVED = """(async id => {
+  const kept = [], make = URL.createObjectURL, click = HTMLAnchorElement.prototype.click;
+  URL.createObjectURL = (blob) => { kept.push(blob); return make.call(URL, blob); };
+  HTMLAnchorElement.prototype.click = function () { kept.push(this.download); };
+  document.getElementById(id).click();
+  for (let i = 0; i < 200 && kept.length < 2; i++) await new Promise((done) => setTimeout(done, 20));
+  URL.createObjectURL = make;
+  HTMLAnchorElement.prototype.click = click;
+  const bytes = new Uint8Array(await kept[0].arrayBuffer());
+  return [kept[1], Array.from(bytes)];
+})"""
+
+
+def test_points_in_view_are_saved_as_a_table(open_page, molecule_page, molecule_map):
+    page = open_page(molecule_page, 1400, 900)
+    name, data = page.evaluate(f"{SAVED}('save-table')")
+    assert name == "Alanine-dipeptide.csv"
+    lines = bytes(data).decode().splitlines()
+    assert lines[0].startswith("file,frame,time,psi2,psi3")
+    assert "end to end" in lines[0]
+    assert len(lines) == 1 + len(molecule_map.embedding_)
+    row = lines[5].split(",")
+    assert float(row[1]) == molecule_map.training_.frames[4]
+    np.testing.assert_allclose(np.array(row[3:5], float), molecule_map.embedding_[4, :2], rtol=1e-5)
+    # Zoomed in, only what is seen.
+    page.evaluate("document.getElementById('zoom-in').click()")
+    zoomed = bytes(page.evaluate(f"{SAVED}('save-table')")[1]).decode().splitlines()
+    assert 1 < len(zoomed) < len(lines)
+    low, high = (
+        float(value)
+        for value in page.evaluate("document.getElementById('scatter-over').dataset.view").split()[:2]
+    )
+    inside = [low <= value <= high for value in molecule_map.embedding_[:, 0]]
+    assert len(zoomed) - 1 <= sum(inside)
+
+
+@pytest.mark.parametrize(("button", "canvas"), [("save-map", "scatter"), ("save-energy", "energy")])
+def test_pictures_are_saved_in_light_and_for_print(open_page, molecule_page, button, canvas):
+    page = open_page(molecule_page, 1400, 900)
+    page.evaluate("document.getElementById('theme').click()")
+    before = page.evaluate(f"{IMAGE_OF}({canvas!r})")
+    name, data = page.evaluate(f"{SAVED}({button!r})")
+    assert name.endswith(".png")
+    assert bytes(data[:4]) == b"\x89PNG"
+    width, height = struct.unpack(">II", bytes(data[16:24]))
+    box = page.evaluate(f"{BOX_OF}({canvas!r})")
+    assert width == round(3 * round(box[2]))
+    assert height > 3 * box[3]
+    # The page itself looks as it did.
+    assert page.evaluate(f"{IMAGE_OF}({canvas!r})") == before

@@ -469,3 +469,28 @@ def test_the_scripts_are_well_formed(tmp_path):
     path = tmp_path / "script.js"
     path.write_text("\n".join(asset("report", name) for name in SCRIPTS), encoding="utf-8")
     subprocess.run([node, "--check", path], check=True, timeout=30)
+
+
+def test_profiles_basins_and_correlations_are_on_the_page(molecule, molecule_map):
+    from ldmaps.regions import learn_basins
+    from ldmaps.views import correlations
+    from ldmaps.views.report.contents import gather
+
+    columns = {"x & y": molecule.frames[:, 0, 0], "kind": np.array(["a", "b"])[np.arange(len(molecule)) % 2]}
+    settings = {"columns": columns, "times": molecule.times}
+    text = report_html(molecule_map, **settings)
+    read(text)  # tags are closed
+    assert text.count("<h2>Free energy along ") == min(3, molecule_map.n_components_)
+    assert 'class="error"' in text
+    shown = gather(molecule_map, **settings)
+    found = correlations(molecule_map.embedding_, {"x & y": columns["x & y"]})["x & y"]
+    np.testing.assert_allclose(shown.follows["x & y"], found, atol=1e-4)
+    assert set(shown.follows) == {"Time", "x & y"}
+    assert f"<th scope='row'>x &amp; y</th><td>{found[0]:.2f}</td>" in text
+    basins = learn_basins(molecule_map)
+    np.testing.assert_allclose(shown.basins.basins.populations, basins.populations)
+    assert shown.basins.transitions.unit == "ps"
+    assert f"<td>{100 * basins.populations[0]:.1f} %</td>" in text
+    # Rows of a table are in no order of time.
+    roll = LandmarkDiffusionMap(2, 9.0, n_landmarks=40).fit(swiss_roll(200, random_state=0).points)
+    assert gather(roll).basins is None

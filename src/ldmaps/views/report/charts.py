@@ -9,6 +9,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.views.free_energy import FreeEnergyProfile
+
 __all__ = [
     "Chart",
     "bandwidth_chart",
@@ -111,12 +113,23 @@ class Chart:
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
         self._parts.append(f'<polyline class="{kind}" points="{path}"/>')
 
-    def dots(self, x: Sequence[float], y: Sequence[float], kind: str, hints: Sequence[str]) -> None:
+    def span(self, x: float, low: float, high: float, hint: str) -> None:
+        """Draw a vertical bar from one height to another, with a hint for the pointer."""
+        (px, y0), (_, y1) = self.at(x, high), self.at(x, low)
+        self._parts.append(
+            f'<line class="error" x1="{px:.1f}" y1="{y0:.1f}" x2="{px:.1f}" y2="{y1:.1f}">'
+            f"<title>{escape(hint)}</title></line>"
+        )
+
+    def dots(
+        self, x: Sequence[float], y: Sequence[float], kind: str, hints: Sequence[str], radius: float = 4.5
+    ) -> None:
         """Draw circles, each with a hint for the pointer."""
         for a, b, hint in zip(x, y, hints, strict=True):
             px, py = self.at(a, b)
             self._parts.append(
-                f'<circle class="{kind}" cx="{px:.1f}" cy="{py:.1f}" r="4.5"><title>{escape(hint)}</title></circle>'
+                f'<circle class="{kind}" cx="{px:.1f}" cy="{py:.1f}" r="{radius:g}">'
+                f"<title>{escape(hint)}</title></circle>"
             )
 
     def bars(self, edges: NDArray[np.float64], heights: NDArray[np.float64], hints: Sequence[str]) -> None:
@@ -203,14 +216,18 @@ def bandwidth_chart(
     return chart.svg()
 
 
-def profile_chart(along: NDArray[np.float64], energy: NDArray[np.float64], name: str) -> str:
-    """Draw a free-energy profile over the only coordinate of a map."""
-    sampled = np.isfinite(energy)
-    along, energy = along[sampled], energy[sampled]
-    top = max(float(energy.max()) * 1.08, 1e-9)
+def profile_chart(profile: FreeEnergyProfile, name: str) -> str:
+    """Draw a free-energy profile over one coordinate, with a band for its standard error."""
+    sampled = np.isfinite(profile.energy)
+    along, energy, error = profile.centres[sampled], profile.energy[sampled], profile.error[sampled]
+    above = energy + np.nan_to_num(error)
+    top = max(float(above.max()) * 1.08, 1e-9)
+    known = np.isfinite(error)
+    typical = f", standard error {float(np.median(error[known])):.2g} kT in the middle" if known.any() else ""
+    half = 0.5 * float(profile.centres[1] - profile.centres[0])
     chart = Chart(
-        f"Free energy along {name}, from 0 to {float(energy.max()):.2g} kT",
-        (float(along[0]), float(along[-1])),
+        f"Free energy along {name}, from 0 to {float(energy.max()):.2g} kT{typical}",
+        (float(along[0]) - half, float(along[-1]) + half),
         (0.0, top),
     )
     power = 3 * math.floor(math.log10(max(float(np.abs(along).max()), 1e-300)) / 3)
@@ -221,7 +238,16 @@ def profile_chart(along: NDArray[np.float64], energy: NDArray[np.float64], name:
         f"{name} (×10{str(power).translate(_SUPERSCRIPT)})" if power else name,
         "−ln p (kT)",
     )
-    chart.line(along, energy)
+    for x, value, off in zip(along[known], energy[known], error[known], strict=True):
+        chart.span(float(x), max(0.0, float(value - off)), float(value + off), f"{value:.2f} ± {off:.2f} kT")
+    # A line over cells that follow one another; a cell by itself is a dot.
+    for run in np.split(np.arange(len(along)), np.flatnonzero(np.diff(np.flatnonzero(sampled)) > 1) + 1):
+        if len(run) > 1:
+            chart.line(along[run], energy[run])
+        else:
+            chart.dots(
+                along[run].tolist(), energy[run].tolist(), "single", [f"{energy[run[0]]:.2f} kT"], radius=1.6
+            )
     return chart.svg()
 
 

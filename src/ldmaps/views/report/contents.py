@@ -12,7 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
+from ldmaps.regions import learn_basins
+from ldmaps.views.basin_table import BasinTable, basin_table
 from ldmaps.views.free_energy import FreeEnergy, free_energy_surface
+from ldmaps.views.observables import correlations
+from ldmaps.views.own_points import PointsOfMap
 from ldmaps.views.report.structures import Structures, landmark_structures
 
 __all__ = ["Contents", "Field", "gather"]
@@ -71,6 +75,10 @@ class Contents:
         Of the landmarks shown; NaN where not recorded.
     surfaces : dict
         Free energy for pairs of coordinates.
+    basins : BasinTable or None
+        Of points in the order of time.
+    follows : dict of str to ndarray of shape (k,)
+        Rank correlations of the coordinates with time and the user's own columns.
     """
 
     model: Any
@@ -92,6 +100,8 @@ class Contents:
     structures: Structures | None
     errors: NDArray[np.float64] | None
     notes: list[str] = field(default_factory=list)
+    basins: BasinTable | None = None
+    follows: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def values(self, key: str) -> NDArray[Any] | None:
         """Return a field's values by its key."""
@@ -192,7 +202,30 @@ def gather(
         structures=landmark_structures(model, landmark_rows, molecule),
         errors=values.get("error"),
         notes=notes,
+        basins=_basins(model, coordinates, values, None if file_of is None else file_of[rows]),
+        follows=_followed(coordinates, fields),
     )
+
+
+def _basins(
+    model: Any, coordinates: NDArray[Any], values: Mapping[str, NDArray[Any]], files: NDArray[Any] | None
+) -> BasinTable | None:
+    """Return the basins of a trajectory's frames; None for other points, and where the map shows none."""
+    if len(coordinates) < 2 or not (model.metric_.takes_frames and "frame" in values):
+        return None
+    times = values["time"] if "time" in values and _are_times(values["time"]) else None
+    try:
+        points = PointsOfMap(coordinates, times, files)
+        return basin_table(model, points, learn_basins(model))
+    except InvalidInputError:  # no basins, or rows that are not in the order of time
+        return None
+
+
+def _followed(coordinates: NDArray[Any], fields: list[Field]) -> dict[str, NDArray[np.float64]]:
+    own = [entry for entry in fields if entry.key in ("time", "column") and not entry.texts]
+    if not own or len(coordinates) < 3:
+        return {}
+    return correlations(coordinates, {entry.label: entry.values for entry in own})
 
 
 class _DrawnPoints:

@@ -23,7 +23,17 @@ from ldmaps.views.report.sections import charts, facts, subtitle, summary
 __all__ = ["SCRIPTS", "report_html", "write_report"]
 
 #: Files of the page's script, in order.
-SCRIPTS = ("read.js", "axes.js", "scatter.js", "pick.js", "energy.js", "pinch.js", "molecule.js", "page.js")
+SCRIPTS = (
+    "read.js",
+    "axes.js",
+    "scatter.js",
+    "pick.js",
+    "energy.js",
+    "pinch.js",
+    "molecule.js",
+    "export.js",
+    "page.js",
+)
 
 
 def write_report(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.diffusion.spectrum import places_in_spectrum, reason_for_kept
+from ldmaps.views.basin_table import BasinTable, basin_rows
 from ldmaps.views.free_energy import free_energy_profile
 from ldmaps.views.report.charts import (
     bandwidth_chart,
@@ -19,6 +20,9 @@ from ldmaps.views.report.charts import (
 from ldmaps.views.report.contents import Contents
 
 __all__ = ["charts", "coordinate_name", "facts", "subtitle", "summary"]
+
+#: Coordinates that get a free-energy profile.
+MAX_PROFILES = 3
 
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -118,16 +122,17 @@ def charts(contents: Contents) -> str:
         ),
         _bandwidth_card(model),
     ]
-    if k == 1:
-        values, weights = contents.coordinates[:, 0], contents.weights
-        if not len(values):
-            values, weights = model.landmark_embedding_[:, 0], model.multiplicities_
-        profile = free_energy_profile(values, weights)
+    points, weights = contents.coordinates, contents.weights
+    if not len(points):
+        points, weights = model.landmark_embedding_, model.multiplicities_
+    for place in range(min(k, MAX_PROFILES)):
+        name = coordinate_name(place)
         cards.append(
             _card(
-                "Free energy",
-                profile_chart(*profile, coordinate_name(0)),
-                f"−ln p along {coordinate_name(0)}.",
+                f"Free energy along {name}",
+                profile_chart(free_energy_profile(points[:, place], weights), name),
+                f"−ln p along {name} with its standard error over five blocks of the points in their order; no error "
+                "where one block alone has been.",
             )
         )
     distance = contents.values("distance")
@@ -161,7 +166,39 @@ def charts(contents: Contents) -> str:
         cards.append(
             _card("Estimated error", chart, "How far points lie from where the exact map would put them.")
         )
+    if contents.follows:
+        rows = [["", *(coordinate_name(place) for place in range(k))]]
+        rows += [[name, *(f"{value:.2f}" for value in row)] for name, row in contents.follows.items()]
+        cards.append(
+            _card(
+                "What the coordinates follow",
+                _table(rows),
+                "Spearman's rank correlation, from −1 to 1. ldmaps correlate adds radius of gyration, end-to-end "
+                "distance and RMSD.",
+            )
+        )
+    if contents.basins is not None:
+        cards.append(_basin_card(contents.basins))
     return "".join(cards)
+
+
+def _basin_card(basins: BasinTable) -> str:
+    caption = (
+        "Population by membership; core: where it is at least 0.7. A transition is counted when another core is "
+        f"entered, and dwell is the mean time until then. Crispness {basins.basins.crispness:.2f} (1 is perfect). "
+    ) + " ".join(basins.notes)
+    card = _card("Basins", _table(basin_rows(basins)), caption.strip())
+    return card.replace("class='card'", "class='card wide'", 1)
+
+
+def _table(rows: list[list[str]]) -> str:
+    """Return rows of text, a heading first and names in the first column, as a table."""
+    head = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in rows[0])
+    body = "".join(
+        f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        for name, *cells in rows[1:]
+    )
+    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _bandwidth_card(model: Any) -> str:

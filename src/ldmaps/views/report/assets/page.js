@@ -371,6 +371,7 @@ function start() {
   startViewer();
   startPointer();
   startPrinting();
+  startExports();
   if (!energies.length) byId("energy").closest(".card").hidden = true;
   if (landmarks.n) describe(0);
   followAxes();

@@ -1,0 +1,141 @@
+"""``ldmaps correlate``: what the coordinates of a map follow."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ldmaps.cli.options import add_command as add_parser
+from ldmaps.cli.options import add_common, add_input_options, add_matching_options
+
+__all__ = ["add_command", "run"]
+
+_EPILOG = """\
+Of a trajectory: rg (radius of gyration, by masses where the topology tells them), end_to_end (first to last CA, or
+else first to last atom of the map's selection) and rmsd (to --reference, or else to the first frame), in nm.
+Correlations are Spearman's, from -1 to 1.
+
+examples:
+  ldmaps correlate map.ldm run.xtc -t top.pdb
+  ldmaps correlate map.ldm run.xtc -t top.pdb --reference native.pdb -o shapes.csv
+  ldmaps correlate map.ldm --data angles.csv             columns of your own for the map's points, one row each
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add the command."""
+    parser = add_parser(
+        commands,
+        "correlate",
+        "say what the coordinates follow",
+        "Correlate each coordinate with the size and shape of the molecule, time, and any column.",
+        _EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
+    parser.add_argument(
+        "inputs", nargs="*", metavar="INPUT", help="trajectories to place on the map and measure"
+    )
+    parser.add_argument(
+        "--reference", metavar="FILE", help="structure that rmsd is measured to (the first frame)"
+    )
+    parser.add_argument(
+        "--data", metavar="TABLE", help="table instead of INPUT: rows of ldmaps embed, or columns"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help=".csv of the measured frames, for ldmaps report --data"
+    )
+    add_input_options(parser)
+    add_matching_options(parser)
+    add_common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from ldmaps.cli.session import check_output, printable, say, write_json
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.maps.loading import load
+    from ldmaps.views import correlations
+    from ldmaps.views.own_points import PointsOfMap
+
+    if arguments.output is not None:
+        check_output(arguments.output, arguments.force)
+    if arguments.inputs and arguments.data is not None:
+        raise InvalidInputError("name trajectories or --data, not both")
+    if not arguments.inputs and (arguments.output is not None or arguments.reference is not None):
+        raise InvalidInputError("-o and --reference are about frames; name the trajectories")
+    model = load(arguments.model)
+    model.n_threads = arguments.threads
+    points = _measured(arguments, model) if arguments.inputs else PointsOfMap.of(model, arguments.data)
+    columns = {**({} if points.times is None else {"time": points.times}), **points.columns}
+    if not columns:
+        raise InvalidInputError(
+            "there is nothing to correlate with: name a trajectory, or a table with columns of numbers with --data"
+        )
+    found = correlations(points.coordinates, columns)
+    names = [f"psi{number + 2}" for number in range(model.n_components_)]
+    if arguments.json:
+        values = {
+            name: [None if value != value else float(value) for value in row] for name, row in found.items()
+        }
+        write_json({"coordinates": names, "points": len(points.coordinates), "spearman": values})
+        return
+    width = max(map(len, found))
+    print("  ".join([" " * width, *(f"{name:>7}" for name in names)]))
+    for name, row in found.items():
+        print(printable("  ".join([name.ljust(width), *(f"{value:7.3f}" for value in row)])))
+    if arguments.output is not None:
+        say(arguments, f"{arguments.output}: {len(points.coordinates):,} rows")
+
+
+def _measured(arguments: argparse.Namespace, model: Any) -> Any:
+    """Place frames on the map and measure them; write the rows if asked."""
+    import numpy as np
+
+    from ldmaps.cli.inputs import open_inputs
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import FrameSource
+    from ldmaps.inputs import open as open_points
+    from ldmaps.inputs.formats import format_of
+    from ldmaps.progress import Progress, reporting
+    from ldmaps.views import shape_of_frames
+    from ldmaps.views.own_points import PointsOfMap
+
+    source = open_inputs(arguments, arguments.inputs, model.source_)
+    if not isinstance(source, FrameSource):
+        raise InvalidInputError(f"{source.describe()} is a table; give it with --data")
+    reference = None
+    if arguments.reference is not None:
+        form = format_of(arguments.reference)
+        top = None if form is not None and form.has_topology else arguments.top
+        structure = open_points(
+            arguments.reference, top, model_facts=model.source_, match_atoms=arguments.match_atoms
+        )
+        reference = next(iter(structure)).frames[0]
+    with reporting(Progress(False if arguments.quiet else None)):
+        frames = source.read()
+        psi = model.transform(frames.frames)
+    shapes = shape_of_frames(frames.frames, source.atoms, reference)
+    files = (
+        np.array(source.files)[frames.files]
+        if frames.files is not None
+        else np.full(len(psi), source.files[0])
+    )
+    if arguments.output is not None:
+        _write(arguments.output, files, frames, psi, shapes)
+    return PointsOfMap(psi, frames.times, files, shapes)
+
+
+def _write(path: str, files: Any, frames: Any, psi: Any, shapes: Any) -> None:
+    from ldmaps.files import written_whole
+    from ldmaps.text_rows import quoted
+
+    names = [f"psi{number + 2}" for number in range(psi.shape[1])]
+    with written_whole(path) as stream:
+        stream.write((",".join(["file", "frame", "time", *names, *shapes]) + "\n").encode())
+        for row, file in enumerate(files):
+            time = "" if frames.times is None else f"{frames.times[row]:.10g}"
+            numbers = [f"{value:.9g}" for value in (*psi[row], *(column[row] for column in shapes.values()))]
+            stream.write(
+                (",".join([quoted(str(file), ","), str(frames.numbers[row]), time, *numbers]) + "\n").encode()
+            )

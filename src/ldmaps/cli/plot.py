@@ -1,0 +1,135 @@
+"""``ldmaps plot``: a picture of a map."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ldmaps.cli.options import add_command as add_parser
+from ldmaps.cli.options import add_common, positive
+
+__all__ = ["add_command", "run"]
+
+KINDS = ("map", "energy", "profile", "spectrum")
+PICTURES = (".png", ".svg", ".pdf")
+
+_EPILOG = """\
+examples:
+  ldmaps plot map.ldm -o map.png
+  ldmaps plot map.ldm --kind energy -x psi2 -y psi4 -o energy.pdf
+  ldmaps plot map.ldm --kind profile -o profile.svg              with errors over 5 blocks of the trajectory
+  ldmaps plot map.ldm --data psi.csv --colour rg -o coloured.png  rows of ldmaps embed with columns of your own
+
+Energies are −ln p in units of k_BT, with the weights of the fit where it had any.
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add the command."""
+    parser = add_parser(
+        commands,
+        "plot",
+        "draw a map as PNG, SVG or PDF",
+        "Draw a map, its free energy, a free-energy profile or its spectrum with matplotlib.",
+        _EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture: .png, .svg or .pdf")
+    parser.add_argument("--kind", choices=KINDS, default="map", help="what to draw (map)")
+    parser.add_argument("-x", default="psi2", metavar="psiN", help="coordinate across (psi2)")
+    parser.add_argument("-y", metavar="psiN", help="coordinate upwards (the next one)")
+    parser.add_argument(
+        "--data",
+        metavar="TABLE",
+        help="rows of ldmaps embed to draw instead of the map's own points, or columns for these",
+    )
+    parser.add_argument("--colour", "--color", metavar="COLUMN", help="column of --data to colour the map by")
+    parser.add_argument("--weights", metavar="COLUMN", help="column of --data with the points' weights")
+    parser.add_argument(
+        "--blocks", type=positive, default=5, metavar="N", help="blocks for the errors of a profile (5)"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="heading of the picture")
+    parser.add_argument(
+        "--dpi", type=positive, default=200, metavar="N", help="dots per inch of a .png (200)"
+    )
+    add_common(parser, threads=False)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from ldmaps.cli.session import check_output, say, write_json
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.files import written_whole
+    from ldmaps.maps.loading import load
+
+    form = next((one for one in PICTURES if arguments.output.lower().endswith(one)), None)
+    if form is None:
+        raise InvalidInputError(f"the picture {arguments.output} must end in one of {', '.join(PICTURES)}")
+    check_output(arguments.output, arguments.force)
+    model = load(arguments.model)
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise InvalidInputError(
+            f'pictures are drawn with matplotlib, which cannot be imported ({error}); pip install "ldmaps[plot]"'
+        ) from error
+    # Without a display, and with letters that programs for drawings can edit.
+    with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
+        matplotlib.use("Agg")
+        axes = _drawn(arguments, model)
+        if arguments.title is not None:
+            axes.set_title(arguments.title)
+        with written_whole(arguments.output) as stream:
+            axes.figure.savefig(stream, format=form[1:], dpi=arguments.dpi)
+    if arguments.json:
+        write_json({"output": arguments.output, "kind": arguments.kind})
+    else:
+        say(arguments, f"{arguments.output}: {arguments.kind} of {arguments.model}")
+
+
+def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.regions.region_values import column_of
+    from ldmaps.views.report.tables import read_table
+
+    table = {} if arguments.data is None else read_table(arguments.data, model)
+    known = {"time": "times", "frame": "frames", "distance": "distance", "file": "files"}
+    columns = {name: table[argument] for name, argument in known.items() if argument in table}
+    points, columns = table.get("points"), {**columns, **table.get("columns", {})}
+
+    def named(name: str | None) -> Any:
+        if name is None:
+            return None
+        if arguments.data is None:
+            raise InvalidInputError(f"{name!r} is a column of a table; name the table with --data")
+        if name not in columns:
+            raise InvalidInputError(f"{arguments.data} has no column {name!r}; it has {', '.join(columns)}")
+        return columns[name]
+
+    x = column_of(arguments.x)
+    y = column_of(arguments.y) if arguments.y is not None else x + 1
+    plot = model.plot
+    if arguments.kind == "spectrum":
+        return plot.spectrum()
+    if arguments.kind == "profile":
+        return plot.profile(
+            x, points=points, weights=_numbers(named(arguments.weights)), blocks=arguments.blocks
+        )
+    if arguments.kind == "energy":
+        return plot.free_energy(x, y, points=points, weights=_numbers(named(arguments.weights)))
+    return plot.embedding(
+        x, y, points=points, colour=_numbers(named(arguments.colour)), label=arguments.colour
+    )
+
+
+def _numbers(values: Any) -> Any:
+    """Return a column as numbers; words become the numbers of their kinds."""
+    import numpy as np
+
+    if values is None:
+        return None
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except ValueError:
+        return np.unique(np.asarray(values, dtype=str), return_inverse=True)[1].astype(np.float64)

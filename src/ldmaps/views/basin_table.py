@@ -1,0 +1,115 @@
+"""Basins of a map with populations, transitions and dwell times, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.regions.basins import Basins
+from ldmaps.regions.representative_landmarks import representatives
+from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
+from ldmaps.views.own_points import PointsOfMap
+
+__all__ = ["BasinTable", "basin_rows", "basin_table"]
+
+
+@dataclass(frozen=True)
+class BasinTable:
+    """What there is to say about basins.
+
+    Attributes
+    ----------
+    basins : Basins
+    core : ndarray of shape (b,)
+        Share of the points in each core.
+    landmarks : tuple of int
+        The landmark that stands for each.
+    transitions : Transitions
+    notes : tuple of str
+        What to keep in mind.
+    """
+
+    basins: Basins
+    core: NDArray[np.float64]
+    landmarks: tuple[int, ...]
+    transitions: Transitions
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all numbers as JSON values."""
+        moves = self.transitions
+        return {
+            "crispness": self.basins.crispness,
+            "unit": moves.unit,
+            "basins": [
+                {
+                    "name": name,
+                    "population": float(self.basins.populations[place]),
+                    "core": float(self.core[place]),
+                    "landmark": self.landmarks[place],
+                    "dwell": _or_none(moves.dwell[place]),
+                    "error": _or_none(moves.error[place]),
+                    "longest": float(moves.longest[place]),
+                    "time_in": float(moves.time_in[place]),
+                    "transitions": dict(zip(moves.names, moves.counts[place].tolist(), strict=True)),
+                }
+                for place, name in enumerate(moves.names)
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def basin_table(model: Any, points: PointsOfMap, basins: Basins) -> BasinTable:
+    """Count what points in the order of time do between basins.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap or DiffusionMap
+    points : PointsOfMap
+    basins : Basins
+        Of the map.
+    """
+    labels = region_labels(points.coordinates, basins.regions)
+    moves = count_transitions(labels, basins.names, times=points.times, files=points.files)
+    notes = []
+    if moves.counts.sum() < 10:
+        notes.append(
+            f"{int(moves.counts.sum())} transitions are too few to trust dwell times; errors are those of counting"
+        )
+    record = getattr(model, "training_", None)
+    if record is not None and record.weights is not None and (record.weights > 0).all():
+        notes.append("The points have weights: times between transitions are those of the biased run.")
+    core = np.array([np.mean(labels == place) for place in range(len(basins.names))])
+    middles = representatives(model, basins.regions)
+    return BasinTable(basins, core, tuple(middles.values()), moves, tuple(notes))
+
+
+def basin_rows(table: BasinTable) -> list[list[str]]:
+    """Return the table as text, a heading first."""
+    moves = table.transitions
+    scale, unit = (
+        (1e-3, "ns") if moves.unit == "ps" and np.nanmax(moves.time_in) >= 2e4 else (1.0, moves.unit)
+    )
+    heading = ["", "population", "core", "landmark", f"dwell ({unit})", f"longest ({unit})"]
+    rows = [[*heading, *(f"to {name}" for name in moves.names)]]
+    for place, name in enumerate(moves.names):
+        dwell, error = scale * moves.dwell[place], scale * moves.error[place]
+        rows.append(
+            [
+                name,
+                f"{100 * table.basins.populations[place]:.1f} %",
+                f"{100 * table.core[place]:.1f} %",
+                str(table.landmarks[place]),
+                "never left" if np.isnan(dwell) else f"{dwell:.3g} ± {error:.2g}",
+                f"{scale * moves.longest[place]:.4g}",
+                *("–" if other == place else str(count) for other, count in enumerate(moves.counts[place])),
+            ]
+        )
+    return rows
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
