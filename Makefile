@@ -87,6 +87,7 @@ bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed against peers and 
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/gradient.py
+	$(BIN)/python benchmarks/surroundings.py
 
 .PHONY: bench-scale
 bench-scale: $(INSTALLED) ## Measure memory and time against N and M, up to a million points: docs/benchmarks/scale.md

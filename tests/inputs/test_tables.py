@@ -187,3 +187,39 @@ def test_points_are_counted_beforehand_only_if_somebody_sees_the_bar(folder, mon
 def test_a_quote_does_not_reach_over_lines():
     with pytest.raises(ValueError, match="a quote spans lines"):
         TextColumns.of("a,b").block(["5,6", '1,"2', '3",8'], [0])
+
+
+@pytest.mark.parametrize("chunk", [3, 1000])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["1,2,3"] * 9,
+        ["a,b,c", *["1.5,-2e-3,.25"] * 8],
+        ["\ufeffa,b,c", "1,2,3", "", "# remark", " 4, 5 ,6", "7,8,9\r"],
+        ["\ufeff1,2,3", "4,5,6", '"7",8,9', "1,2,3"],
+        ["1,2,3", "4,5,6\r7,8,9", "1,2,3", "4,x,6"],
+        ["a,b,c\r1,2,3", "4,5,6", "7,8,nan"],
+        ["1,2,3", "4,5,6", "7,8", "1,2,3"],
+        ["1;2;3", "4;5;1e400"],
+        ["1 2 3", "4 5 6"],
+        ["# first", "", "a,b,c", "1,2,3", "1_0,2,3"],
+        ["1,2,3", "4,\xe9,6"],
+    ],
+)
+@pytest.mark.parametrize("columns", [None, ["3", "1"]])
+def test_compiled_loops_read_like_python(monkeypatch, tmp_path, lines, columns, chunk):
+    path = tmp_path / "table.csv"
+    path.write_bytes("\n".join(lines).encode())
+    results = []
+    for many, as_text in ((10**9, False), (0, False), (10**9, True)):
+        monkeypatch.setattr("ldmaps.inputs.tables.MANY_ROWS", many)
+        if as_text:  # line by line, as stdin is read
+            monkeypatch.setattr("ldmaps.inputs.tables._has_lone_returns", lambda raw: True)
+        try:
+            chunks = list(ldmaps.inputs.open(path, columns=columns, chunk=chunk))
+        except InvalidInputError as error:
+            results.append(str(error))
+        else:
+            numbers = np.concatenate([one.numbers for one in chunks]).tolist()
+            results.append((np.concatenate([one.frames for one in chunks]).tobytes(), numbers))
+    assert results[0] == results[1] == results[2]

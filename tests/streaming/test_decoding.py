@@ -402,3 +402,30 @@ def test_a_row_that_no_map_takes_is_not_waited_for():
         InvalidInputError, match=r"claims rows of 8000000000 bytes \(shape \(1, 1000000000\)\)"
     ):
         decoder.feed(stream.getvalue(), 0.0)
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+@pytest.mark.parametrize("header", ["", "time,a,b,c"])
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"1,2", b"1,2,3,4,5", b"1,x,3", b"nan,2,3", b"# 1,2,3", b'"1",2,3,4', b"1_0,2,3", b"[1,2]", b"[1,01,3]",
+     b"[-0,1,2]", b'{"x": [1,2,3], "time": 4}', b"1e400,2,3", b"[1,2,3] ",
+     b" 7 , 8,9\r", b"\xff,1,2", b"123456789012345678901,2,3"],
+    ids=repr,
+)  # fmt: skip
+def test_compiled_loops_decode_like_python(monkeypatch, form, header, line):
+    if form == "csv":
+        rows = np.c_[np.arange(50), ROWS] if header else ROWS
+        data = csv_bytes(rows, header)
+    else:
+        data = json_bytes()
+    lines = data.splitlines(keepends=True)
+    facts = {**FACTS, "columns": ["c", "a", "b"]} if header else FACTS
+    mixed = b"".join([*lines[:30], line + b"\n", *lines[30:]])
+    results = []
+    for many in (10**9, 0):
+        monkeypatch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", many)
+        points, numbers, times, rejected, position = everything(open_decoder(form, facts), mixed, most=16)
+        results.append((points.tobytes(), numbers, repr(times), rejected, position))
+    assert results[0] == results[1]
+    assert len(results[0][1]) >= 50

@@ -216,3 +216,33 @@ def test_functions_are_sinks():
     assert as_sink(sink) is sink
     with pytest.raises(InvalidInputError, match="is no sink"):
         as_sink(3)
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "ndjson"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("has_times", [False, True])
+def test_compiled_loops_write_like_python(monkeypatch, tmp_path, form, dtype, has_times):
+    rng = np.random.default_rng(3)
+    n = 300
+    coordinates = rng.normal(size=(n, 2)).astype(dtype) * 10.0 ** rng.integers(-9, 9, size=(n, 1)).astype(
+        dtype
+    )
+    coordinates[7, 1], distance = np.nan, np.abs(rng.normal(size=n)).astype(dtype)
+    times = np.where(rng.random(n) < 0.5, np.nan, 0.1 * np.arange(n)) if has_times else None
+    records = Records(rng.normal(size=(n, 3)), np.arange(5, n + 5), times, np.zeros(n))
+    embedded = Embedded(
+        records,
+        coordinates,
+        Coverage(distance, rng.random(n) < 0.5, rng.integers(0, 40, size=n)),
+        rng.integers(-1, 4, size=n),  # the last region has no name
+    )
+    texts = []
+    for many in (10**9, 0):
+        monkeypatch.setattr("ldmaps.streaming.sinks.files.MANY_ROWS", many)
+        path = tmp_path / f"{many}.{form}"
+        sink = OutputFile(path, regions=("A", 'folded, "half"', "é"))
+        sink.write(embedded)
+        sink.flush()
+        sink.close()
+        texts.append(path.read_bytes())
+    assert texts[0] == texts[1]

@@ -16,7 +16,7 @@ from ldmaps.files import written_whole
 from ldmaps.inputs.formats import output_format
 from ldmaps.inputs.source import FrameChunk
 from ldmaps.inputs.tables import import_parquet
-from ldmaps.text_rows import formatted_rows, number_format, quoted
+from ldmaps.text_rows import MANY_ROWS, formatted_rows, number_format, quoted, written_rows
 
 __all__ = ["Writer", "check_format", "open_writer"]
 
@@ -97,11 +97,22 @@ class _CsvWriter(Writer):
     def __init__(self, stream: BinaryIO | _TextOut, columns: _Columns, delimiter: str) -> None:
         self._stream = stream
         self._delimiter = delimiter
+        self._rows = 0
         stream.write((delimiter.join(name for name, _ in columns) + "\n").encode())
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append rows."""
         file, *values = _values(chunk, coordinates, coverage)
+        self._rows += len(chunk)
+        finite = [chunk.times, coordinates, coverage.distance]
+        if self._rows >= MANY_ROWS and all(np.isfinite(part).all() for part in finite if part is not None):
+            prefix = quoted(file, self._delimiter) + self._delimiter
+            rows = written_rows(
+                chunk.numbers, chunk.times, coordinates, coverage, delimiter=self._delimiter, prefix=prefix
+            )
+            if rows is not None:
+                self._stream.write(rows)
+                return
         cells = [
             quoted(file, self._delimiter).replace("%", "%%"),
             "%d",

@@ -6,6 +6,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
+from ldmaps.text_rows import MANY_ROWS, parsed_rows
 
 __all__ = [
     "MAX_ROWS",
@@ -29,6 +31,7 @@ __all__ = [
 
 #: Most rows to a chunk.
 MAX_ROWS = 65_536
+_BOM = b"\xef\xbb\xbf"
 
 
 class Table(ABC):
@@ -162,16 +165,49 @@ class _TextTable(Table):
 
     def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         """Parse ``chunk`` lines at a time."""
-        lines = self._rows()
-        while batch := list(islice(lines, chunk)):
-            try:
-                block = self._layout.block([text for _, text in batch], self.places)
-            except ValueError as error:
-                self._explain(batch)
-                raise InvalidInputError(f"{self.path} cannot be read as a table ({error})") from error
-            if not np.isfinite(block).all():
-                self._explain(batch)
-            yield block
+        before = self._first[0] - (self.columns is None)
+        with nullcontext() if self._stream is not None else open(self._name, "rb") as raw:
+            if raw is None or _has_lone_returns(b"".join(islice(raw, before))):
+                lines = self._rows()
+                while batch := list(islice(lines, chunk)):
+                    yield self._block(batch)
+                return
+            number, rows = before + 1, 0
+            while pieces := list(islice(raw, chunk)):
+                text = b"".join(pieces)
+                if number == 1:
+                    text = text.removeprefix(_BOM)
+                block = self._plain_block(text) if rows + len(pieces) >= MANY_ROWS else None
+                lines_there = len(pieces)
+                if block is None:
+                    universal = _universal_lines(text)
+                    lines_there = len(universal)
+                    batch = [(at, line) for at, line in enumerate(universal, number) if _is_data(line)]
+                    block = self._block(batch) if batch else np.empty((0, 0))
+                number += lines_there
+                rows += len(block)
+                if len(block):
+                    yield block
+
+    def _block(self, batch: list[tuple[int, str]]) -> NDArray[np.float64]:
+        """Parse lines, or raise saying which one is at fault."""
+        try:
+            block = self._layout.block([text for _, text in batch], self.places)
+        except ValueError as error:
+            self._explain(batch)
+            raise InvalidInputError(f"{self.path} cannot be read as a table ({error})") from error
+        if not np.isfinite(block).all():
+            self._explain(batch)
+        return block
+
+    def _plain_block(self, raw: bytes) -> NDArray[np.float64] | None:
+        """Parse lines that hold nothing but finite numbers in a compiled loop; None where they hold anything else."""
+        layout = self._layout
+        if layout.delimiter is None or _has_lone_returns(raw):
+            return None
+        plain = raw.replace(b"\r\n", b"\n")
+        n_lines = plain.count(b"\n") + (not plain.endswith(b"\n"))
+        return parsed_rows(plain, n_lines, layout.count, layout.delimiter, self.places)
 
     def words(self, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return all columns as strings, by the names given, the table's own, or else their numbers from 1."""
@@ -205,7 +241,7 @@ class _TextTable(Table):
     def _lines(self) -> Iterator[tuple[int, str]]:
         """Yield the lines that hold data, with their numbers from 1."""
         lines: Iterable[tuple[int, str]] = self._stream or _text_lines(self._name)
-        return ((number, line) for number, line in lines if line.strip() and line.lstrip()[0] != "#")
+        return ((number, line) for number, line in lines if _is_data(line))
 
     def _explain(self, batch: list[tuple[int, str]]) -> None:
         """Raise with line and column of the first cell that is at fault."""
@@ -229,6 +265,22 @@ class _TextTable(Table):
                 raise InvalidInputError(
                     f"{where}, {reason}; correct it, remove the line, or leave the column out with --columns"
                 ) from reason
+
+
+def _is_data(line: str) -> bool:
+    stripped = line.strip()
+    return bool(stripped) and stripped[0] != "#"
+
+
+def _has_lone_returns(raw: bytes) -> bool:
+    """Say whether a carriage return stands alone, which ends a line of a file opened for text, too."""
+    return b"\r" in raw and raw.count(b"\r") != raw.count(b"\r\n")
+
+
+def _universal_lines(raw: bytes) -> list[str]:
+    """Return lines as a file opened for text gives them: they end in a line feed, a carriage return or both."""
+    text = raw.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    return text.removesuffix("\n").split("\n")
 
 
 def _text_lines(path: str) -> Iterator[tuple[int, str]]:

@@ -25,7 +25,7 @@ from ldmaps.inputs.formats import output_format
 from ldmaps.streaming.fingerprint import Fingerprint
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
-from ldmaps.text_rows import formatted_rows, number_format, quoted
+from ldmaps.text_rows import MANY_ROWS, formatted_rows, number_format, quoted, written_rows
 
 __all__ = ["EventsFile", "OutputFile", "QuarantineFile", "TextSink"]
 
@@ -233,6 +233,7 @@ class OutputFile(TextSink):
             labels = [*(quoted(name, self._delimiter) for name in regions), ""]
         self._regions = np.array(labels, dtype=object)
         self._names: list[str] = []
+        self._rows = 0
 
     def _text(self, embedded: Embedded) -> bytes:
         n = len(embedded)
@@ -243,6 +244,19 @@ class OutputFile(TextSink):
         head = b"" if self._written.end or as_json else (self._delimiter.join(self._names) + "\n").encode()
         if n == 0:
             return head
+        self._rows += n
+        if self._rows >= MANY_ROWS and not as_json:
+            rows = written_rows(
+                embedded.numbers,
+                embedded.times,
+                embedded.coordinates,
+                embedded.coverage,
+                delimiter=self._delimiter,
+                endings=[self._delimiter + label for label in self._labels_for(embedded.regions)],
+                which=embedded.regions % len(self._regions),
+            )
+            if rows is not None:
+                return head + rows
         unknown = "null" if as_json else ""
         times = ("%s", [unknown] * n)
         if embedded.times is not None:
@@ -256,7 +270,7 @@ class OutputFile(TextSink):
             _numbers(distance, "%.5g", unknown),
             ("%s", np.where(inside, "true", "false").tolist()) if as_json else ("%d", inside.tolist()),
             ("%d", nearest.tolist()),
-            ("%s", self._labels(embedded.regions)),
+            ("%s", self._labels_for(embedded.regions)[embedded.regions].tolist()),
         ]
         values = [column for _, column in columns]
         if as_json:
@@ -264,13 +278,13 @@ class OutputFile(TextSink):
             return formatted_rows("{" + ", ".join(pairs) + "}\n", values)
         return head + formatted_rows(self._delimiter.join(cell for cell, _ in columns) + "\n", values)
 
-    def _labels(self, regions: NDArray[np.intp]) -> list[str]:
+    def _labels_for(self, regions: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the labels of regions, that of none last."""
         missing = int(regions.max()) + 2 - len(self._regions)
         if missing > 0:  # regions without a name are told by their number
             numbers = [str(place) for place in range(len(self._regions) - 1, int(regions.max()) + 1)]
             self._regions = np.array([*self._regions[:-1], *numbers, self._regions[-1]], dtype=object)
-        labels: list[str] = self._regions[regions].tolist()
-        return labels
+        return self._regions
 
 
 class EventsFile(TextSink):

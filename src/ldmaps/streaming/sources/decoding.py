@@ -20,6 +20,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, table_streams
 from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
+from ldmaps.text_rows import MANY_ROWS
 
 __all__ = [
     "BOM",
@@ -159,6 +160,10 @@ class LineDecoder(Decoder):
     def _state(self) -> dict[str, Any]:
         """Return what else belongs to the position."""
         return {}
+
+    def many(self, lines: list[bytes]) -> bool:
+        """Say whether so many records have come, with these, that compiling a loop for them is worth it."""
+        return self._number + len(lines) >= MANY_ROWS
 
     # -- the seam -----------------------------------------------------------
 

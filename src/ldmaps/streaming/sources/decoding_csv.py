@@ -12,6 +12,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
 from ldmaps.streaming.records import Position
 from ldmaps.streaming.sources.decoding import LineDecoder, Row
+from ldmaps.text_rows import parsed_rows
 
 __all__ = ["CsvDecoder"]
 
@@ -93,7 +94,11 @@ class CsvDecoder(LineDecoder):
         places = self._places
         if self._time is not None and places is not None:
             places = [*places, self._time]
-        block = self._layout.block(b"\n".join(lines).decode("utf-8").split("\n"), places)
+        layout, text, block = self._layout, b"\n".join(lines), None
+        if layout.delimiter is not None and self.many(lines):
+            block = parsed_rows(text, len(lines), layout.count, layout.delimiter, places)
+        if block is None:
+            block = layout.block(text.decode("utf-8").split("\n"), places)
         if self._time is None:
             return block, None
         return block[:, :-1], block[:, -1].copy()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.sources.decoding import TROUBLE, LineDecoder, Row, as_points, times_of
+from ldmaps.text_rows import parsed_rows
 
 __all__ = ["JsonDecoder"]
 
@@ -34,7 +35,12 @@ class JsonDecoder(LineDecoder):
 
     def _together(self, lines: list[bytes]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
         # Line by line, not joined to one document: two broken halves must not make a whole.
-        texts = b"\n".join(lines).decode("utf-8").split("\n")
+        joined = b"\n".join(lines)
+        if self.width is not None and self.many(lines):
+            block = parsed_rows(joined, len(lines), self.width, ",", is_json=True)
+            if block is not None:
+                return block, None
+        texts = joined.decode("utf-8").split("\n")
         rows, moments = zip(*(self._parts(text) for text in texts), strict=True)
         points = as_points(rows, 2, self.facts.get("takes_frames", True))
         self._checked_width(points.shape[1])

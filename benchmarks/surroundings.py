@@ -1,0 +1,339 @@
+"""What surrounds the kernels: start-up, text, preparation, single points, trajectories.
+
+    python benchmarks/surroundings.py [subject ...]     subjects: start_up text tables preparation one_point xtc
+
+Writes docs/benchmarks/surroundings.md and .csv. Contestants take turns, and ratios are
+those of the least times: what others do on the machine only ever adds to a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import mdtraj
+import numpy as np
+import pyarrow.csv
+from harness import Row, stored, turns, with_rows, write_table
+
+import ldmaps.inputs
+from ldmaps import LandmarkDiffusionMap, compiled
+from ldmaps.cli.embed import embed_chunks
+from ldmaps.cli.writers import open_writer
+from ldmaps.datasets import alanine_dipeptide
+from ldmaps.diffusion.pairwise import Extended
+from ldmaps.metrics import RMSD
+from ldmaps.progress import Progress
+from ldmaps.streaming import OutputFile, StreamEmbedder
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from written_trajectories import mdtraj_trajectory
+
+N_RECORDS = N_ROWS = 200_000
+
+
+def points(n: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, 3))
+
+
+def fitted(n_landmarks: int) -> LandmarkDiffusionMap:
+    return LandmarkDiffusionMap(2, 0.2, landmarks="kmedoids", n_landmarks=n_landmarks).fit(points(4000))
+
+
+def least(*works: Callable[[], object], rounds: int = 4) -> list[float]:
+    """Return the least wall time of each."""
+    return [min(seconds) for seconds in turns(works, rounds, clock=time.perf_counter)]
+
+
+# -- start-up -----------------------------------------------------------------
+
+
+def child(*arguments: str) -> tuple[float, float, float]:
+    """Run Python; return seconds, seconds on the processor, and the highest resident memory in MB."""
+    begin = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    seconds = time.perf_counter() - begin
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def start_up(folder: Path) -> list[Row]:
+    """Commands on a single record, against loading what they cannot do without."""
+    fitted(100).save(folder / "map.ldm")
+    np.savetxt(folder / "one.csv", points(1), delimiter=",")
+    model, one = str(folder / "map.ldm"), str(folder / "one.csv")
+    commands = {
+        "info": (["info", model], "numpy", "at most 0.4 s"),
+        "embed": (["embed", model, one, "-o", "-", "-q"], "numba", "at most 1.2 s and 180 MB"),
+        "stream": (["stream", model, one, "-q"], "numba", "at most 1.2 s and 180 MB"),
+    }
+    rows = []
+    for name, (command, package, target) in commands.items():
+        ours, theirs = [], []
+        for _ in range(7):
+            theirs.append(child("-c", f"import {package}"))
+            ours.append(child("-m", "ldmaps", *command))
+        wall, cpu, memory = (min(column) for column in zip(*ours, strict=True))
+        base, base_cpu, base_memory = (min(column) for column in zip(*theirs, strict=True))
+        rows.append(
+            Row(
+                f"ldmaps {name}, from the shell and back",
+                f"import {package}",
+                f"{wall:.2f} s ({cpu:.2f} s on the processor), {memory:.0f} MB",
+                f"{base:.2f} s ({base_cpu:.2f} s), {base_memory:.0f} MB",
+                base / wall,
+                target,
+            )
+        )
+    return rows
+
+
+# -- text ---------------------------------------------------------------------
+
+
+def text(folder: Path) -> list[Row]:
+    """Text through the whole engine into a file, against merely reading the numbers."""
+    values = points(N_RECORDS)
+    table = folder / "records.csv"
+    np.savetxt(table, values, delimiter=",", fmt="%.17g")
+    lines = folder / "records.ndjson"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in values.tolist()))
+    rows = []
+    for n_landmarks in (100, 400):
+        engine = StreamEmbedder(fitted(n_landmarks))
+
+        def streamed(path: Path, engine: StreamEmbedder = engine) -> None:
+            engine.run(path, [OutputFile(folder / "psi.csv", overwrite=True)])
+
+        csv, ndjson, loadtxt, arrow = least(
+            lambda: streamed(table),
+            lambda: streamed(lines),
+            lambda: np.loadtxt(table, delimiter=","),
+            lambda: pyarrow.csv.read_csv(
+                table, read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True)
+            ),
+        )
+        for name, ours in (("CSV", csv), ("NDJSON", ndjson)):
+            for peer, theirs in (("numpy.loadtxt", loadtxt), ("pyarrow.csv", arrow)):
+                rows.append(
+                    Row(
+                        f"{name} file to CSV file through a stream, M = {n_landmarks}, 3-D",
+                        f"{peer} reading the CSV",
+                        f"{N_RECORDS / ours:,.0f} records/s",
+                        f"{N_RECORDS / theirs:,.0f} rows/s",
+                        theirs / ours,
+                        "at least 500,000 records/s",
+                    )
+                )
+    return rows
+
+
+def tables(folder: Path) -> list[Row]:
+    """``ldmaps embed`` of tables, without loading packages, against reading them and embedding."""
+    values = points(N_ROWS)
+    np.savetxt(folder / "rows.csv", values, delimiter=",", fmt="%.17g")
+    np.save(folder / "rows.npy", points(4 * N_ROWS))
+    rows = []
+    for n_landmarks in (100, 400):
+        embedder = fitted(n_landmarks).embedder_
+
+        def embed(source: str, target: str, embedder=embedder) -> None:
+            opened = ldmaps.inputs.open(folder / source)
+            with (
+                Progress(False).stage("embedding") as stage,
+                open_writer(str(folder / target), embedder.n_components, opened.files) as writer,
+            ):
+                embed_chunks(embedder, ldmaps.inputs.prefetch(opened), writer, stage, None)
+
+        def bare(source: str, embedder=embedder) -> None:
+            if source.endswith(".csv"):
+                blocks = [np.loadtxt(folder / source, delimiter=",")]
+            else:
+                whole = np.load(folder / source, mmap_mode="r")
+                blocks = [whole[at : at + 65_536] for at in range(0, len(whole), 65_536)]
+            for block in blocks:
+                embedder.extend(embedder.prepare(np.array(block)))
+
+        from_text, bare_text, from_array, bare_array = least(
+            lambda: embed("rows.csv", "psi.csv"),
+            lambda: bare("rows.csv"),
+            lambda: embed("rows.npy", "psi.npy"),
+            lambda: bare("rows.npy"),
+        )
+        rows.append(
+            Row(
+                f"embed a table of {N_ROWS:,} rows, CSV to CSV, M = {n_landmarks}, 3-D",
+                "numpy.loadtxt and embedding alone",
+                f"{N_ROWS / from_text:,.0f} rows/s",
+                f"{N_ROWS / bare_text:,.0f} rows/s",
+                bare_text / from_text,
+                "at most 1.5 times the time",
+            )
+        )
+        rows.append(
+            Row(
+                f"embed {4 * N_ROWS:,} rows, npy to npy, M = {n_landmarks}, 3-D",
+                "embedding alone",
+                f"{4 * N_ROWS / from_array:,.0f} rows/s",
+                f"{4 * N_ROWS / bare_array:,.0f} rows/s",
+                bare_array / from_array,
+                "at least 0.8",
+            )
+        )
+    return rows
+
+
+# -- frames and single points -------------------------------------------------
+
+
+def preparation(_: Path) -> list[Row]:
+    """Frames checked, centred, turned and packed, against copying them."""
+    rows = []
+    frames = alanine_dipeptide().frames
+    for dtype in (np.float32, np.float64):
+        X, metric = np.ascontiguousarray(frames, dtype=dtype), RMSD()
+        ours, theirs = least(lambda X=X: metric.prepare(X), X.copy, rounds=15)
+        rows.append(
+            Row(
+                f"prepare a frame of 22 atoms for RMSD, {np.dtype(dtype)}",
+                "copying it",
+                f"{1e6 * ours / len(X):.3f} µs",
+                f"{1e6 * theirs / len(X):.3f} µs",
+                theirs / ours,
+                "at most 0.15 µs",
+            )
+        )
+    return rows
+
+
+def percentiles(work: Callable[[np.ndarray], object], some: np.ndarray, calls: int = 20_000) -> np.ndarray:
+    """Return p50 and p99 of single calls, in µs."""
+    taken = np.empty(calls)
+    clock = time.perf_counter_ns
+    rows = [row.copy() for row in some[:512]]
+    for call in range(calls):
+        row = rows[call % len(rows)]
+        begin = clock()
+        work(row)
+        taken[call] = clock() - begin
+    return np.percentile(taken, [50, 99]) / 1e3
+
+
+def one_point(_: Path) -> list[Row]:
+    """One point from Python, against the two compiled calls alone."""
+    frames = alanine_dipeptide().frames[::5]
+    molecule = LandmarkDiffusionMap(2, metric="rmsd", landmarks="kmedoids", n_landmarks=100).fit(frames)
+    rows = []
+    for name, model, some, target in (
+        ("3-D", fitted(100), points(512), 6),
+        ("22 atoms, RMSD", molecule, frames, 12),
+    ):
+        embedder = model.embedder_
+        landmarks, dtype = embedder.landmarks, embedder.landmarks.dtype
+        prepared = embedder.prepare(some[:1])
+        block, result = np.empty((1, len(landmarks)), dtype), Extended(1, 2, dtype)
+        rate, one, all_of_them = dtype.type(0.5 / embedder.bandwidth), slice(0, 1), slice(0, len(landmarks))
+
+        def bare(
+            _: object,
+            embedder=embedder,
+            prepared=prepared,
+            landmarks=landmarks,
+            block=block,
+            result=result,
+            rate=rate,
+            one=one,
+            all_of_them=all_of_them,
+        ) -> None:
+            embedder.metric.squared_block(prepared, one, landmarks, all_of_them, block)
+            compiled.blocks.extend(
+                block,
+                rate,
+                embedder.source_weights,
+                embedder.coefficients,
+                result.coordinates,
+                result.nearest,
+                result.squared_distance,
+            )
+
+        works = {
+            "model.embedder_.embed_one": (
+                embedder.embed_one,
+                f"p50 at most {target} µs, p99 at most 3 times",
+            ),
+            "model.transform": (lambda x, model=model: model.transform(x[None]), "at most 1.5 times that"),
+        }
+        for work, _ in works.values():
+            percentiles(work, some, 300)
+        base = min((percentiles(bare, some) for _ in range(3)), key=lambda found: found[0])
+        for what, (work, wanted) in works.items():
+            ours = min((percentiles(work, some) for _ in range(3)), key=lambda found: found[0])
+            rows.append(
+                Row(
+                    f"one point through {what}, M = 100, {name}",
+                    "distances and projection alone, in a loop",
+                    f"p50 {ours[0]:.1f} µs, p99 {ours[1]:.1f} µs",
+                    f"p50 {base[0]:.1f} µs, p99 {base[1]:.1f} µs",
+                    base[0] / ours[0],
+                    wanted,
+                )
+            )
+    return rows
+
+
+def xtc(folder: Path) -> list[Row]:
+    """A trajectory of 22 atoms through ``ldmaps embed``, against reading it."""
+    dry = mdtraj_trajectory(stride=1)
+    masses = [atom.element.mass for atom in dry.topology.atoms]
+    model = LandmarkDiffusionMap(2, metric=RMSD(weights=masses), tolerance=1.0).fit(dry.xyz[::5])
+    embedder = model.embedder_
+    dry[0].save_pdb(str(folder / "dry.pdb"))
+    path, top = folder / "dry.xtc", folder / "dry.pdb"
+    mdtraj.join([dry, dry], check_topology=False).save_xtc(str(path))
+    n = 2 * len(dry)
+
+    def embed(target: str) -> None:
+        opened = ldmaps.inputs.open(path, top=top)
+        with (
+            Progress(False).stage("embedding") as stage,
+            open_writer(str(folder / target), embedder.n_components, [str(path)]) as writer,
+        ):
+            embed_chunks(embedder, ldmaps.inputs.prefetch(opened), writer, stage, None)
+
+    def read() -> None:
+        for _ in mdtraj.iterload(str(path), top=str(top), chunk=1000):
+            pass
+
+    rows = []
+    for target in ("psi.npy", "psi.csv"):
+        ours, theirs = least(lambda target=target: embed(target), read)
+        rows.append(
+            Row(
+                f"xtc of 22 atoms through embed to .{target[-3:]}, tolerance 1, M = {embedder.n_landmarks}",
+                "mdtraj reading it",
+                f"{n / ours:,.0f} frames/s",
+                f"{n / theirs:,.0f} frames/s",
+                theirs / ours,
+                "at least 0.8",
+            )
+        )
+    return rows
+
+
+SUBJECTS = {one.__name__: one for one in (start_up, text, tables, preparation, one_point, xtc)}
+
+if __name__ == "__main__":
+    table = stored("surroundings")
+    for subject in sys.argv[1:] or SUBJECTS:
+        with tempfile.TemporaryDirectory() as name:
+            table = with_rows(table, SUBJECTS[subject](Path(name)))
+        write_table("surroundings", "What surrounds the kernels", "make bench", table)
