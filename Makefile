@@ -8,6 +8,8 @@ PYTEST_ARGS ?=
 MUTANT_ARGS ?=
 # More arguments for the fuzzer, for example: make fuzz FUZZ_ARGS="--seed 7 --only checkpoint"
 FUZZ_ARGS ?=
+# More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
+KILL_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -61,6 +63,10 @@ mutants: $(INSTALLED) ## Break the library one line at a time and see that a tes
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Feed hostile files, streams, arguments and messages for ten minutes; only documented errors may come
 	$(BIN)/python tools/fuzz.py --seconds 600 $(FUZZ_ARGS)
+
+.PHONY: kills
+kills: $(INSTALLED) ## Kill streams 1,000 times, start them again, and compare their outputs byte by byte (minutes)
+	$(BIN)/python tools/kills.py --kills 1000 $(KILL_ARGS)
 
 .PHONY: accuracy
 accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full size (half an hour, 3 GB): docs/accuracy.md

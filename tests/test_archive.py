@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -52,6 +53,15 @@ def with_header(change):
         return json.dumps(header)
 
     return changed
+
+
+def test_equal_contents_make_equal_files(tmp_path, monkeypatch):
+    for day, name in enumerate(("one.ldm", "two.ldm"), 1):
+        monkeypatch.setattr(
+            time, "localtime", lambda *_, day=day: time.struct_time((2026, 1, day, 0, 0, 0, 0, 1, 0))
+        )
+        write_archive(tmp_path / name, {"a": 1}, {"x": np.arange(3.0)})
+    assert (tmp_path / "one.ldm").read_bytes() == (tmp_path / "two.ldm").read_bytes()
 
 
 def test_comes_back_as_it_was(archive):

@@ -69,9 +69,10 @@ def write_archive(
     manifest = {name: entry for name, (entry, _) in members.items()}
     text = json.dumps({**header, _MANIFEST: manifest}, indent=1, ensure_ascii=False, allow_nan=False)
     with written_whole(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_HEADER, text)
+        # ZipInfo, because a name alone is stored with the time: equal contents make equal files.
+        archive.writestr(zipfile.ZipInfo(_HEADER), text)
         for name, (_, content) in members.items():
-            archive.writestr(f"{name}.npy", content)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content)
 
 
 def read_archive_header(path: str | os.PathLike[str]) -> dict[str, Any]:
