@@ -257,9 +257,9 @@ SIZES = {
     "tree_landmarks": (100_000, 1_000_000),
     "tree_landmarks_rmsd": (25_000, 100_000),
     "exact_rmsd": (5_000, 10_000, 20_000),
-    "streamed_rmsd": (20_000, 50_000, 100_000),
+    "streamed_rmsd": (20_000, 100_000),
     "exact_3d": (100_000, 300_000),
-    "connected_rmsd": (20_000, 100_000, 300_000),
+    "connected_rmsd": (20_000, 100_000),
     "per_point": (400, 800, 1600, 3200, 6400),
     "passing_over": (400, 1600, 6400),
 }

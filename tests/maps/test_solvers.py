@@ -15,6 +15,7 @@ from ldmaps import DiffusionMap, load
 from ldmaps.cli.info import as_text, facts_of
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion import solver_state, streamed_kernel
+from ldmaps.diffusion.solver_choice import streamed_room
 from ldmaps.errors import CheckpointError, ConvergenceWarning, InvalidInputError, OutlierWarning
 from ldmaps.maps import exact_map
 from ldmaps.metrics import RMSD, Periodic
@@ -292,3 +293,17 @@ def test_memory_limit_is_kept(solver, kind, limit, outcome):
         assert "MemoryError" in run.stderr
     else:
         assert run.stdout.strip() == outcome, run.stderr
+
+
+def test_bases_are_as_large_as_memory_allows(monkeypatch):
+    """A slow spectrum fills whatever room there is."""
+    given = {}
+    solve = exact_map.solve_streamed
+    monkeypatch.setattr(
+        exact_map,
+        "solve_streamed",
+        lambda *args, **settings: given.update(settings) or solve(*args, **settings),
+    )
+    DiffusionMap(2, 3e-5, solver="streamed", memory_limit=4e6, n_threads=1).fit(chain())
+    assert (given["max_vectors"], given["n_threads"]) == streamed_room(800, 3, 32, 16, 4e6, 1)
+    assert given["max_vectors"] < 150
