@@ -11,7 +11,7 @@ import pytest
 from scipy.linalg import subspace_angles
 from streamed_cases import random_weights
 
-from ldmaps import DiffusionMap, load
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.cli.info import as_text, facts_of
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion import solver_state, streamed_kernel
@@ -192,7 +192,16 @@ def test_files_and_info_tell_how_exact_a_map_is(tmp_path):
         in text
     )
     DiffusionMap(2, 4.0).fit(ROLL).save(path)
-    assert "stored kernel, exact to rounding" in as_text(path, facts_of(path))
+    assert "solved      exact map by the stored kernel" in as_text(path, facts_of(path))
+    settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
+    learned = LandmarkDiffusionMap(**settings, memory_limit=3e6, max_passes=0).fit(ROLL)
+    learned.save(path)
+    assert learned.solution_.error_bound.shape == (2,)
+    assert "learned of  map of more landmarks; errors of the coordinates at most" in as_text(
+        path, facts_of(path)
+    )
+    settings["extension"] = "nystrom"
+    assert LandmarkDiffusionMap(**settings).fit(ROLL).solution_ is None
 
 
 # -- interrupted ------------------------------------------------------------------------
