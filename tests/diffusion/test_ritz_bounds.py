@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ldmaps.diffusion.ritz_bounds import error_bounds
+from ldmaps.diffusion.ritz_bounds import error_bounds, in_percent_of_range
 
 
 def symmetric_matrix(eigenvalues, rng):
@@ -110,3 +110,43 @@ def test_arguments_are_left_alone():
     residuals = np.array([0.01, 0.02, 0.03])
     error_bounds(np.array([0.9, 0.5, 0.1]), residuals)
     np.testing.assert_array_equal(residuals, [0.01, 0.02, 0.03])
+
+
+def test_errors_of_points_are_those_of_the_walk_where_degrees_are_equal():
+    """With D = 2 and c = 1: a sine of 0.01 is 1 % of the root mean square of ψ = u/√2, beside its range."""
+    u = np.random.default_rng(0).normal(size=(400, 2))
+    psi = u / np.sqrt(2.0)
+    ranges = np.ptp(psi, axis=0)
+    found = in_percent_of_range(
+        np.array([0.01, 1.0]), u, 0.1 * u[::-1], np.ones(400), np.full(400, 2.0), ranges
+    )
+    assert found[0] == pytest.approx(np.sqrt(np.mean(psi[:, 0] ** 2)) / ranges[0])
+    assert found[1] == np.inf
+
+
+def test_errors_of_points_are_counted_by_weight():
+    """A point of weight 3 is three points."""
+    rng = np.random.default_rng(1)
+    counts = rng.integers(1, 4, 200)
+    psi, off, degrees = rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.uniform(1.0, 9.0, 200)
+    angle, ranges = np.array([0.02]), np.ptp(psi, axis=0)
+    root = np.sqrt(counts * degrees)[:, None]
+    weighted = in_percent_of_range(angle, psi * root, off * root, counts.astype(float), degrees, ranges)
+    copies = np.repeat(np.arange(200), counts)
+    root = np.sqrt(degrees[copies])[:, None]
+    repeated = in_percent_of_range(
+        angle, psi[copies] * root, off[copies] * root, np.ones(len(copies)), degrees[copies], ranges
+    )
+    np.testing.assert_allclose(weighted, repeated)
+
+
+def test_residuals_in_sparse_places_make_more_of_an_error():
+    """Where D is a hundredth, the same error in the walk's measure is ten times as long over the points."""
+    degrees = np.where(np.arange(100) < 50, 1.0, 0.01)
+    u = np.where(np.arange(100) < 50, np.linspace(-1, 1, 100), 0.0)[:, None]
+    there = np.where(np.arange(100) < 50, 0.0, 1.0)[:, None]
+    settings = (np.ones(100), degrees, np.array([1.0]))
+    dense, sparse = (in_percent_of_range(np.array([0.01]), u, r, *settings) for r in (u, there))
+    assert sparse[0] == pytest.approx(10.0 * dense[0])
+    nothing = in_percent_of_range(np.array([0.01]), u, 0.0 * u, *settings)
+    assert nothing[0] == pytest.approx(dense[0])

@@ -11,10 +11,11 @@ import pytest
 from scipy.linalg import subspace_angles
 from streamed_cases import random_weights
 
-from ldmaps import DiffusionMap, load
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.cli.info import as_text, facts_of
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion import solver_state, streamed_kernel
+from ldmaps.diffusion.solver_choice import streamed_room
 from ldmaps.errors import CheckpointError, ConvergenceWarning, InvalidInputError, OutlierWarning
 from ldmaps.maps import exact_map
 from ldmaps.metrics import RMSD, Periodic
@@ -155,8 +156,8 @@ def test_molecules_above_the_limit_are_streamed_and_sheets_sparse():
         ({"solver": "stored", "keep_distances": True, "memory_limit": 1e7}, "takes about 0.014 GB"),
         ({"solver": "sparse", "memory_limit": 1e6}, 'solver="sparse" takes about'),
         (
-            {"solver": "streamed", "memory_limit": 1e6},
-            "streamed solver needs .* memory_limit is 0.001 GB; raise it",
+            {"solver": "streamed", "memory_limit": 1e5},
+            "streamed solver needs .* memory_limit is 0.0001 GB; raise it",
         ),
         ({"solver": "streamed", "max_passes": 0}, "max_passes must be a whole number of at least 1, got 0"),
     ],
@@ -191,7 +192,16 @@ def test_files_and_info_tell_how_exact_a_map_is(tmp_path):
         in text
     )
     DiffusionMap(2, 4.0).fit(ROLL).save(path)
-    assert "stored kernel, exact to rounding" in as_text(path, facts_of(path))
+    assert "solved      exact map by the stored kernel" in as_text(path, facts_of(path))
+    settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
+    learned = LandmarkDiffusionMap(**settings, memory_limit=3e6, max_passes=0).fit(ROLL)
+    learned.save(path)
+    assert learned.solution_.error_bound.shape == (2,)
+    assert "learned of  map of more landmarks; errors of the coordinates at most" in as_text(
+        path, facts_of(path)
+    )
+    settings["extension"] = "nystrom"
+    assert LandmarkDiffusionMap(**settings).fit(ROLL).solution_ is None
 
 
 # -- interrupted ------------------------------------------------------------------------
@@ -292,3 +302,17 @@ def test_memory_limit_is_kept(solver, kind, limit, outcome):
         assert "MemoryError" in run.stderr
     else:
         assert run.stdout.strip() == outcome, run.stderr
+
+
+def test_bases_are_as_large_as_memory_allows(monkeypatch):
+    """A slow spectrum fills whatever room there is."""
+    given = {}
+    solve = exact_map.solve_streamed
+    monkeypatch.setattr(
+        exact_map,
+        "solve_streamed",
+        lambda *args, **settings: given.update(settings) or solve(*args, **settings),
+    )
+    DiffusionMap(2, 3e-5, solver="streamed", memory_limit=4e6, n_threads=1).fit(chain())
+    assert (given["max_vectors"], given["n_threads"]) == streamed_room(800, 3, 32, 16, 4e6, 1)
+    assert given["max_vectors"] < 150

@@ -90,7 +90,8 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         rows.append(("spectrum", _spectrum(facts["eigenvalues"], facts["spectrum"])))
     solution = facts.get("solution")
     if solution is not None:
-        rows.append(("solved", _solved(solution)))
+        is_exact = facts["estimator"] == "DiffusionMap"
+        rows.append(("solved" if is_exact else "learned of", _solved(solution)))
     if facts["n_components"] and settings.get("alpha"):
         rows.append(("alpha", f"{settings['alpha']:g}"))
     if settings.get("t"):
@@ -116,14 +117,17 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
 
 
 def _solved(solution: dict[str, Any]) -> str:
-    """Say how the exact map was solved, and how far it can be from exact."""
-    if not solution["n_passes"]:
-        return f"{solution['solver']} kernel, exact to rounding"
-    passes = f"{solution['n_passes']} passes over all pairs"
+    """Say how a map, or the one it was learned from, was solved, and how far that can be from exact."""
+    if solution["n_passes"]:
+        way = f"exact map in {solution['n_passes']} passes over all pairs"
+    elif solution["solver"] == "landmarks":
+        way = "map of more landmarks"
+    else:
+        return f"exact map by the {solution['solver']} kernel"
     if solution["error_bound"] is None:
-        return f"{passes}; not accurate enough to bound the coordinates' errors"
+        return f"{way}; its errors have no bound"
     bound = ", ".join(f"{error:.2g}" for error in solution["error_bound"])
-    return f"{passes}; errors of the coordinates at most {bound} % of their ranges"
+    return f"{way}; errors of the coordinates at most {bound} % of their ranges"
 
 
 def _spectrum(kept: list[float], spectrum: list[float]) -> str:

@@ -13,6 +13,7 @@ Python threads may loop at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "distance_sums",
     "extend",
     "extension_cost",
+    "gathered_rows",
     "gaussian_kernel",
     "kernel_curve",
     "near_pairs",
@@ -117,17 +119,30 @@ def near_pairs(
     metric: Metric, points: Points, cutoff: float, n_threads: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
     """Return all pairs with d² ≤ cutoff as CSR arrays: row starts, columns, d²; memory grows with their number."""
-    tile = tile_rows(len(points), points.dtype.itemsize)
-    parts: list[Any] = [None] * len(range(0, len(points), tile))
 
-    def work(rows: slice) -> None:
+    def near(rows: slice) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
         metric.squared_block(points, rows, points, slice(0, len(points)), block)
-        near = block <= cutoff
-        counts = np.count_nonzero(near, axis=1)
-        parts[rows.start // tile] = counts, np.nonzero(near)[1].astype(np.int32), block[near]
+        is_near = block <= cutoff
+        return np.count_nonzero(is_near, axis=1), np.nonzero(is_near)[1], block[is_near]
 
-    walk(len(points), tile, work, resolve_threads(n_threads))
+    return gathered_rows(len(points), tile_rows(len(points), points.dtype.itemsize), near, n_threads)
+
+
+def gathered_rows(
+    n_points: int,
+    tile: int,
+    near: Callable[[slice], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]],
+    n_threads: int | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
+    """Return as CSR arrays what ``near`` tells of each tile of rows: how many to a row, columns, d²."""
+    parts: list[Any] = [None] * len(range(0, n_points, tile))
+
+    def work(rows: slice) -> None:
+        counts, columns, squares = near(rows)
+        parts[rows.start // tile] = counts, columns.astype(np.int32), squares
+
+    walk(n_points, tile, work, resolve_threads(n_threads))
     starts = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))]).astype(np.int64)
     columns = np.concatenate([part[1] for part in parts])
     return starts, columns, np.concatenate([part[2] for part in parts])

@@ -7,11 +7,14 @@ import math
 import numpy as np
 from scipy.sparse import csr_array
 
-from ldmaps.diffusion.pairwise import near_pairs
+from ldmaps.diffusion.pairwise import gathered_rows, near_pairs
+from ldmaps.diffusion.spatial_tree import near_rows, raw_values
 from ldmaps.metrics.base import Metric, Points
 
 __all__ = ["near_fraction", "sparse_squares"]
 
+#: A spatial tree finds near pairs quicker than rows of distances while no more than this share is near; rows at a time.
+TREE_FRACTION, TREE_ROWS = 0.03, 512
 #: Rows that tell the near fraction, and how many of them are in memory at a time.
 SAMPLED_ROWS, ROWS_AT_ONCE = 64, 8
 
@@ -19,7 +22,13 @@ SAMPLED_ROWS, ROWS_AT_ONCE = 64, 8
 def sparse_squares(metric: Metric, points: Points, epsilon: float, n_threads: int | None = None) -> csr_array:
     """Return d² of all pairs whose kernel entry exp(−d²/(2ε)) is above the dtype's rounding, zeros stored."""
     cutoff = _cutoff(epsilon, points)
-    starts, columns, squares = near_pairs(metric, points, cutoff, n_threads)
+    values = raw_values(metric, points)
+    few = near_fraction(metric, points, epsilon, np.random.default_rng(0)) if values is not None else 1.0
+    if values is not None and few < TREE_FRACTION:
+        rows = near_rows(values, cutoff, points.dtype)
+        starts, columns, squares = gathered_rows(len(points), TREE_ROWS, rows, n_threads)
+    else:
+        starts, columns, squares = near_pairs(metric, points, cutoff, n_threads)
     if len(columns) < 2**31:
         starts = starts.astype(columns.dtype)  # or scipy would widen the columns to the starts' type
     return csr_array((squares, columns, starts), shape=(len(points), len(points)))

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["neighbour_finder", "raw_values", "spanning_edges", "spanning_edges_cost", "tree_pays"]
+__all__ = [
+    "near_rows",
+    "neighbour_finder",
+    "raw_values",
+    "spanning_edges",
+    "spanning_edges_cost",
+    "tree_pays",
+]
 
 #: Above this a tree visits most of the points, and plain rows of distances are quicker.
 MAX_FEATURES = 8
@@ -44,6 +51,21 @@ def neighbour_finder(values: NDArray[Any], radius: float) -> Callable[[int], NDA
 
     def find(index: int) -> NDArray[np.intp]:
         return np.asarray(tree.query_ball_point(values[index], radius), dtype=np.intp)
+
+    return find
+
+
+def near_rows(
+    values: NDArray[Any], cutoff: float, dtype: np.dtype[Any]
+) -> Callable[[slice], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Return a function from rows to their near pairs, d² ≤ cutoff: how many to a row, columns, and d²."""
+    tree = scipy.spatial.cKDTree(values)
+    radius = float(np.sqrt(cutoff))
+
+    def find(rows: slice) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        own = scipy.spatial.cKDTree(values[rows])
+        near = own.sparse_distance_matrix(tree, radius, output_type="coo_matrix").tocsr()
+        return np.diff(near.indptr), near.indices, (near.data**2).astype(dtype)
 
     return find
 

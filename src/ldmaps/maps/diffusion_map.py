@@ -19,8 +19,7 @@ from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, check_max_passes, solve_exact, solver_for
-from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.solution import Solution
+from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import Training
 from ldmaps.metrics.base import Metric, Points
@@ -131,8 +130,6 @@ class DiffusionMap(DiffusionEstimator):
     >>> model.embedding_.shape
     (1000, 2)
     """
-
-    solution_ = Learned[Solution | None](may_be_none=True)
 
     def __init__(
         self,

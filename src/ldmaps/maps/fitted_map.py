@@ -58,7 +58,7 @@ class FittedMap:
     diagnosis : Diagnosis or None
         How many points carry each coordinate and decide ε; not kept in files.
     solution : Solution or None
-        How the exact map was solved; None for a map of landmarks.
+        How the exact map, or the one distilled from, was solved; None with Nyström over landmarks.
     """
 
     embedder: Embedder
@@ -136,6 +136,7 @@ class LearnedAttributes:
     source_ = Learned[dict[str, Any] | None](may_be_none=True)
     training_ = Learned[TrainingRecord | None](may_be_none=True)
     diagnosis_ = Learned[Diagnosis | None](may_be_none=True)
+    solution_ = Learned[Solution | None](may_be_none=True)
 
     @property
     def metric_(self) -> Metric:

@@ -143,6 +143,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         and where the reference's own error has no bound (an ``AccuracyWarning`` says so).
     distillation_ : Distillation or None
         How the weights' width and the ridge were chosen; None with "nystrom".
+    solution_ : Solution or None
+        How the map distilled from was solved, and a bound on its own error; None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
         Which training points are landmarks; neighbours stand together.
     landmark_embedding_ : ndarray of shape (M, n_components_)
@@ -223,10 +225,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         training = self._without_outliers(self._training(X, sample_weight), rng)
         selector = self._selector(training)
         if self.tolerance is not None:
-            fit, bandwidth, spectrum, certificate = self._meet_tolerance(extension, selector, training, rng)
+            fit, bandwidth, solved, certificate = self._meet_tolerance(extension, selector, training, rng)
         else:
-            fit, bandwidth, spectrum = self._fit_once(extension, selector, training, rng)
+            fit, bandwidth, solved = self._fit_once(extension, selector, training, rng)
             certificate = None
+        n_components, spectrum = fit.embedder.n_components, solved.spectrum.eigenvalues
         with stage("embedding", len(training.points)):
             extended = fit.embedder.extend(training.points, self.n_threads)
         labels = extended.nearest
@@ -245,7 +248,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             FittedMap(
                 embedder=fit.embedder,
                 bandwidth=bandwidth,
-                eigenvalues=spectrum[: fit.embedder.n_components],
+                eigenvalues=spectrum[:n_components],
                 spectrum=spectrum,
                 landmark_indices=landmark_indices,
                 landmark_embedding=fit.landmark_embedding(extended.coordinates[landmark_indices]),
@@ -257,6 +260,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 labels=labels,
                 distillation=fit.step if isinstance(fit.step, Distillation) else None,
                 certificate=certificate,
+                solution=solved.leading(n_components).solution if extension.learns_from_reference else None,
             ),
         )
 
@@ -273,8 +277,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _fit_once(
         self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
-    ) -> tuple[LandmarkFit, Bandwidth, NDArray[np.float64]]:
-        """Choose landmarks and fit them; return the fit, ε and the spectrum it has its coordinates from."""
+    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap]:
+        """Choose landmarks and fit them; return the fit, ε and the map it has its coordinates from."""
         if not extension.learns_from_reference:
             with stage("bandwidth", len(training.members)):
                 bandwidth = self._bandwidth(training, rng)
@@ -298,7 +302,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             with stage("distillation", unit="rows"):
                 step = extension.fit(teacher, landmarks, np.arange(len(walk.points)), rng)
         fit = LandmarkFit.of(walk, landmarks, step, None if extension.learns_from_reference else teacher)
-        return fit, bandwidth, solved.spectrum.eigenvalues
+        return fit, bandwidth, solved
 
     def _bandwidth(self, training: Training, rng: np.random.Generator) -> Bandwidth:
         return self._choose_bandwidth(training, training.metric, training.members, rng)
@@ -356,7 +360,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _meet_tolerance(
         self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
-    ) -> tuple[LandmarkFit, Bandwidth, NDArray[np.float64], Certificate | None]:
+    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None]:
         """Find the fewest landmarks that meet the tolerance."""
         tolerance = check_tolerance(self.tolerance)
         held = hold_out(len(training.members), rng)
@@ -375,8 +379,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             seed=int(rng.integers(2**63)),
         )
         fit, certificate = search.run(tolerance)
-        spectrum = solved.spectrum if fit.solved is None else fit.solved.spectrum
-        return fit, bandwidth, spectrum.eigenvalues, certificate
+        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate
 
     # -- errors ---------------------------------------------------------------------
 

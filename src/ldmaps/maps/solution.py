@@ -16,8 +16,8 @@ class Solution:
 
     Attributes
     ----------
-    solver : {"stored", "sparse", "streamed"}
-        See :mod:`ldmaps.diffusion.solver_choice`.
+    solver : {"stored", "sparse", "streamed", "landmarks"}
+        See :mod:`ldmaps.diffusion.solver_choice`; "landmarks" where the walk is over some of the points.
     n_passes : int
         Passes over all pairs; 0 unless streamed.
     error_bound : ndarray of shape (k,) or None

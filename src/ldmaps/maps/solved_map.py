@@ -155,9 +155,12 @@ def solve(
     spectrum = solve_spectrum(
         squared, multiplicities, n_eigenvalues, alpha=walk.alpha, n_threads=walk.n_threads
     )
-    # A walk over landmarks is another one than that over all points, by an unknown amount.
-    bound = np.zeros(n_eigenvalues) if landmarks is None else None
-    solution = Solution("sparse" if issparse(squared) else "stored", error_bound=bound)
+    if landmarks is None:
+        solver = "sparse" if issparse(squared) else "stored"
+        solution = Solution(solver, error_bound=np.zeros(n_eigenvalues))
+    else:
+        # A walk over landmarks is another one than that over all points, by an unknown amount.
+        solution = Solution("landmarks")
     return SolvedMap(walk, indices, points, multiplicities, radii, spectrum, solution)
 
 
