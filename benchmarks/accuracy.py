@@ -578,9 +578,8 @@ def page() -> None:
             f"| {row['data']}, {row['m']} | {float(row['noise']):g} √ε | {row['extension']} | "
             f"{float(row['farthest']):.3g} | {float(row['beyond']):.3g} | {float(row['z_to_exact']):.3g} |"
         )
-    for part in (OUT / "certificates.md", OUT / "ideas.md"):
-        if part.exists():
-            lines += ["", part.read_text().rstrip()]
+    if (OUT / "ideas.md").exists():
+        lines += ["", (OUT / "ideas.md").read_text().rstrip()]
     lines += ["", "## How these tables were made", "", *_provenance(), ""]
     (OUT.parent / "accuracy.md").write_text("\n".join(lines))
     log(f"wrote {OUT.parent / 'accuracy.md'}")

@@ -74,8 +74,8 @@ class Regime:
 
 REGIMES = (
     Regime("N = 1,000", 1000, (1.0, 3.0), 40),
-    Regime("N = 10,000", 10_000, (1.0,), 3),
-    Regime("N = 4,000, kernel of 2,000 storable", 4000, (1.0,), 5, storable=2000),
+    Regime("N = 10,000", 10_000, (1.0,), 2),
+    Regime("N = 4,000, kernel of 2,000 storable", 4000, (1.0,), 3, storable=2000),
 )
 
 

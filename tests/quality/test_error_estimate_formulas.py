@@ -34,16 +34,22 @@ def kernel(X, Y):
     return np.exp(-(cdist(X, Y) ** 2) / (2 * EPSILON))
 
 
-def naive_change(judged, X, weights, new):
-    """F = [1, f, Pf − λf], H y = μ G y, and one Nyström step; every operator an N×N array."""
+def naive_change(judged, X, weights, new, modes=None):
+    """F = [1, f, modes], H y = μ G y, once more with PFy − μFy, and one Nyström step; operators are N×N arrays."""
     f = judged.embedder.extend(METRIC.prepare(X)).coordinates
     A = kernel(X, X) * weights
     D = A.sum(axis=1)
     P = A / D[:, None]
-    F = np.column_stack([np.ones(len(X)), f, P @ f - f * judged.eigenvalues])
+    F = np.column_stack([np.ones(len(X)), f] + ([] if modes is None else [modes]))
     WD = np.diag(weights * D)
-    values, mixtures = eigh(F.T @ WD @ P @ F, F.T @ WD @ F)
-    values, mixtures = values[::-1][1:3], mixtures[:, ::-1][:, 1:3]
+
+    def pairs():
+        values, mixtures = eigh(F.T @ WD @ P @ F, F.T @ WD @ F)
+        return values[::-1][1:3], mixtures[:, ::-1][:, 1:3]
+
+    values, mixtures = pairs()
+    F = np.column_stack([F, P @ F @ mixtures - F @ mixtures * values])
+    values, mixtures = pairs()
     psi = P @ F @ mixtures / values
     order, signs = alignment(f, psi)
     lengths = np.sqrt(weights @ psi**2) * np.sqrt(judged.walk.weights.sum() / weights.sum())
@@ -61,6 +67,30 @@ def test_the_change_is_the_dense_one(judged):
     expected = naive_change(judged, ROLL, weights, NEW)
     np.testing.assert_allclose(found.change, expected, atol=1e-6 * np.abs(expected).max())
     assert (found.sampling == 0).all()
+
+
+@quiet
+def test_further_modes_are_trial_functions_and_their_residuals_too():
+    model = LandmarkDiffusionMap(2, EPSILON, n_landmarks=40, extension="nystrom").fit(ROLL)
+    judged = model._judged()
+    spectrum = judged.landmark_spectrum
+    keep = np.flatnonzero(spectrum.eigenvalues > 0.3 * spectrum.eigenvalues[1])[2:]
+    shares = kernel(ROLL, ROLL[model.landmark_indices_]) * spectrum.source_weights
+    modes = shares / shares.sum(axis=1, keepdims=True) @ spectrum.vectors[:, keep]
+    found = model.error_estimate(NEW)
+    expected = naive_change(judged, ROLL, np.ones(len(ROLL)), NEW, modes)
+    np.testing.assert_allclose(found.change, expected, atol=1e-5 * np.abs(expected).max())
+    without = naive_change(judged, ROLL, np.ones(len(ROLL)), NEW)
+    assert np.abs(without - expected).max() > 0.01 * np.abs(expected).max()
+
+
+def test_an_estimate_that_has_not_settled_says_so():
+    """25 landmarks have few modes to tell errors of four coordinates by, a tenth of Nyström's after distilling."""
+    u, v = np.random.default_rng(1).uniform(0, 2 * np.pi, (2, 1500))
+    torus = np.column_stack([(3 + np.cos(v)) * np.cos(u), (3 + np.cos(v)) * np.sin(u), 1.5 * np.sin(v)])
+    model = LandmarkDiffusionMap(4, n_landmarks=25, extension="distilled").fit(torus)
+    with pytest.warns(AccuracyWarning, match=r"second step changed it by \d\d\d% of what it is"):
+        model.error_estimate(torus[::10])
 
 
 @quiet

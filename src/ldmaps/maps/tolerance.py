@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, ToleranceError
-from ldmaps.maps.confidence_bound import upper_bound
+from ldmaps.maps.confidence_bound import seen_bound, upper_bound
 
 __all__ = [
     "Attempt",
@@ -127,11 +127,15 @@ class Attempt(Generic[_Fit]):
     largest: float = math.inf
     block: int = 1
 
-    def bound(self, squares: NDArray[np.float64], confidence: float) -> float:
-        """Return an upper bound of Z of points like those of ``search`` or ``certify``."""
+    def searched(self, confidence: float) -> float:
+        """Return a bound of Z to search by: rough, since the fewer points of the search tell the tail badly."""
+        return math.inf if self.fit is None else math.sqrt(seen_bound(self.search, confidence))
+
+    def certified(self, confidence: float) -> float:
+        """Return an upper confidence bound of Z of unseen points."""
         if self.fit is None:
             return math.inf
-        return upper_bound(squares, confidence, self.largest, self.block)
+        return upper_bound(self.certify, confidence, self.largest, self.block)
 
 
 def check_tolerance(tolerance: object) -> float:
@@ -206,7 +210,7 @@ def meet_tolerance(
     def bound(count: int) -> float:
         if count not in attempts:
             attempts[count] = attempt(count)
-            searched[count] = attempts[count].bound(attempts[count].search, confidence) + reference_error
+            searched[count] = attempts[count].searched(confidence) + reference_error
         return searched[count]
 
     below, count = None, min(fewest, most)
@@ -228,7 +232,7 @@ def meet_tolerance(
         doubt /= 2.0  # the doubts of all certificates that are tried add up to what was asked for
         bound(count)
         made = attempts[count]
-        promised[count] = made.bound(made.certify, 1.0 - doubt) + reference_error
+        promised[count] = made.certified(1.0 - doubt) + reference_error
         if made.fit is not None and promised[count] <= tolerance:
             held_out_z = math.sqrt(float(made.certify.mean()))
             return made.fit, Certificate(

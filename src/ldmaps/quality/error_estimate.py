@@ -3,9 +3,10 @@ r"""Errors of a landmark map estimated without the exact map.
 A map f of any extension is held against the operator P of a reference: the training
 points, or a sample of them that stands for the same cells.
 
-    F = [1, f, further modes, Pf − λf]               trial functions on the reference, R×p
-    H = Fᵀ W D P F,  G = Fᵀ W D F                    p×p, two tiled passes over R² pairs
+    F = [1, f, further modes]                        trial functions on the reference, R×p
+    H = Fᵀ W D P F,  G = Fᵀ W D F                    p×p, a tiled pass over R² pairs
     H y = μ G y                                      the best combinations of them (Rayleigh–Ritz)
+    F ← [F, PFy − μFy], and the same again           a second pass
     ψ(x) ≈ (1/μ) Σ_j P(x, x_j) (F y)(j)              and one step of Nyström over the reference
 
 The step damps what the trial functions lack by λ_l/λ_i, so the result is nearer
@@ -32,7 +33,7 @@ from ldmaps.errors import AccuracyWarning
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.metrics.base import Points
 from ldmaps.quality.collapsed_walk import apply_operator
-from ldmaps.quality.fidelity import alignment
+from ldmaps.quality.fidelity import align, alignment
 
 __all__ = [
     "EXTRA_MODES",
@@ -199,7 +200,7 @@ class ErrorEstimator:
                 0.5 * np.sqrt(self._missing) * np.linalg.norm(first - second, axis=1).astype(np.float64)
             )
         result = ErrorEstimate(change, whole.ranges, near, sampling, whole.n_points)
-        _warn(result, whole.lost)
+        _warn(result, whole)
         return result
 
 
@@ -234,15 +235,15 @@ class _StandIn:
         further = extend(metric, points, judged.embedder.landmarks, epsilon, *modes, n_threads).coordinates
         trial = np.column_stack([np.ones(len(points)), own, further]).astype(np.float64)
         degrees, products = apply_operator(metric, points, points, epsilon, source, trial, n_threads)
-        # What P makes of f beyond λf points to the exact map more than any mode does.
-        residuals = products[:, 1 : k + 1] - own * eigenvalues
+        stationary = source * degrees / (source @ degrees)
+        values, mixtures = _leading_pairs(trial, products, stationary, k)
+        before = products @ mixtures / values
+        # What P makes of these beyond μ times themselves points to the exact map more than any mode does.
+        residuals = products @ mixtures - trial @ mixtures * values
         further_products = apply_operator(metric, points, points, epsilon, source, residuals, n_threads)[1]
         trial = np.column_stack([trial, residuals])
         products = np.column_stack([products, further_products])
-        stationary = source * degrees
-        values, mixtures = _rayleigh_ritz(trial, products, stationary / stationary.sum())
-        # The trivial pair comes first; the k next are the coordinates.
-        values, mixtures = values[1 : k + 1], mixtures[:, 1 : k + 1]
+        values, mixtures = _leading_pairs(trial, products, stationary, k)
         coordinates = products @ mixtures / values
         order, signs = alignment(own, coordinates)
         lengths = np.sqrt(reference.weights @ coordinates**2)
@@ -256,6 +257,13 @@ class _StandIn:
             np.linalg.norm(own, axis=0) * np.linalg.norm(coordinates, axis=0)
         )
         self.lost: NDArray[np.intp] = np.flatnonzero(cosines**2 < 0.5)
+        before = align(coordinates, before)
+        before *= np.linalg.norm(coordinates, axis=0) / np.linalg.norm(before, axis=0)
+        last, whole = (
+            np.linalg.norm((coordinates - other) / self.ranges) for other in (before, own * powers)
+        )
+        #: What the residuals changed, as a share of the estimate: above 1 nothing says that it has settled.
+        self.last_change = float(last / whole) if whole > 0 else 0.0
         step = OnlineStep(
             coefficients=(trial @ mixtures[:, order]) * scale * powers / values,
             source_weights=source,
@@ -264,13 +272,18 @@ class _StandIn:
         self.embedder = Embedder.build(metric, points, epsilon, step, np.zeros(len(points)))
 
 
-def _warn(result: ErrorEstimate, lost: NDArray[np.intp]) -> None:
+def _warn(result: ErrorEstimate, whole: _StandIn) -> None:
     reasons = []
-    if len(lost):
-        shown = ", ".join(str(index + 1) for index in lost)
+    if len(whole.lost):
+        shown = ", ".join(str(index + 1) for index in whole.lost)
         reasons.append(
             f"coordinate {shown} has less than half in common with any of the exact map's, "
             "so its errors are as large as itself"
+        )
+    if whole.last_change > 1.0:
+        reasons.append(
+            f"its second step changed it by {whole.last_change:.0%} of what it is, so that it may not have settled and "
+            "gives an order of magnitude; more landmarks have more modes to tell by"
         )
     far = int((~result.inside).sum())
     if far:
@@ -311,6 +324,14 @@ def _further_modes(judged: JudgedMap) -> _Modes:
 def can_be_rows(points: Points) -> bool:
     """Say whether distances between these points can be had; precomputed ones from a file have columns only."""
     return getattr(points, "matrix", True) is not None
+
+
+def _leading_pairs(
+    trial: NDArray[np.float64], products: NDArray[np.float64], stationary: NDArray[np.float64], k: int
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Return the k best pairs after the trivial one."""
+    values, mixtures = _rayleigh_ritz(trial, products, stationary)
+    return values[1 : k + 1], mixtures[:, 1 : k + 1]
 
 
 def _rayleigh_ritz(
