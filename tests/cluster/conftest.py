@@ -24,7 +24,7 @@ def cluster():
             n_workers=0,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit="1GB",
             silence_logs="CRITICAL",
         ) as running,

@@ -6,6 +6,8 @@ Tasks are named "ldmaps: assign" and so on, which is what Dask's dashboard shows
 from __future__ import annotations
 
 import pickle
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +16,7 @@ from uuid import uuid4
 from ldmaps.errors import ClusterError, one_line
 from ldmaps.progress import tick
 
-__all__ = ["FAN_IN", "client_in_use", "computed", "keep", "shared", "task", "tree_sum"]
+__all__ = ["FAN_IN", "client_in_use", "computed", "faults", "keep", "lost", "shared", "task", "tree_sum"]
 
 #: Partial results that one task adds up, so that neither a worker nor this process meets all of them at once.
 FAN_IN = 16
@@ -22,6 +24,8 @@ FAN_IN = 16
 
 def client_in_use() -> Any:
     """Return the ``distributed.Client`` that Dask would send work to now, or None for threads of this process."""
+    if "distributed" not in sys.modules:  # nobody can have made one
+        return None
     from dask.base import get_scheduler
 
     owner = getattr(get_scheduler(), "__self__", None)
@@ -70,7 +74,7 @@ def keep(tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     import dask
 
     client = client_in_use()
-    with _faults(client):
+    with faults(client):
         if client is None:
             return list(dask.persist(*tasks))
         kept = client.persist(list(tasks))
@@ -83,7 +87,7 @@ def computed(tasks: Sequence[Any], sizes: Sequence[int] = ()) -> list[Any]:
     import dask
 
     client = client_in_use()
-    with _faults(client):
+    with faults(client):
         if client is None:
             return list(dask.compute(*tasks))
         futures = client.compute(list(tasks))
@@ -100,12 +104,12 @@ def _follow(client: Any, kept: Sequence[Any], sizes: Sequence[int]) -> None:
     for future in as_completed(futures):
         if future.status != "finished":
             future.result()
-            raise ClusterError(_lost(client))
+            raise ClusterError(lost(client))
         tick(points.get(future.key, 0))
 
 
 @contextmanager
-def _faults(client: Any) -> Iterator[None]:
+def faults(client: Any) -> Iterator[None]:
     """Turn what Dask raises when machines fail into one line with a remedy; errors of tasks pass."""
     if client is None:
         yield
@@ -116,7 +120,10 @@ def _faults(client: Any) -> Iterator[None]:
     from distributed.comm import CommClosedError
 
     try:
-        yield
+        with warnings.catch_warnings():
+            # Landmarks travel with the graph, once; see `shared`.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            yield
     except KilledWorker as error:
         raise ClusterError(
             f"workers died again and again over the same block ({one_line(error)}); most often a block needs more "
@@ -125,10 +132,11 @@ def _faults(client: Any) -> Iterator[None]:
     except (CancelledError, CommClosedError, TimeoutError, OSError) as error:
         if isinstance(error, OSError) and not isinstance(error, TimeoutError) and error.filename:
             raise  # a file that a worker could not read
-        raise ClusterError(_lost(client)) from error
+        raise ClusterError(lost(client)) from error
 
 
-def _lost(client: Any) -> str:
+def lost(client: Any) -> str:
+    """Return what to tell when a cluster is gone."""
     scheduler = getattr(client, "scheduler", None)
     address = getattr(scheduler, "address", "unknown")
     return (
