@@ -10,9 +10,19 @@ With a ``distributed.Client`` work goes to its workers, otherwise to Dask's thre
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["is_blocked", "is_dask_array"]
+from ldmaps._lazy import load_on_first_use
+
+if TYPE_CHECKING:
+    from ldmaps.cluster.reading import BlockedFiles, open_blocks
+    from ldmaps.cluster.starting import workers
+
+__all__ = ["BlockedFiles", "is_blocked", "is_dask_array", "open_blocks", "workers"]
+
+__getattr__, __dir__ = load_on_first_use(
+    __name__, {"BlockedFiles": "reading", "open_blocks": "reading", "workers": "starting"}
+)
 
 
 def is_dask_array(X: Any) -> bool:

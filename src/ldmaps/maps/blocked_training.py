@@ -215,6 +215,7 @@ def prepare_blocked_training(
         blocks = Blocks.of_array(rows_in_blocks(X))
     else:
         blocks, units, source = X.blocks, X.units, {**X.facts(), "n_points": len(X.blocks)}
+        sample_weight = X.weights() if sample_weight is None else sample_weight
     if len(blocks) < 2:
         raise InvalidInputError(
             f"got {len(blocks)} samples: a diffusion map needs at least two different points; pass more data"
