@@ -15,6 +15,7 @@ __all__ = [
     "BadRecordError",
     "BandwidthWarning",
     "CheckpointError",
+    "ClusterError",
     "ConvergenceWarning",
     "DisconnectedError",
     "GradientError",
@@ -40,6 +41,10 @@ class LdmapsError(Exception):
 
 class InvalidInputError(LdmapsError, ValueError):
     """Data or a parameter break a rule; the message gives value, rule and remedy."""
+
+
+class ClusterError(LdmapsError):
+    """A Dask cluster failed in a way that it could not mend by itself; nothing was written."""
 
 
 class DisconnectedError(InvalidInputError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options, add_matching_options
+from ldmaps.cli.workers import add_worker_options, asks_for_workers
 
 if TYPE_CHECKING:
     from ldmaps.cli.writers import Writer
@@ -61,33 +62,51 @@ def add_command(commands: Any) -> None:
     )
     add_input_options(parser)
     add_matching_options(parser)
+    add_worker_options(parser)
+    parser.add_argument(
+        "--parts",
+        action="store_true",
+        help="with workers: make the output a folder of one file per piece and index.json, which workers write",
+    )
     add_common(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
-    from ldmaps.cli.inputs import open_inputs
+    from ldmaps.cli.inputs import open_inputs, reading_settings
     from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
+    from ldmaps.cli.workers import embed_blocks, in_blocks, workers_of
     from ldmaps.cli.writers import check_format, open_writer
+    from ldmaps.errors import InvalidInputError
     from ldmaps.inputs import FrameSource, prefetch
     from ldmaps.maps.model_file import read_model
     from ldmaps.maps.outside_reasons import outside_warning
     from ldmaps.progress import Progress
 
     check_format(arguments.output)
-    check_output(arguments.output, arguments.force)
+    check_output(arguments.output, arguments.force, is_folder=arguments.parts)
+    if arguments.parts and (arguments.output == "-" or not asks_for_workers(arguments)):
+        raise InvalidInputError(
+            "--parts are written by workers, into a folder; add --workers N, and name one with -o"
+        )
     model = read_model(arguments.model)
     source = open_inputs(arguments, arguments.inputs, model.source_)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
-    total = source.n_frames if progress.visible else None
-    chunks = prefetch(source) if source.reads_ahead else source
-    with (
-        progress.stage("embedding", total, source.item) as stage,
-        open_writer(arguments.output, model.n_components_, source.files) as writer,
-    ):
-        sample = embed_chunks(model.embedder_, chunks, writer, stage, arguments.threads)
+    if asks_for_workers(arguments):
+        with workers_of(arguments):
+            files = in_blocks(arguments, source, reading_settings(arguments, model.source_))
+            with progress.stage("embedding", len(files.blocks), source.item) as stage:
+                sample = embed_blocks(model.embedder_, files, arguments.output, stage, parts=arguments.parts)
+    else:
+        total = source.n_frames if progress.visible else None
+        chunks = prefetch(source) if source.reads_ahead else source
+        with (
+            progress.stage("embedding", total, source.item) as stage,
+            open_writer(arguments.output, model.n_components_, source.files) as writer,
+        ):
+            sample = embed_chunks(model.embedder_, chunks, writer, stage, arguments.threads)
     share = sample.inside / stage.done
     atoms = source.atoms if isinstance(source, FrameSource) else None
     warning = outside_warning(model, sample, source.item, None if atoms is None else atoms.labels)

@@ -15,6 +15,7 @@ from ldmaps.cli.options import (
     not_negative,
     positive,
 )
+from ldmaps.cli.workers import add_worker_options
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
@@ -64,6 +65,7 @@ def add_command(commands: Any) -> None:
     add_map_options(parser)
     add_input_options(parser)
     add_weight_options(parser)
+    add_worker_options(parser)
     add_common(parser, seed=True)
     parser.set_defaults(run=run)
 
@@ -133,8 +135,9 @@ def run(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from ldmaps.cli.info import facts_of
-    from ldmaps.cli.inputs import open_inputs
+    from ldmaps.cli.inputs import open_inputs, reading_settings
     from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
+    from ldmaps.cli.workers import in_blocks, workers_of
     from ldmaps.errors import InvalidInputError
     from ldmaps.progress import reporting
 
@@ -143,15 +146,15 @@ def run(arguments: argparse.Namespace) -> None:
     check_output(arguments.output, arguments.force)
     source = open_inputs(arguments, arguments.inputs)
     model = _estimator(arguments, source)
-    with reporting(shown_progress(arguments)):
-        model.fit(source)
+    with reporting(shown_progress(arguments)), workers_of(arguments):
+        model.fit(in_blocks(arguments, source, reading_settings(arguments)))
+        model.save(arguments.output, include_embedding=not arguments.no_embedding)
     n_points = model.diagnosis_.n_points
     if n_points < FEW_POINTS and not arguments.quiet:
         complain(
             f"warning: {n_points} {source.item} are too few for a map: its coordinates only order these points. Use "
             "hundreds or more; if the input has them, check --stride, --start and --stop"
         )
-    model.save(arguments.output, include_embedding=not arguments.no_embedding)
     if arguments.json:
         facts = facts_of(arguments.output)
         facts["participation"] = model.diagnosis_.participation.tolist()

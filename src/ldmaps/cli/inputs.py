@@ -9,7 +9,7 @@ from typing import Any
 from ldmaps.inputs import PointSource
 from ldmaps.inputs import open as open_points
 
-__all__ = ["open_inputs"]
+__all__ = ["open_inputs", "reading_settings"]
 
 _SETTINGS = ("top", "select", "columns", "array", "stride", "start", "stop", "chunk", "periodic")
 
@@ -18,13 +18,19 @@ def open_inputs(
     arguments: argparse.Namespace, inputs: Sequence[str], model_facts: Mapping[str, Any] | None = None
 ) -> PointSource:
     """Open all inputs as one source; ``model_facts`` as in :func:`ldmaps.inputs.open`."""
+    return open_points(inputs, **reading_settings(arguments, model_facts))
+
+
+def reading_settings(
+    arguments: argparse.Namespace, model_facts: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of :func:`ldmaps.inputs.open` that options stand for."""
     if model_facts and model_facts.get("kind") == "frames" and getattr(arguments, "ignore_names", False):
         model_facts = {**model_facts, "atom_names": None}
-    return open_points(
-        inputs,
+    return {
         **{name: getattr(arguments, name) for name in _SETTINGS},
-        model_facts=model_facts,
-        match_atoms=getattr(arguments, "match_atoms", False),
-        weights=getattr(arguments, "weights", None),
-        kt=getattr(arguments, "kt", None),
-    )
+        "model_facts": model_facts,
+        "match_atoms": getattr(arguments, "match_atoms", False),
+        "weights": getattr(arguments, "weights", None),
+        "kt": getattr(arguments, "kt", None),
+    }

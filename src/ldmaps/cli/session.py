@@ -106,11 +106,11 @@ def write_json(value: Any, stream: TextIO | None = None) -> None:
     print(printable(json.dumps(value, indent=2, ensure_ascii=False)), file=stream or sys.stdout)
 
 
-def check_output(path: str, force: bool) -> None:
-    """Raise when an output cannot or must not be written, before any work is done."""
+def check_output(path: str, force: bool, *, is_folder: bool = False) -> None:
+    """Raise when an output, a file or a folder, cannot or must not be written, before any work is done."""
     if path == "-":
         return
-    if os.path.isdir(path):
+    if os.path.isdir(path) and not is_folder:
         raise InvalidInputError(f"the output {path} is a directory; name a file")
     if os.path.exists(path) and not force:
         raise InvalidInputError(f"{path} exists already; name another output, or overwrite it with --force")

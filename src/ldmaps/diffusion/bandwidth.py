@@ -56,6 +56,9 @@ class Bandwidth:
         steepest slope of ln S against ln ε.
     curve_epsilons, curve_sums, curve_slopes : ndarray
         The log-log rule's curve: grid of ε, S(ε) = Σ_ij A_ij, and d ln S/d ln ε.
+    lower_bound : float or None
+        Of points in blocks that are too many for a spanning tree, the rule "connected" gives
+        a bracket: its exact ε lies between this and ``epsilon``, which joins all points.
     """
 
     epsilon: float
@@ -65,6 +68,7 @@ class Bandwidth:
     curve_sums: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     curve_slopes: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     tree: SpanningTree | None = field(default=None, repr=False)
+    lower_bound: float | None = None
 
 
 def choose_bandwidth(

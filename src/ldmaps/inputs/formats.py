@@ -34,7 +34,7 @@ class Format(NamedTuple):
     kind : {"table", "trajectory"}
         Rows of numbers, or molecular frames.
     reader : str or None
-        What reads a finished file: "text", "array", "archive" or "parquet" for tables; "frames" (mdtraj,
+        What reads a finished file: "text", "array", "archive", "zarr" or "parquet" for tables; "frames" (mdtraj,
         a few frames at a time), "models" (a PDB, one model at a time), "whole" (mdtraj loads all of it) or
         "mdanalysis" (a few frames at a time) for trajectories. None: it can only be streamed.
     decoder : str or None
@@ -62,6 +62,7 @@ FORMATS = (
     Format("NPY", (".npy",), "table", "array", "npy", written_by=("embed",)),
     Format("NPZ", (".npz",), "table", "archive"),
     Format("Parquet", (".parquet",), "table", "parquet", written_by=("embed",)),
+    Format("Zarr", (".zarr",), "table", "zarr"),
     Format("XTC", (".xtc",), "trajectory", "frames", "xtc", written_by=("frames",)),
     Format("TRR", (".trr",), "trajectory", "frames", "trr", written_by=("frames",)),
     Format("DCD", (".dcd",), "trajectory", "frames", "dcd", written_by=("frames",)),

@@ -39,7 +39,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     ----------
     path_or_paths : path, glob pattern, several of them, or an object
         Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else
-        mdtraj or MDAnalysis reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet; "-"
+        mdtraj or MDAnalysis reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr; "-"
         is CSV from stdin); or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A
         file's suffix tells what it is.
     top : path or mdtraj Topology, optional
@@ -151,7 +151,7 @@ def expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
     for entry in listed:
         name = os.fspath(entry)
         form = format_of(name)
-        if os.path.isdir(name) and not (form and form.name == "Desmond"):
+        if os.path.isdir(name) and not (form and form.name in ("Desmond", "Zarr")):
             raise InvalidInputError(f"{name} is a directory; name the files in it, for example {name}/*.xtc")
         if name == "-" or os.path.exists(name):
             files.append(name)

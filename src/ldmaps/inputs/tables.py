@@ -73,9 +73,13 @@ class Table(ABC):
         (place,) = find_columns([column], self.columns, self.shape[0], self.path)
         return names[:place] + names[place + 1 :]
 
+    def first_block(self, row: int) -> int:
+        """Return the last row at or before ``row`` that :meth:`blocks` can begin at without reading those before."""
+        return 0
+
     @abstractmethod
-    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
-        """Yield consecutive rows, ``chunk`` at a time."""
+    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
+        """Yield consecutive rows from a :meth:`first_block` on, ``chunk`` at a time."""
 
 
 def read_columns(path: str) -> dict[str, NDArray[Any]]:
@@ -163,7 +167,7 @@ class _TextTable(Table):
         self.columns = self._layout.names
         self.shape = (self._layout.count,)
 
-    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
+    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
         """Parse ``chunk`` lines at a time."""
         before = self._first[0] - (self.columns is None)
         with nullcontext() if self._stream is not None else open(self._name, "rb") as raw:
@@ -304,12 +308,16 @@ class _ArrayTable(Table):
                 f"{path} holds an array of shape {rows.shape}; (rows, features) or (frames, atoms, 3) is needed"
             )
         self.shape = rows.shape[1:]
-        self.n_rows = len(rows)
+        self.n_rows = rows.shape[0]
 
-    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
+    def first_block(self, row: int) -> int:
+        """Return the row itself."""
+        return min(row, int(self._rows.shape[0]))
+
+    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
         """Copy ``chunk`` rows at a time out of the file."""
-        for begin in range(0, len(self._rows), chunk):
-            block = self._rows[begin : begin + chunk]
+        for row in range(begin, self._rows.shape[0], chunk):
+            block = self._rows[row : row + chunk]
             block = np.array(block if self.places is None else block[:, self.places])
             yield block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
 
@@ -319,6 +327,9 @@ def _load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
         if form.reader == "array":
             rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
             return rows
+        if form.reader == "zarr":
+            opened: NDArray[Any] = _open_zarr(path, name)
+            return opened
         with np.load(path, allow_pickle=False) as archive:
             names = archive.files
             if name is None and len(names) == 1:
@@ -333,6 +344,23 @@ def _load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
         raise InvalidInputError(
             f"{path} cannot be read as an array ({' '.join(str(error).split())})"
         ) from error
+
+
+def _open_zarr(path: str, name: str | None) -> Any:
+    """Return a Zarr array, which is read where it is sliced."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise InvalidInputError(
+            f'{path} is read with zarr, which cannot be imported ({error}); pip install "ldmaps[zarr]"'
+        ) from error
+    opened = zarr.open(path, mode="r", path=name)
+    if isinstance(opened, zarr.Group):
+        names = sorted(opened.array_keys())
+        raise InvalidInputError(
+            f"{path} holds a group of arrays; choose one of {', '.join(names) or '(none)'} with --array"
+        )
+    return opened
 
 
 class _ParquetTable(Table):
@@ -355,11 +383,26 @@ class _ParquetTable(Table):
         """Return all of it as a pyarrow table."""
         return self._file.read()
 
-    def blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
+    def first_block(self, row: int) -> int:
+        """Return where the row's row group begins."""
+        return self._group_of(row)[1]
+
+    def _group_of(self, row: int) -> tuple[int, int]:
+        """Return the row group that holds a row, and the group's first row."""
+        metadata, first = self._file.metadata, 0
+        for group in range(metadata.num_row_groups):
+            size = metadata.row_group(group).num_rows
+            if row < first + size:
+                return group, first
+            first += size
+        return metadata.num_row_groups, first
+
+    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
         """Decode ``chunk`` rows at a time."""
         names = self.columns or []
-        row = 0
-        for batch in self._file.iter_batches(chunk, columns=names):
+        row = begin
+        groups = list(range(self._group_of(begin)[0], self._file.metadata.num_row_groups))
+        for batch in self._file.iter_batches(chunk, row_groups=groups, columns=names):
             block = np.empty((batch.num_rows, len(names)))
             for place, name in enumerate(names):
                 values = batch.column(batch.schema.get_field_index(name))

@@ -14,12 +14,14 @@ from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Points
 from ldmaps.settings import is_whole_number
 
 __all__ = [
     "DEFAULT_LANDMARKS",
     "LandmarkSelector",
     "Landmarks",
+    "PointsElsewhere",
     "assign",
     "assignment_cost",
     "check_n_landmarks",
@@ -59,6 +61,10 @@ class Landmarks:
         np.maximum.at(radii, self.assignment, self.squared_distances)
         return radii
 
+    def cells_of(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which landmark some of the points belong to."""
+        return self.assignment[points]
+
     def in_order(self, order: NDArray[np.intp]) -> Landmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""
         place = np.empty(len(order), dtype=np.intp)
@@ -69,6 +75,14 @@ class Landmarks:
             place[self.assignment],
             self.squared_distances,
         )
+
+
+class PointsElsewhere(Points):
+    """Points that are not all in this process: :meth:`take` brings some here, the rest is done where they are."""
+
+    @abstractmethod
+    def assigned(self, indices: NDArray[np.intp]) -> Landmarks:
+        """Give every point to the nearest of the points at ``indices``."""
 
 
 class LandmarkSelector(ABC):
@@ -84,6 +98,8 @@ class LandmarkSelector(ABC):
     n_landmarks: int | None = None
     #: Whether the method fixes the number of landmarks by itself.
     is_automatic: ClassVar[bool] = False
+    #: Whether choosing takes all points at once; otherwise a sample of them, brought here by index.
+    needs_all_points: ClassVar[bool] = True
 
     @abstractmethod
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
@@ -109,6 +125,8 @@ class LandmarkSelector(ABC):
 def assign(walk: Walk, indices: NDArray[np.intp]) -> Landmarks:
     """Give every point to its nearest landmark."""
     points = walk.points
+    if isinstance(points, PointsElsewhere):
+        return points.assigned(indices)
     assignment, squared = nearest(walk.metric, points, points.take(indices), walk.n_threads)
     return settle(indices, assignment, squared, walk.weights)
 

@@ -22,6 +22,7 @@ class Given(LandmarkSelector):
     """
 
     name = "given"
+    needs_all_points = False
     is_automatic = True
 
     def __init__(self, indices: ArrayLike) -> None:

@@ -13,6 +13,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import (
     Landmarks,
     LandmarkSelector,
+    PointsElsewhere,
     assign,
     assignment_cost,
     check_n_landmarks,
@@ -68,6 +69,7 @@ class KMedoids(LandmarkSelector):
     """
 
     name = "kmedoids"
+    needs_all_points = False
 
     def __init__(
         self, n_landmarks: int | None = None, *, init: str = "k-means++", max_iter: int = 100
@@ -92,6 +94,8 @@ class KMedoids(LandmarkSelector):
     def _iterate(self, walk: Walk, count: int, rng: np.random.Generator) -> Landmarks:
         n_points, most = len(walk.points), _sample_size(count)
         drawn = np.sort(rng.choice(n_points, most, replace=False)) if n_points > most else None
+        if drawn is None and isinstance(walk.points, PointsElsewhere):
+            drawn = np.arange(n_points)
         sample = walk if drawn is None else walk.take(drawn)
         if self.init == "k-means++":
             # A pool of a few points to a seed spreads them as well as all points; the iteration moves them anyway.

@@ -20,6 +20,7 @@ class Uniform(LandmarkSelector):
     """
 
     name = "uniform"
+    needs_all_points = False
 
     def __init__(self, n_landmarks: int | None = None) -> None:
         self.n_landmarks = n_landmarks

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ldmaps.cluster import is_dask_array
 from ldmaps.diffusion.bandwidth import (
     Bandwidth,
     check_outlier_share,
-    choose_bandwidth,
     leave_out_outliers,
 )
 from ldmaps.diffusion.pairwise import Extended
@@ -49,7 +49,7 @@ from ldmaps.settings import is_whole_number
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
 
-__all__ = ["DiffusionEstimator"]
+__all__ = ["DiffusionEstimator", "check_settings"]
 
 
 #: Of more values than these, checking takes less time than embedding.
@@ -83,12 +83,17 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             the landmarks alone. Trajectories and tables (:func:`ldmaps.inputs.open`,
             mdtraj, MDAnalysis) are read in chunks; their atoms or columns must be those
             of the fit. Of an mdtraj or MDAnalysis object with other atoms, the selection of
-            the fit is taken.
+            the fit is taken. Of a dask array nothing is read before the result is asked for.
 
         Returns
         -------
         ndarray of shape (n, n_components_)
+            For a dask array one with the same chunks of rows.
         """
+        if is_dask_array(X):
+            from ldmaps.cluster.arrays import lazy_transform
+
+            return lazy_transform(self._new_blocks(X), self.embedder_)  # type: ignore[no-any-return]
         return self._extended(X).coordinates
 
     def gradient(self, X: ArrayLike) -> NDArray[Any]:
@@ -177,8 +182,12 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         -------
         Coverage
             ``distance`` to the nearest landmark in units of √ε, ``inside`` the
-            domain or not, and which landmark is ``nearest``.
+            domain or not, and which landmark is ``nearest``; dask arrays for a dask array.
         """
+        if is_dask_array(X):
+            from ldmaps.cluster.arrays import lazy_coverage
+
+            return lazy_coverage(self._new_blocks(X), self.embedder_)
         return self.embedder_.coverage_of(self._extended(X))
 
     def save(self, path: str | os.PathLike[str], *, include_embedding: bool = True) -> None:
@@ -234,7 +243,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
     def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
         """Check the settings, and check and prepare training data."""
-        _check_settings(self.alpha, self.t)
+        check_settings(self.alpha, self.t)
         return prepare_training(self, resolve_metric(self.metric), X, sample_weight)
 
     def _without_outliers(self, training: Training, rng: np.random.Generator) -> Training:
@@ -258,9 +267,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         self, training: Training, metric: Metric, members: Points, rng: np.random.Generator
     ) -> Bandwidth:
         """Return ε of the points of positive weight, given as such or by their stored distances."""
-        if training.bandwidth is not None:
-            return training.bandwidth
-        return choose_bandwidth(self.epsilon, metric, members, training.member_weights, rng, self.n_threads)
+        return training.choose_bandwidth(self.epsilon, metric, members, rng, self.n_threads)
 
     def _diagnosed(self, training: Training, fitted: FittedMap) -> Self:
         """Adopt a new fit; warn when a few points decide it."""
@@ -306,6 +313,22 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def _new_points(self, X: ArrayLike) -> Points:
         """Check new points as scikit-learn does, and prepare them."""
         return self.embedder_.prepare(self._new_array(X))
+
+    def _new_blocks(self, X: Any) -> Any:
+        """Return a dask array of new points after the checks that need none of its numbers."""
+        from ldmaps.cluster.arrays import rows_in_blocks
+
+        check_is_fitted(self, "embedder_")
+        X = rows_in_blocks(X)
+        if X.ndim == 3:
+            check_frames_taken(self.metric_, X.shape)
+        width = math.prod(X.shape[1:])
+        if not isinstance(self.metric_, Precomputed) and width != self.n_features_in_:
+            raise InvalidInputError(
+                f"the dask array has {width} numbers per point, but {type(self).__name__} was fitted on "
+                f"{self.n_features_in_}; pass the same features"
+            )
+        return X
 
     def _new_array(self, X: ArrayLike) -> Any:
         """Return new points after scikit-learn's checks."""
@@ -380,7 +403,8 @@ def _joined(parts: list[Extended], source: PointSource) -> Extended:
     return whole
 
 
-def _check_settings(alpha: Any, t: Any) -> None:
+def check_settings(alpha: Any, t: Any) -> None:
+    """Raise unless density normalisation and diffusion time are in their ranges."""
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0.0 <= float(alpha) <= 1.0:
         raise InvalidInputError(
             f"alpha must be between 0 (density kept, the paper's) and 1 (removed), got {alpha!r}"

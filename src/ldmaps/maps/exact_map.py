@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.cluster.shared_kernel import kernel_of
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.connectivity import REACH, check_points_connected
@@ -135,7 +136,7 @@ def _solve_in_passes(
     if not is_known_connected:
         with stage("connectivity", n):
             check_points_connected(walk.metric, walk.points, walk.epsilon, REACH, walk.n_threads)
-    kernel = StreamedKernel(walk.metric, walk.points, walk.epsilon)
+    kernel = kernel_of(walk)
     width, n_start, room, n_threads = _sizes(walk, n_eigenvalues, limits.memory)
     with stage("start of the passes", unit="rows"):
         start = _start(walk, kernel, width, limits.memory, rng)[:, :n_start]

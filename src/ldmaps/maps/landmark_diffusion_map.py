@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.cluster import is_blocked
+from ldmaps.diffusion.bandwidth import Bandwidth, check_outlier_share
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.diffusion.walk import Walk
@@ -20,7 +21,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
-from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.estimator import DiffusionEstimator, check_settings
 from ldmaps.maps.exact_map import Limits, check_max_passes
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.landmark_fit import LandmarkFit, select_landmarks
@@ -29,6 +30,7 @@ from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.tolerance import Certificate, check_tolerance, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
+from ldmaps.metrics import Precomputed, resolve_metric
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -38,7 +40,6 @@ from ldmaps.quality.error_estimate import (
     JudgedMap,
     Reference,
     can_be_rows,
-    sample_reference,
     stand_in_reference,
 )
 
@@ -225,23 +226,16 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         training = self._without_outliers(self._training(X, sample_weight), rng)
         selector = self._selector(training)
         if self.tolerance is not None:
-            fit, bandwidth, solved, certificate = self._meet_tolerance(extension, selector, training, rng)
+            few = training.sampled(rng)
+            fit, bandwidth, solved, certificate = self._meet_tolerance(extension, selector, few, rng)
+            fit = training.adopted(fit, few)
         else:
             fit, bandwidth, solved = self._fit_once(extension, selector, training, rng)
             certificate = None
         n_components, spectrum = fit.embedder.n_components, solved.spectrum.eigenvalues
         with stage("embedding", len(training.points)):
-            extended = fit.embedder.extend(training.points, self.n_threads)
-        labels = extended.nearest
-        labels[training.used] = fit.landmarks.assignment
-        landmark_indices = training.used[fit.landmarks.indices]
-        self._reference: Reference | None = sample_reference(
-            training.members,
-            training.member_weights,
-            fit.landmarks.assignment,
-            fit.landmarks.indices,
-            self.n_features_in_,
-        )
+            embedded = training.embedded(fit, self.n_features_in_, self.n_threads)
+        self._reference: Reference | None = embedded.reference
         self._error_estimator: ErrorEstimator | None = None
         return self._diagnosed(
             training,
@@ -250,19 +244,37 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 bandwidth=bandwidth,
                 eigenvalues=spectrum[:n_components],
                 spectrum=spectrum,
-                landmark_indices=landmark_indices,
-                landmark_embedding=fit.landmark_embedding(extended.coordinates[landmark_indices]),
+                landmark_indices=embedded.landmark_indices,
+                landmark_embedding=embedded.landmark_embedding,
                 multiplicities=fit.landmarks.multiplicities,
                 units=training.units,
                 source=training.source,
-                training=training.record(landmark_indices, fit.embedder.coverage_of(extended)),
-                embedding=extended.coordinates,
-                labels=labels,
+                training=embedded.record,
+                embedding=embedded.embedding,
+                labels=embedded.labels,
                 distillation=fit.step if isinstance(fit.step, Distillation) else None,
                 certificate=certificate,
                 solution=solved.leading(n_components).solution if extension.learns_from_reference else None,
             ),
         )
+
+    def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
+        """Check and prepare training data; those in blocks stay there unless the settings need them all here."""
+        metric = resolve_metric(self.metric)
+        if not is_blocked(X) or isinstance(metric, Precomputed):
+            return super()._training(X, sample_weight)
+        from ldmaps.maps.blocked_training import prepare_blocked_training
+
+        check_settings(self.alpha, self.t)
+        training = prepare_blocked_training(self, metric, X, sample_weight)
+        selector = resolve_selector(self.landmarks, self.n_landmarks, 2)
+        if self.tolerance is not None or self._extension().learns_from_reference:
+            size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
+            if size == len(training.used):
+                return training.gathered()
+        needs = [f"landmarks={self.landmarks!r}"] if selector.needs_all_points else []
+        needs += [f"outliers={self.outliers!r}"] if check_outlier_share(self.outliers) else []
+        return training.gathered_for(needs)
 
     def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None:

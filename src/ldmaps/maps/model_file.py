@@ -105,7 +105,7 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
     exported = embedder.metric.export_points(embedder.landmarks)
     arrays |= {f"landmarks/{name}": array for name, array in exported.items()}
     if fitted.embedding is not None:
-        arrays["embedding_"] = fitted.embedding
+        arrays["embedding_"] = np.asarray(fitted.embedding)
     if fitted.embedding is not None and fitted.training is not None:
         arrays |= {f"training/{name}": array for name, array in fitted.training.arrays().items()}
     certificate = fitted.certificate

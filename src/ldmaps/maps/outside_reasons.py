@@ -61,6 +61,15 @@ class OutsideSample:
             self._parts.append(np.asarray(points)[np.flatnonzero(~inside)[: self._room]])
             self._room -= len(self._parts[-1])
 
+    def join(self, other: OutsideSample) -> None:
+        """Take in what another sample has seen, after what this one has."""
+        self.total += other.total
+        self.inside += other.inside
+        for part in other._parts:
+            if self._room:
+                self._parts.append(part[: self._room])
+                self._room -= len(self._parts[-1])
+
     @property
     def is_foreign(self) -> bool:
         """Whether so few points are inside that they hardly belong to the map."""

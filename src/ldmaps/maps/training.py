@@ -11,16 +11,52 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
+from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed
 from ldmaps.metrics.base import Points, check_real
+from ldmaps.quality.error_estimate import Reference, sample_reference
 
-__all__ = ["Training", "array_shape", "check_frames_taken", "check_sample_weight", "prepare_training"]
+__all__ = [
+    "EmbeddedTraining",
+    "Training",
+    "array_shape",
+    "check_frames_taken",
+    "check_sample_weight",
+    "prepare_training",
+]
+
+
+@dataclass(frozen=True)
+class EmbeddedTraining:
+    """What a landmark fit says of its training points.
+
+    Attributes
+    ----------
+    embedding : ndarray of shape (N, k)
+        Their coordinates; a dask array where the points are in blocks and many.
+    labels : ndarray of shape (N,)
+        Which landmark each belongs to; likewise.
+    landmark_indices : ndarray of shape (M,)
+        Which of them are landmarks.
+    landmark_embedding : ndarray of shape (M, k)
+    record : TrainingRecord
+    reference : Reference
+        What errors are estimated with.
+    """
+
+    embedding: Any
+    labels: Any
+    landmark_indices: NDArray[np.intp]
+    landmark_embedding: NDArray[Any]
+    record: TrainingRecord
+    reference: Reference
+
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
@@ -98,6 +134,38 @@ class Training:
             settings.t,
             settings.n_threads,
         )
+
+    def choose_bandwidth(
+        self, rule: Any, metric: Metric, members: Points, rng: np.random.Generator, n_threads: int | None
+    ) -> Bandwidth:
+        """Return ε of the points of positive weight, given as such or by their stored distances."""
+        if self.bandwidth is not None:
+            return self.bandwidth
+        return choose_bandwidth(rule, metric, members, self.member_weights, rng, n_threads)
+
+    def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
+        """Embed all points with a landmark fit to those of positive weight."""
+        extended = fit.embedder.extend(self.points, n_threads)
+        landmarks = fit.landmarks
+        labels = extended.nearest
+        labels[self.used] = landmarks.assignment
+        landmark_indices = self.used[landmarks.indices]
+        return EmbeddedTraining(
+            extended.coordinates,
+            labels,
+            landmark_indices,
+            fit.landmark_embedding(extended.coordinates[landmark_indices]),
+            self.record(landmark_indices, fit.embedder.coverage_of(extended)),
+            sample_reference(self.members, self.member_weights, landmarks, n_features),
+        )
+
+    def sampled(self, rng: np.random.Generator) -> Training:
+        """Return as many of the data as a search for the number of landmarks takes: all, if they are here."""
+        return self
+
+    def adopted(self, fit: LandmarkFit, sample: Training) -> LandmarkFit:
+        """Return a fit to :meth:`sampled` data with the cells of all."""
+        return fit
 
     def record(self, landmark_indices: NDArray[np.intp], coverage: Coverage | None = None) -> TrainingRecord:
         """Return where the points are from and how far landmarks are, for looking at the map."""

@@ -108,7 +108,5 @@ def thinned_rows(n_points: int, keep: NDArray[np.intp], most: int = MAX_RECORDED
     if n_points <= most:
         return np.arange(n_points, dtype=np.int64)
     kept = np.unique(keep)[: most // 2]
-    chosen = np.zeros(n_points, dtype=bool)
-    chosen[np.linspace(0, n_points - 1, most - len(kept)).round().astype(np.int64)] = True
-    chosen[kept] = True
-    return np.flatnonzero(chosen).astype(np.int64)
+    spread = np.linspace(0, n_points - 1, most - len(kept)).round().astype(np.int64)
+    return np.union1d(spread, kept).astype(np.int64)

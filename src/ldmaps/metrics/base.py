@@ -53,7 +53,7 @@ class Points(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def take(self, indices: NDArray[np.intp] | slice) -> Self:
+    def take(self, indices: NDArray[np.intp] | slice) -> Points:
         """Return the points at ``indices``, in that order, as a copy."""
 
 

@@ -135,7 +135,9 @@ def diagnose(
         if tree.connecting_epsilon > reach > 0:
             isolated = used[~tree.in_largest_component(reach)]
             epsilon_without = tree.epsilon_joining(n_points - len(isolated))
-    left_out = np.setdiff1d(np.arange(n_training), used)
+    left_out = np.empty(0, np.intp)
+    if n_points < n_training:
+        left_out = np.setdiff1d(np.arange(n_training), used)
     return Diagnosis(participation, carriers, isolated, epsilon_without, left_out, n_points)
 
 

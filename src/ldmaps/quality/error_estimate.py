@@ -31,6 +31,7 @@ from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
 from ldmaps.extension.embedder import Embedder, OnlineStep
+from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
 from ldmaps.quality.collapsed_walk import apply_operator
 from ldmaps.quality.fidelity import align, alignment
@@ -135,11 +136,7 @@ class Reference:
 
 
 def sample_reference(
-    points: Points,
-    weights: NDArray[np.float64],
-    assignment: NDArray[np.intp],
-    landmark_indices: NDArray[np.intp],
-    n_features: int,
+    points: Points, weights: NDArray[np.float64], landmarks: Landmarks, n_features: int
 ) -> Reference:
     """Keep the training points, or a bounded random sample of them, weighted cell by cell.
 
@@ -150,13 +147,13 @@ def sample_reference(
     if len(points) <= most:
         return Reference(points, weights, len(points))
     chosen = np.random.default_rng(0).choice(len(points), max(1, int(most)), replace=False)
-    count = len(landmark_indices)
-    empty = np.bincount(assignment[chosen], minlength=count) == 0
-    chosen = np.unique(np.concatenate([chosen, landmark_indices[empty]]))
-    cells = assignment[chosen]
-    full = np.bincount(assignment, weights=weights, minlength=count)
+    count = len(landmarks.indices)
+    empty = np.bincount(landmarks.cells_of(chosen), minlength=count) == 0
+    chosen = np.unique(np.concatenate([chosen, landmarks.indices[empty]]))
+    cells = landmarks.cells_of(chosen)
     kept = np.bincount(cells, weights=weights[chosen], minlength=count)
-    return Reference(points.take(chosen), weights[chosen] * (full / kept)[cells], len(points))
+    scale = landmarks.multiplicities / kept
+    return Reference(points.take(chosen), weights[chosen] * scale[cells], len(points))
 
 
 def stand_in_reference(judged: JudgedMap, points: Points) -> Reference:

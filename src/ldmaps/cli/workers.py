@@ -1,0 +1,180 @@
+"""Work on a cluster: its options, and embedding files that workers read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ldmaps.cli.options import positive
+
+if TYPE_CHECKING:
+    from ldmaps.cluster import BlockedFiles
+    from ldmaps.extension.embedder import Embedder
+    from ldmaps.inputs import FrameChunk, PointSource
+    from ldmaps.maps.outside_reasons import OutsideSample
+    from ldmaps.progress import Stage
+
+__all__ = ["add_worker_options", "asks_for_workers", "embed_blocks", "in_blocks", "workers_of"]
+
+
+def add_worker_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says who does the work."""
+    group = parser.add_argument_group("workers (Dask)")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", type=positive, metavar="N", help="start N worker processes here, which read the inputs"
+    )
+    where.add_argument(
+        "--scheduler", metavar="ADDRESS", help="give the work to the Dask scheduler at tcp://HOST:PORT"
+    )
+    group.add_argument(
+        "--worker-memory", default="auto", metavar="SIZE", help="memory of each started worker, such as 2GB"
+    )
+
+
+def asks_for_workers(arguments: argparse.Namespace) -> bool:
+    """Say whether a cluster is to do the work."""
+    return bool(getattr(arguments, "workers", None) or getattr(arguments, "scheduler", None))
+
+
+def workers_of(arguments: argparse.Namespace) -> Any:
+    """Return the context in which work goes where the options say; one that does nothing without them."""
+    if not asks_for_workers(arguments):
+        return nullcontext()
+    from ldmaps.cluster import workers
+
+    return workers(
+        arguments.workers,
+        scheduler=arguments.scheduler,
+        n_threads=arguments.threads,
+        memory_limit=arguments.worker_memory,
+    )
+
+
+def in_blocks(arguments: argparse.Namespace, source: PointSource, settings: dict[str, Any]) -> Any:
+    """Return the source, for workers to read if there are any."""
+    if not asks_for_workers(arguments):
+        return source
+    from ldmaps.cluster import BlockedFiles
+
+    return BlockedFiles(source, settings)
+
+
+def embed_blocks(
+    embedder: Embedder, files: BlockedFiles, output: str, stage: Stage, *, parts: bool
+) -> OutsideSample:
+    """Let workers read and embed files; write one file here, or let them write one each.
+
+    Parameters
+    ----------
+    parts : bool
+        Whether the output is a folder with a file for each piece and an index. It
+        appears when all are there.
+    """
+    from ldmaps.cli.writers import open_writer
+    from ldmaps.maps.outside_reasons import OutsideSample
+
+    sample = OutsideSample()
+    if not parts:
+        with open_writer(output, embedder.n_components, files.files) as writer:
+            for chunk, coordinates, coverage, part in _results(embedder, files):
+                writer.write(chunk, coordinates, coverage)
+                sample.join(part)
+                stage.advance(len(chunk))
+        return sample
+    with _folder(output) as folder:
+        index = []
+        for entry, part in _results(embedder, files, os.path.abspath(folder)):
+            index.append(entry)
+            sample.join(part)
+            stage.advance(entry["rows"])
+        _write_index(folder, index)
+    return sample
+
+
+def _results(embedder: Embedder, files: BlockedFiles, folder: str | None = None) -> Iterator[Any]:
+    """Yield what workers return of each piece, in order; no more than a few pieces wait at a time."""
+    from ldmaps.cluster.engine import client_in_use, faults, shared, task
+
+    client = client_in_use()
+    with faults(client):
+        blocks = files.blocks
+        (travelling,) = client.persist([shared("map", embedder)])
+        waiting: deque[Any] = deque()
+        ahead = 4 * max(1, sum(client.nthreads().values()))
+        for number, block in enumerate(blocks.tasks):
+            if folder is None:
+                waiting.append(client.compute(task("embed", embed_piece, block, travelling)))
+            else:
+                arguments = (block, travelling, folder, number, files.files)
+                waiting.append(client.compute(task("embed", write_piece, *arguments)))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def embed_piece(chunk: FrameChunk, embedder: Embedder) -> tuple[Any, ...]:
+    """Embed a piece; return it with its coordinates instead of its frames."""
+    from ldmaps.cluster.blocks import prepared
+    from ldmaps.maps.outside_reasons import OutsideSample
+    from ldmaps.threads import single_threaded_blas
+
+    with single_threaded_blas():
+        points = prepared(embedder.metric, chunk, 0, embedder.landmarks.dtype)
+        embedder.metric.check_compatible(points, embedder.landmarks)
+        extended = embedder.extend(points, 1)
+    coverage = embedder.coverage_of(extended)
+    sample = OutsideSample()
+    sample.add(chunk.frames, coverage.inside)
+    return replace(chunk, frames=extended.coordinates), extended.coordinates, coverage, sample
+
+
+def write_piece(
+    chunk: FrameChunk, embedder: Embedder, folder: str, number: int, files: tuple[str, ...]
+) -> tuple[dict[str, Any], OutsideSample]:
+    """Embed a piece and write its part; return the line of the index. Done again, it writes the same file."""
+    from ldmaps.cli.writers import open_writer
+
+    placed, coordinates, coverage, sample = embed_piece(chunk, embedder)
+    suffix = os.path.splitext(os.path.basename(folder).removesuffix(".part"))[1]
+    name = f"part-{number:06d}{suffix}"
+    with open_writer(os.path.join(folder, name), embedder.n_components, files) as writer:
+        writer.write(placed, coordinates, coverage)
+    first, last = int(chunk.numbers[0]), int(chunk.numbers[-1])
+    return {"part": name, "file": chunk.file, "first": first, "last": last, "rows": len(chunk)}, sample
+
+
+@contextmanager
+def _folder(output: str) -> Iterator[str]:
+    """Make a folder that gets its name when the block ends without an error, and goes otherwise."""
+    target = os.path.abspath(output)
+    folder = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.part")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder)
+    try:
+        yield folder
+        if os.path.isdir(target):
+            shutil.rmtree(target)
+        os.rename(folder, target)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _write_index(folder: str, index: list[dict[str, Any]]) -> None:
+    """Write which rows of which file each part holds."""
+    import json
+
+    from ldmaps.files import written_whole
+
+    with written_whole(os.path.join(folder, "index.json")) as stream:
+        stream.write(
+            json.dumps({"rows": sum(entry["rows"] for entry in index), "parts": index}, indent=1).encode()
+        )

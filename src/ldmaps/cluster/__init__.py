@@ -1,0 +1,41 @@
+"""Points beyond one process: dask arrays, blocks on workers, files that workers read.
+
+    dask array, or files ──► blocks of rows ──► workers: prepare, assign, embed
+                                  │
+             a sample, by index ──┴──► this process: landmarks, the M×M eigenproblem, the model
+
+Dask is an extra, and is imported only by those who pass its arrays or ask for workers.
+With a ``distributed.Client`` work goes to its workers, otherwise to Dask's threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ldmaps._lazy import load_on_first_use
+
+if TYPE_CHECKING:
+    from ldmaps.cluster.reading import BlockedFiles, open_blocks
+    from ldmaps.cluster.starting import workers
+
+__all__ = ["BlockedFiles", "is_blocked", "is_dask_array", "open_blocks", "workers"]
+
+__getattr__, __dir__ = load_on_first_use(
+    __name__, {"BlockedFiles": "reading", "open_blocks": "reading", "workers": "starting"}
+)
+
+
+def is_dask_array(X: Any) -> bool:
+    """Say whether something is a dask array, without importing dask.
+
+    >>> import numpy as np
+    >>> is_dask_array(np.ones(3))
+    False
+    """
+    kind = type(X)
+    return kind.__name__ == "Array" and kind.__module__.partition(".")[0] == "dask"
+
+
+def is_blocked(X: Any) -> bool:
+    """Say whether points are in blocks for workers: a dask array, or files opened by :func:`open_blocks`."""
+    return is_dask_array(X) or type(X).__module__ == "ldmaps.cluster.reading"

@@ -1,0 +1,65 @@
+"""Dask arrays: checked, and embedded lazily."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldmaps.cluster.blocks import coverage_dtype, embed_block, judge_block
+from ldmaps.cluster.engine import shared
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Coverage, Embedder
+
+__all__ = ["array_of", "lazy_coverage", "lazy_transform", "rows_in_blocks"]
+
+
+def rows_in_blocks(X: Any) -> Any:
+    """Return a dask array whose blocks hold whole rows, and raise where it cannot hold points."""
+    if X.ndim not in (2, 3) or (X.ndim == 3 and X.shape[2] != 3):
+        raise InvalidInputError(
+            f"points must be a dask array of shape (n, features) or (n, atoms, 3), got {X.shape}"
+        )
+    if X.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"points must be real numbers, got a dask array of {X.dtype}; convert it first"
+        )
+    cut = [axis for axis in range(1, X.ndim) if X.numblocks[axis] > 1]
+    return X.rechunk(dict.fromkeys(cut, -1)) if cut else X
+
+
+def lazy_transform(X: Any, embedder: Embedder) -> Any:
+    """Return the coordinates of a dask array as one, with its chunks of rows; nothing is computed."""
+    k, dtype = embedder.n_components, embedder.landmarks.dtype
+    return rows_in_blocks(X).map_blocks(
+        embed_block,
+        shared("map", embedder),
+        token="ldmaps: embed",
+        drop_axis=list(range(2, X.ndim)),
+        chunks=(X.chunks[0], (k,)),
+        meta=np.empty((0, k), dtype=dtype),
+    )
+
+
+def lazy_coverage(X: Any, embedder: Embedder) -> Coverage:
+    """Return the coverage of a dask array, each part of it one; nothing is computed."""
+    judged = rows_in_blocks(X).map_blocks(
+        judge_block,
+        shared("map", embedder),
+        token="ldmaps: coverage",
+        drop_axis=list(range(1, X.ndim)),
+        chunks=(X.chunks[0],),
+        meta=np.empty(0, dtype=coverage_dtype(embedder)),
+    )
+    return Coverage(judged["distance"], judged["inside"], judged["nearest"])
+
+
+def array_of(parts: list[Any], sizes: list[int], dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Any:
+    """Return the results of tasks, a block of rows each, as one dask array."""
+    import dask.array as da
+
+    blocks = [
+        da.from_delayed(part, (size, *shape), meta=np.empty((0, *shape), dtype))
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return da.concatenate(blocks)

@@ -1,0 +1,181 @@
+"""What workers do with a block of rows: pick some, give them to landmarks, embed them.
+
+Every function takes a block as it was read, an array or a chunk of a file, and returns
+what is small. A task has one thread: Dask runs as many at once as a worker has threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ldmaps.diffusion.pairwise import nearest
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension.embedder import Embedder
+from ldmaps.inputs.source import FrameChunk, check_frames_finite
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.threads import single_threaded_blas
+
+__all__ = [
+    "Block",
+    "Cells",
+    "Cover",
+    "TrainingPart",
+    "add_cells",
+    "assign_block",
+    "coverage_dtype",
+    "embed_block",
+    "embed_training_block",
+    "judge_block",
+    "pick_rows",
+    "prepared",
+    "rows_of",
+]
+
+
+#: Rows as workers have them: a block of a dask array, or a chunk of a file.
+Block = NDArray[Any] | FrameChunk
+
+
+def rows_of(block: Block) -> NDArray[Any]:
+    """Return the numbers of a block."""
+    return block.frames if isinstance(block, FrameChunk) else block
+
+
+class Cells(NamedTuple):
+    """What the points of some blocks add to the landmarks' cells.
+
+    Attributes
+    ----------
+    multiplicities : ndarray of shape (M,)
+    squared_radii : ndarray of shape (M,)
+    """
+
+    multiplicities: NDArray[np.float64]
+    squared_radii: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Landmarks as workers need them.
+
+    Attributes
+    ----------
+    metric : Metric
+    landmarks : Points
+    rows : ndarray of int, shape (M,)
+        Which rows of all data they are.
+    """
+
+    metric: Metric
+    landmarks: Points
+    rows: NDArray[np.intp]
+
+
+def prepared(metric: Metric, block: Block, start: int, dtype: DTypeLike | None = None) -> Points:
+    """Prepare a block, and say which rows it is where something is wrong with it."""
+    try:
+        return metric.prepare(rows_of(block), dtype)
+    except InvalidInputError as error:
+        if isinstance(block, FrameChunk):
+            check_frames_finite(block)  # says where in which file
+            raise
+        raise InvalidInputError(f"rows {start} to {start + len(block) - 1}: {error}") from error
+
+
+def pick_rows(block: Block, rows: NDArray[np.intp]) -> NDArray[Any]:
+    """Return some rows of a block, as a copy that does not keep the block alive."""
+    return np.array(rows_of(block)[rows])
+
+
+def assign_block(
+    block: Block, start: int, weights: NDArray[np.float64] | None, cover: Cover
+) -> tuple[NDArray[np.int32], Cells]:
+    """Give every point of a block to its nearest landmark; see :func:`ldmaps.landmarks.base.settle`.
+
+    Parameters
+    ----------
+    start : int
+        Number of the block's first row in all data.
+    weights : ndarray of shape (n,) or None
+        None stands for ones. Points of weight 0 get a landmark but widen no cell.
+    """
+    count = len(cover.rows)
+    with single_threaded_blas():
+        points = prepared(cover.metric, block, start, cover.landmarks.dtype)
+        cover.metric.check_compatible(points, cover.landmarks)
+        assignment, squared = nearest(cover.metric, points, cover.landmarks, 1)
+    own = np.flatnonzero((cover.rows >= start) & (cover.rows < start + len(block)))
+    assignment[cover.rows[own] - start] = own
+    squared[cover.rows[own] - start] = 0.0
+    members = slice(None) if weights is None else weights > 0
+    radii = np.zeros(count)
+    np.maximum.at(radii, assignment[members], squared[members])
+    multiplicities = np.bincount(assignment, weights=weights, minlength=count).astype(np.float64)
+    return assignment.astype(np.int32), Cells(multiplicities, radii)
+
+
+def add_cells(parts: list[Cells]) -> Cells:
+    """Return the cells of several blocks together."""
+    return Cells(
+        np.sum([part.multiplicities for part in parts], axis=0),
+        np.max([part.squared_radii for part in parts], axis=0),
+    )
+
+
+class TrainingPart(NamedTuple):
+    """What a map remembers of some rows of a block.
+
+    Attributes
+    ----------
+    squared_distance : ndarray of shape (n,)
+        d² to the nearest landmark.
+    times : ndarray of shape (n,) or None
+    """
+
+    squared_distance: NDArray[Any]
+    times: NDArray[np.float64] | None
+
+
+def embed_training_block(
+    block: Block, start: int, embedder: Embedder, remembered: NDArray[np.intp]
+) -> tuple[NDArray[Any], TrainingPart]:
+    """Return the coordinates of a block of training points, and what is remembered of some of its rows."""
+    with single_threaded_blas():
+        points = prepared(embedder.metric, block, start, embedder.landmarks.dtype)
+        extended = embedder.extend(points, 1)
+    times = block.times if isinstance(block, FrameChunk) else None
+    part = TrainingPart(
+        extended.squared_distance[remembered], None if times is None else np.array(times[remembered])
+    )
+    return extended.coordinates, part
+
+
+def embed_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
+    """Return the coordinates of a block, shape (n, k)."""
+    if not len(block):  # no metric takes nothing
+        return np.empty((0, embedder.n_components), dtype=embedder.landmarks.dtype)
+    with single_threaded_blas():
+        return embedder.extend(embedder.prepare(block), 1).coordinates
+
+
+def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
+    """Return distance, inside and nearest of a block as the fields of one array, shape (n,)."""
+    result = np.empty(len(block), dtype=coverage_dtype(embedder))
+    if not len(block):
+        return result
+    with single_threaded_blas():
+        coverage = embedder.coverage_of(embedder.extend(embedder.prepare(block), 1))
+    for name, values in coverage._asdict().items():
+        result[name] = values
+    return result
+
+
+def coverage_dtype(embedder: Embedder) -> np.dtype[Any]:
+    """Return the type of the rows of :func:`judge_block`."""
+    return np.dtype(
+        [("distance", embedder.landmarks.dtype), ("inside", np.bool_), ("nearest", np.intp)], align=True
+    )

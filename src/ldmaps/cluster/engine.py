@@ -1,0 +1,145 @@
+"""Running tasks on Dask: what travels once, what comes back, how far it is, and what can go wrong.
+
+Tasks are named "ldmaps: assign" and so on, which is what Dask's dashboard shows.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+from ldmaps.errors import ClusterError, one_line
+from ldmaps.progress import tick
+
+__all__ = ["FAN_IN", "client_in_use", "computed", "faults", "keep", "lost", "shared", "task", "tree_sum"]
+
+#: Partial results that one task adds up, so that neither a worker nor this process meets all of them at once.
+FAN_IN = 16
+
+
+def client_in_use() -> Any:
+    """Return the ``distributed.Client`` that Dask would send work to now, or None for threads of this process."""
+    if "distributed" not in sys.modules:  # nobody can have made one
+        return None
+    from dask.base import get_scheduler
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    return owner if type(owner).__module__.partition(".")[0] == "distributed" else None
+
+
+def shared(name: str, value: Any) -> Any:
+    """Return a value as a task, which each worker gets once, from this process or from another worker.
+
+    A task, not scattered data: when the only worker that holds it dies, the scheduler makes it again.
+    """
+    import cloudpickle
+    from dask import delayed
+
+    return delayed(pickle.loads, pure=False)(cloudpickle.dumps(value), dask_key_name=_key(name))
+
+
+def task(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return a call to be made by a worker."""
+    from dask import delayed
+
+    return delayed(function, pure=False, traverse=False)(*arguments, dask_key_name=_key(name))
+
+
+def _key(name: str) -> str:
+    return f"ldmaps: {name}-{uuid4().hex}"
+
+
+def tree_sum(name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
+    """Return a task that adds up the results of others, a few at a time and in a fixed order."""
+    level = list(parts)
+    while len(level) > 1:
+        level = [task(name, add, level[at : at + FAN_IN]) for at in range(0, len(level), FAN_IN)]
+    return level[0]
+
+
+def keep(tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Start tasks and wait for them; return them with their results held by the workers.
+
+    Parameters
+    ----------
+    tasks : sequence of Delayed
+    sizes : sequence of int
+        Points of each of the first ``len(sizes)`` tasks, for the progress bar.
+    """
+    import dask
+
+    client = client_in_use()
+    with faults(client):
+        if client is None:
+            return list(dask.persist(*tasks))
+        kept = client.persist(list(tasks))
+        _follow(client, kept, sizes)
+        return list(kept)
+
+
+def computed(tasks: Sequence[Any], sizes: Sequence[int] = ()) -> list[Any]:
+    """Run tasks and return their results to this process."""
+    import dask
+
+    client = client_in_use()
+    with faults(client):
+        if client is None:
+            return list(dask.compute(*tasks))
+        futures = client.compute(list(tasks))
+        _follow(client, futures, sizes)
+        return list(client.gather(futures))
+
+
+def _follow(client: Any, kept: Sequence[Any], sizes: Sequence[int]) -> None:
+    """Advance the progress bar as tasks end, and raise the first error."""
+    from distributed import as_completed, futures_of
+
+    futures = [future for part in kept for future in futures_of(part)]
+    points = dict(zip((future.key for future in futures), sizes, strict=False))
+    for future in as_completed(futures):
+        if future.status != "finished":
+            future.result()
+            raise ClusterError(lost(client))
+        tick(points.get(future.key, 0))
+
+
+@contextmanager
+def faults(client: Any) -> Iterator[None]:
+    """Turn what Dask raises when machines fail into one line with a remedy; errors of tasks pass."""
+    if client is None:
+        yield
+        return
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        with warnings.catch_warnings():
+            # Landmarks travel with the graph, once; see `shared`.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"workers died again and again over the same block ({one_line(error)}); most often a block needs more "
+            "memory than a worker may use: use smaller chunks, or give workers more memory"
+        ) from error
+    except (CancelledError, CommClosedError, TimeoutError, OSError) as error:
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError) and error.filename:
+            raise  # a file that a worker could not read
+        raise ClusterError(lost(client)) from error
+
+
+def lost(client: Any) -> str:
+    """Return what to tell when a cluster is gone."""
+    scheduler = getattr(client, "scheduler", None)
+    address = getattr(scheduler, "address", "unknown")
+    return (
+        f"the connection to the Dask scheduler at {address} was lost, or it dropped this job; nothing was written. "
+        "Start it again once the cluster is up"
+    )

@@ -1,0 +1,197 @@
+"""Points in blocks that workers hold or read: the same to selectors and maps as points in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.cluster.arrays import array_of
+from ldmaps.cluster.blocks import Cells, Cover, add_cells, assign_block, pick_rows
+from ldmaps.cluster.engine import computed, keep, shared, task, tree_sum
+from ldmaps.landmarks.base import Landmarks, PointsElsewhere
+from ldmaps.metrics.base import Metric, Points
+
+__all__ = ["BlockedLandmarks", "BlockedPoints", "Blocks", "Piece"]
+
+#: Sets of rows that were brought here and are kept, so that a subset of one is not read again.
+KEPT_GATHERS = 4
+
+
+class Piece(NamedTuple):
+    """Rows of a file: every ``stride``-th from number ``first`` on, of the source's file number ``file``."""
+
+    file: int
+    first: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rows in consecutive blocks, each the result of a task.
+
+    Attributes
+    ----------
+    tasks : list of Delayed
+        Each gives an array of rows, or a chunk of a file.
+    sizes : list of int
+        Rows of each.
+    shape : tuple of int
+        Of a row: (features,) or (atoms, 3).
+    dtype : dtype
+    pieces : list of Piece or None
+        Where in which file each block is, if they are read from files.
+    """
+
+    tasks: list[Any]
+    sizes: list[int]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    pieces: list[Piece] | None = None
+
+    @classmethod
+    def of_array(cls, X: Any) -> Self:
+        """Return the blocks of a dask array of whole rows, finding out their sizes where nobody knows them."""
+        if np.isnan(X.chunks[0]).any():
+            X = X.copy()
+            X.compute_chunk_sizes()
+        # A block without rows has nothing to say, and no metric takes one.
+        parts = zip(X.to_delayed().ravel(), X.chunks[0], strict=True)
+        filled = [(part, int(size)) for part, size in parts if size]
+        return cls([part for part, _ in filled], [size for _, size in filled], X.shape[1:], X.dtype)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """Number of each block's first row, and at the end that of all rows."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
+
+    def split(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Return which rows, given in rising order, are in each block, counted from its first."""
+        bounds = np.searchsorted(rows, self.starts)
+        return [
+            rows[bounds[number] : bounds[number + 1]] - self.starts[number]
+            for number in range(len(self.sizes))
+        ]
+
+    def numbers(self, rows: NDArray[Any]) -> NDArray[np.int64] | None:
+        """Return the numbers of rows in their files, if they are from files."""
+        if self.pieces is None:
+            return None
+        block = np.searchsorted(self.starts, rows, side="right") - 1
+        first = np.array([piece.first for piece in self.pieces])
+        stride = np.array([piece.stride for piece in self.pieces])
+        return np.asarray(first[block] + stride[block] * (rows - self.starts[block]), dtype=np.int64)
+
+    def files(self, rows: NDArray[Any]) -> NDArray[np.int32] | None:
+        """Return which file rows are from, if they are from several."""
+        if self.pieces is None or self.pieces[-1].file == 0:
+            return None
+        block = np.searchsorted(self.starts, rows, side="right") - 1
+        return np.array([piece.file for piece in self.pieces], dtype=np.int32)[block]
+
+    def gather(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Bring some rows here, given in rising order."""
+        wanted = zip(self.tasks, self.split(rows), strict=True)
+        picks = [task("gather", pick_rows, block, places) for block, places in wanted if len(places)]
+        return np.concatenate(computed(picks))
+
+
+class BlockedPoints(PointsElsewhere):
+    """The points of positive weight among rows in blocks.
+
+    Parameters
+    ----------
+    metric : Metric
+    blocks : Blocks
+    weights : ndarray of shape (N,) or None
+        None stands for ones.
+    """
+
+    def __init__(self, metric: Metric, blocks: Blocks, weights: NDArray[np.float64] | None = None) -> None:
+        self.metric = metric
+        self.blocks = blocks
+        self.weights = weights
+        self._used = None if weights is None or weights.all() else np.flatnonzero(weights)
+        self.dtype = np.dtype(np.float32 if blocks.dtype == np.float32 else np.float64)
+        self._gathers: list[tuple[NDArray[np.intp], Points]] = []
+
+    def __len__(self) -> int:
+        return len(self.blocks) if self._used is None else len(self._used)
+
+    def rows(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which rows points are."""
+        return indices if self._used is None else self._used[indices]
+
+    def take(self, indices: NDArray[np.intp] | slice) -> Points:
+        """Bring points here, in the order of ``indices``."""
+        if isinstance(indices, slice):
+            indices = np.arange(*indices.indices(len(self)))
+        rows, places = np.unique(self.rows(indices), return_inverse=True)
+        for held, points in self._gathers:
+            at = np.minimum(np.searchsorted(held, rows), len(held) - 1)
+            if (held[at] == rows).all():
+                return points.take(at[places])
+        points = self.metric.prepare(self.blocks.gather(rows))
+        self._gathers = [(rows, points), *self._gathers[: KEPT_GATHERS - 1]]
+        return points.take(places)
+
+    def assigned(self, indices: NDArray[np.intp]) -> BlockedLandmarks:
+        """Give every row to its nearest landmark, where the rows are; those of weight 0 count for nothing."""
+        cover = shared("landmarks", Cover(self.metric, self.take(indices), self.rows(indices)))
+        blocks, starts = self.blocks, self.blocks.starts.tolist()
+        results = [
+            task(
+                "assign",
+                assign_block,
+                block,
+                start,
+                None if self.weights is None else self.weights[start : start + size],
+                cover,
+            )
+            for block, start, size in zip(blocks.tasks, starts, blocks.sizes, strict=False)
+        ]
+        labels = [task("labels", itemgetter(0), result) for result in results]
+        total = tree_sum("cells", [task("cells", itemgetter(1), result) for result in results], add_cells)
+        *labels, total = keep([*labels, total], blocks.sizes)
+        cells: Cells = computed([total])[0]
+        assignment = array_of(labels, blocks.sizes, np.dtype(np.int32))
+        return BlockedLandmarks(indices, cells.multiplicities, assignment, None, cells.squared_radii, self)
+
+
+@dataclass(frozen=True)
+class BlockedLandmarks(Landmarks):
+    """Landmarks of points in blocks: the cells' sums are here, the assignment is a dask array over all rows."""
+
+    assignment: Any
+    squared_distances: Any
+    cell_squared_radii: NDArray[np.float64]
+    points: BlockedPoints
+
+    @property
+    def squared_radii(self) -> NDArray[np.float64]:
+        """Squared distance from each landmark to the farthest point of its cell."""
+        return self.cell_squared_radii
+
+    def cells_of(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which landmark some of the points belong to."""
+        rows, places = np.unique(self.points.rows(points), return_inverse=True)
+        return Blocks.of_array(self.assignment).gather(rows)[places].astype(np.intp)
+
+    def in_order(self, order: NDArray[np.intp]) -> BlockedLandmarks:
+        """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order))
+        return replace(
+            self,
+            indices=self.indices[order],
+            multiplicities=self.multiplicities[order],
+            assignment=self.assignment.map_blocks(place.take, token="ldmaps: order", dtype=np.int32),
+            cell_squared_radii=self.cell_squared_radii[order],
+        )

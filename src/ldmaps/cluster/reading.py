@@ -1,0 +1,153 @@
+"""Files that workers open and read in pieces; this process looks at their headers alone.
+
+A piece is some consecutive frames or rows of one file. Trajectories that can be sought in,
+.npy, Zarr and Parquet are cut into pieces of about 32 MB; a text table, a .npz and a
+trajectory that has to be loaded whole are one piece each.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.cluster.engine import computed, shared, task
+from ldmaps.cluster.points import Blocks, Piece
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import known_format
+from ldmaps.inputs.opening import open as open_points
+from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
+
+__all__ = ["BlockedFiles", "open_blocks"]
+
+#: A piece holds about this many bytes: seconds of work for a task, and little beside a worker's memory.
+PIECE_BYTES = 32 << 20
+#: Readers that find a row without reading those before it.
+SEEKING = ("frames", "array", "zarr", "parquet")
+
+
+class BlockedFiles:
+    """Points of files, in blocks that workers read; give them to ``LandmarkDiffusionMap.fit``.
+
+    Attributes
+    ----------
+    source : PointSource
+        The same files as this process would read them: atoms, columns, units.
+    """
+
+    def __init__(self, source: PointSource, settings: Mapping[str, Any]) -> None:
+        if "stdin" in source.files:
+            raise InvalidInputError("workers cannot read stdin; give them files, or leave out --workers")
+        self.source = source
+        self.files = source.files
+        self.units = source.units
+        self.item = source.item
+        # Workers may stand in another folder, and want what the model chose without looking at it again.
+        self._settings = {name: value for name, value in settings.items() if name not in ("weights", "kt")}
+        if isinstance(self._settings.get("top"), (str, os.PathLike)):
+            self._settings["top"] = os.path.abspath(self._settings["top"])
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model remembers of the points it was fitted on."""
+        return self.source.facts()
+
+    def describe(self) -> str:
+        """Return a few words for messages."""
+        return self.source.describe()
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The pieces as tasks. Workers count the frames of files that do not tell."""
+        paths = [os.path.abspath(path) for path in self.files]
+        # Names of thousands of atoms travel once, not with every piece.
+        settings = shared("files", self._settings)
+        counted = computed([task("count", count_rows, path, settings) for path in paths])
+        dtype = np.result_type(*(kind for _, kind in counted))
+        stride = int(self._settings.get("stride") or 1)
+        first = int(self._settings.get("start") or 0)
+        row_bytes = math.prod(self.source.shape) * dtype.itemsize
+        tasks, sizes, pieces = [], [], []
+        for number, (path, (count, _)) in enumerate(zip(paths, counted, strict=True)):
+            whole = known_format(path).reader not in SEEKING
+            most = count if whole else max(1, PIECE_BYTES // (row_bytes * stride))
+            for begin in range(0, count, most):
+                size = min(most, count - begin)
+                start = first + begin * stride
+                stop = start + (size - 1) * stride + 1
+                tasks.append(
+                    task("read", read_piece, path, self.files[number], self._settings, start, stop, size)
+                )
+                sizes.append(size)
+                pieces.append(Piece(number, start, stride))
+        return Blocks(tasks, sizes, self.source.shape, dtype, pieces)
+
+    def weights(self) -> NDArray[np.float64] | None:
+        """Return the points' weights, if the source was opened with some."""
+        if self.source.weights is None:
+            return None
+        rows = np.arange(len(self.blocks))
+        numbers = self.blocks.numbers(rows)
+        several = self.blocks.files(rows)
+        file = "" if several is not None else self.files[0]
+        points = FrameChunk(rows, rows if numbers is None else numbers, None, file, several)
+        return self.source.weights.of(points, self.files)
+
+
+def open_blocks(path_or_paths: Any, top: Any = None, **settings: Any) -> BlockedFiles:
+    """Open files for workers to read in pieces.
+
+    Parameters
+    ----------
+    path_or_paths, top, settings
+        As for :func:`ldmaps.inputs.open`. Workers must find the files under the same paths.
+    """
+    return BlockedFiles(open_points(path_or_paths, top, **settings), {"top": top, **settings})
+
+
+def count_rows(path: str, settings: Mapping[str, Any]) -> tuple[int, np.dtype[Any]]:
+    """Return how many rows of a file are read, and the type of their numbers."""
+    source = open_points([path], **settings)
+    chunks = iter(source)
+    first = next(chunks, None)
+    if first is None:
+        raise InvalidInputError(f"there are no frames in {path}; check start, stop and the file")
+    count = source.n_frames
+    return len(first) + sum(map(len, chunks)) if count is None else count, first.frames.dtype
+
+
+def read_piece(
+    path: str, name: str, settings: Mapping[str, Any], start: int, stop: int, size: int
+) -> FrameChunk:
+    """Read a piece of a file.
+
+    Parameters
+    ----------
+    name : str
+        What the file is called here.
+    start, stop : int
+        Which of its rows.
+    size : int
+        How many there are to be.
+    """
+    source = open_points([path], **{**settings, "start": start, "stop": stop})
+    chunks = list(source)
+    for chunk in chunks:
+        check_frames_finite(replace(chunk, file=name))
+    times = [chunk.times for chunk in chunks if chunk.times is not None]
+    numbers = np.concatenate([chunk.numbers for chunk in chunks])
+    if len(numbers) != size:
+        raise InvalidInputError(
+            f"{name} has changed while it was read: {len(numbers)} rows from {start} on, not {size}"
+        )
+    return FrameChunk(
+        np.concatenate([chunk.frames for chunk in chunks]),
+        numbers,
+        np.concatenate(times) if len(times) == len(chunks) else None,
+        name,
+    )

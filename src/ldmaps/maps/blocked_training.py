@@ -1,0 +1,232 @@
+"""Training data in blocks: what needs all of them is done by workers, the rest here as ever."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from ldmaps.cluster import is_dask_array
+from ldmaps.cluster.arrays import array_of, rows_in_blocks
+from ldmaps.cluster.blocks import TrainingPart, embed_training_block
+from ldmaps.cluster.bracket import connected_bracket
+from ldmaps.cluster.engine import computed, keep, shared, task
+from ldmaps.cluster.points import BlockedPoints, Blocks
+from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
+from ldmaps.diffusion.pairwise import Extended
+from ldmaps.errors import InvalidInputError
+from ldmaps.maps.landmark_fit import LandmarkFit
+from ldmaps.maps.training import EmbeddedTraining, Training, check_frames_taken, check_sample_weight
+from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
+from ldmaps.metrics import Metric
+from ldmaps.metrics.base import Points
+from ldmaps.quality.error_estimate import MAX_REFERENCE_POINTS, sample_reference
+
+__all__ = ["GATHERED", "BlockedTraining", "prepare_blocked_training"]
+
+#: Most points that are brought here for what cannot be done in blocks: spanning trees, and searches for a tolerance.
+GATHERED = 50_000
+
+
+class EveryRow:
+    """The indices 0 … n-1 without an array of them."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
+        return indices
+
+
+@dataclass(frozen=True, kw_only=True)
+class BroughtTraining(Training):
+    """Training data that were in blocks, or a sample of them.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Which rows they are.
+    """
+
+    rows: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class BlockedTraining(Training):
+    """Training data in blocks.
+
+    Attributes
+    ----------
+    points : BlockedPoints
+        All N rows.
+    weights : ndarray of shape (N,)
+        Of one number in memory where nobody gave any.
+    """
+
+    points: BlockedPoints
+
+    @cached_property
+    def members(self) -> BlockedPoints:
+        """The points of positive weight, which count by their weights."""
+        if self.weights.strides == (0,):
+            return self.points
+        return BlockedPoints(self.metric, self.points.blocks, self.weights)
+
+    @property
+    def member_weights(self) -> NDArray[np.float64]:
+        """Their weights."""
+        return self.weights if self.uses_all else self.weights[self.used]
+
+    def place(self, point: int) -> str:
+        """Return where a training point is from, for messages."""
+        blocks = self.points.blocks
+        rows = np.array([point])
+        here = replace(self, frames=blocks.numbers(rows), files=blocks.files(rows))
+        return super(BlockedTraining, here).place(0) if blocks.pieces else f"point {point}"
+
+    def gathered(self) -> Training:
+        """Bring all data here."""
+        return self._brought(np.arange(len(self.weights)))
+
+    def gathered_for(self, needs: list[str]) -> Training:
+        """Bring all data here if some settings need that, and raise where they are too many."""
+        if not needs:
+            return self
+        if len(self.weights) > GATHERED:
+            raise InvalidInputError(
+                f"{' and '.join(needs)} must see all points at once, which is done for up to {GATHERED:,} points in "
+                f'blocks, got {len(self.weights):,}; use landmarks="kmedoids" or "uniform", and leave out '
+                "outliers beforehand, for example by sample_weight=0"
+            )
+        return self.gathered()
+
+    def sampled(self, rng: np.random.Generator) -> Training:
+        """Return a uniform sample of the points of positive weight, brought here."""
+        if len(self.used) <= GATHERED:
+            return self.gathered()
+        return self._brought(self.used[np.sort(rng.choice(len(self.used), GATHERED, replace=False))])
+
+    def _brought(self, rows: NDArray[np.intp]) -> Training:
+        blocks = self.points.blocks
+        weights = np.array(self.weights[rows])
+        return BroughtTraining(
+            self.metric,
+            self.points.take(rows),
+            weights,
+            np.flatnonzero(weights > 0),
+            blocks.numbers(rows),
+            None,
+            blocks.files(rows),
+            self.units,
+            self.source,
+            rows=rows,
+        )
+
+    def adopted(self, fit: LandmarkFit, sample: Training) -> LandmarkFit:
+        """Return a fit to a sample with the cells of all points."""
+        if not isinstance(sample, BroughtTraining):
+            raise TypeError(f"the sample must be of this training data, got {type(sample).__name__}")
+        rows = sample.rows[sample.used[fit.landmarks.indices]]
+        indices = rows if isinstance(self.used, EveryRow) else np.searchsorted(self.used, rows)
+        landmarks = self.members.assigned(indices)
+        radii = np.maximum(landmarks.squared_radii, fit.embedder.epsilon)
+        return replace(fit, landmarks=landmarks, embedder=replace(fit.embedder, squared_radii=radii))
+
+    def choose_bandwidth(
+        self, rule: Any, metric: Metric, members: Points, rng: np.random.Generator, n_threads: int | None
+    ) -> Bandwidth:
+        """Return ε; beyond :data:`GATHERED` points "connected" is a proven bracket."""
+        if len(members) > GATHERED and isinstance(rule, str) and rule == "connected":
+            return connected_bracket(self.members)
+        if len(members) <= GATHERED and isinstance(rule, str):
+            members = members.take(slice(0, len(members)))
+        return choose_bandwidth(rule, metric, members, self.member_weights, rng, n_threads)
+
+    def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
+        """Embed all rows where they are."""
+        blocks, embedder, landmarks = self.points.blocks, fit.embedder, fit.landmarks
+        landmark_rows = self.used[landmarks.indices]
+        rows = thinned_rows(len(blocks), landmark_rows)
+        travelling = shared("map", embedder)
+        results = [
+            task("embed", embed_training_block, block, start, travelling, remembered)
+            for block, start, remembered in zip(
+                blocks.tasks, blocks.starts.tolist(), blocks.split(rows), strict=False
+            )
+        ]
+        coordinates = [task("embedding", itemgetter(0), result) for result in results]
+        kept = keep(
+            [*coordinates, *(task("record", itemgetter(1), result) for result in results)], blocks.sizes
+        )
+        k, dtype = embedder.n_components, embedder.landmarks.dtype
+        embedding = array_of(kept[: len(results)], blocks.sizes, dtype, (k,))
+        labels = landmarks.assignment.astype(np.intp)
+        record = self._record(fit, rows, computed(kept[len(results) :]))
+        if len(blocks) <= MAX_RECORDED:
+            embedding, labels = computed([embedding, labels])
+        members: Points = self.members
+        if len(members) <= MAX_REFERENCE_POINTS:
+            members = members.take(slice(None))
+        own = embedder.extend(self.members.take(landmarks.indices), n_threads).coordinates
+        return EmbeddedTraining(
+            embedding,
+            labels,
+            landmark_rows,
+            fit.landmark_embedding(own),
+            record,
+            sample_reference(members, self.member_weights, landmarks, n_features),
+        )
+
+    def _record(self, fit: LandmarkFit, rows: NDArray[np.int64], parts: list[TrainingPart]) -> TrainingRecord:
+        """Return what the map remembers of some rows."""
+        blocks, embedder = self.points.blocks, fit.embedder
+        extended = Extended(len(rows), 0, embedder.landmarks.dtype)
+        extended.squared_distance = np.concatenate([part.squared_distance for part in parts])
+        extended.nearest = Blocks.of_array(fit.landmarks.assignment).gather(rows).astype(np.intp)
+        coverage = embedder.coverage_of(extended)
+        times = [part.times for part in parts if part.times is not None]
+        has_weights = self.weights.strides != (0,) and not (self.weights == 1.0).all()
+        return TrainingRecord(
+            rows,
+            coverage.distance.astype(np.float32),
+            coverage.nearest.astype(np.int32),
+            self.weights[rows].astype(np.float32) if has_weights else None,
+            blocks.numbers(rows),
+            np.concatenate(times) if len(times) == len(parts) else None,
+            blocks.files(rows),
+        )
+
+
+def prepare_blocked_training(
+    estimator: BaseEstimator, metric: Metric, X: Any, sample_weight: ArrayLike | None
+) -> BlockedTraining:
+    """Check training data in blocks as far as that needs none of their numbers; workers do the rest."""
+    units = source = None
+    if is_dask_array(X):
+        blocks = Blocks.of_array(rows_in_blocks(X))
+    else:
+        blocks, units, source = X.blocks, X.units, {**X.facts(), "n_points": len(X.blocks)}
+        sample_weight = X.weights() if sample_weight is None else sample_weight
+    if len(blocks) < 2:
+        raise InvalidInputError(
+            f"got {len(blocks)} samples: a diffusion map needs at least two different points; pass more data"
+        )
+    if len(blocks.shape) == 2:
+        check_frames_taken(metric, (len(blocks), *blocks.shape))
+    estimator.n_features_in_ = math.prod(blocks.shape)
+    estimator.__dict__.pop("feature_names_in_", None)
+    points = BlockedPoints(metric, blocks)
+    if sample_weight is None:
+        ones = np.broadcast_to(1.0, (len(blocks),))
+        return BlockedTraining(metric, points, ones, EveryRow(len(blocks)), units=units, source=source)  # type: ignore[arg-type]
+    weights = check_sample_weight(sample_weight, len(blocks))
+    return BlockedTraining(metric, points, weights, np.flatnonzero(weights > 0), units=units, source=source)

@@ -1,0 +1,159 @@
+"""Files that workers read in pieces are those that one process reads whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from written_trajectories import mdtraj_trajectory
+
+import ldmaps.inputs
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.cluster import open_blocks, reading
+from ldmaps.cluster.engine import computed
+from ldmaps.errors import InvalidInputError
+
+ROWS = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Two files of each kind, of 300 and of 200 rows."""
+    import pyarrow
+    import zarr
+    from pyarrow import parquet
+
+    folder = tmp_path_factory.mktemp("tables")
+    for number, part in enumerate((ROWS[:300], ROWS[300:])):
+        np.save(folder / f"{number}.npy", part)
+        np.savetxt(folder / f"{number}.csv", part, delimiter=",", fmt="%.9g", header="a,b,c,d", comments="")
+        columns = pyarrow.table(
+            {name: column.astype(float) for name, column in zip("abcd", part.T, strict=True)}
+        )
+        parquet.write_table(columns, folder / f"{number}.parquet", row_group_size=70)
+        array = zarr.create_array(
+            str(folder / f"{number}.zarr"), shape=part.shape, chunks=(64, 4), dtype="f4"
+        )
+        array[:] = part
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trajectories(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trajectories")
+    whole = mdtraj_trajectory(100)
+    whole[0].save_pdb(str(folder / "top.pdb"))
+    for suffix in ("xtc", "dcd"):
+        whole[:120].save(str(folder / f"0.{suffix}"))
+        whole[120:].save(str(folder / f"1.{suffix}"))
+    return folder
+
+
+def assert_same_points(paths, monkeypatch, piece_bytes, **settings):
+    monkeypatch.setattr(reading, "PIECE_BYTES", piece_bytes)
+    whole = ldmaps.inputs.open(paths, **settings).read()
+    files = open_blocks(paths, **settings)
+    blocks = files.blocks
+    chunks = computed(blocks.tasks)
+    assert [len(chunk) for chunk in chunks] == blocks.sizes
+    np.testing.assert_array_equal(np.concatenate([chunk.frames for chunk in chunks]), whole.frames)
+    np.testing.assert_array_equal(np.concatenate([chunk.numbers for chunk in chunks]), whole.numbers)
+    rows = np.arange(len(whole))
+    np.testing.assert_array_equal(blocks.numbers(rows), whole.numbers)
+    if whole.files is None:
+        assert blocks.files(rows) is None
+    else:
+        np.testing.assert_array_equal(blocks.files(rows), whole.files)
+    if whole.times is not None:
+        np.testing.assert_array_equal(np.concatenate([chunk.times for chunk in chunks]), whole.times)
+    return blocks
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"stride": 3}, {"start": 17, "stop": 180}, {"start": 5, "stride": 7}]
+)
+@pytest.mark.parametrize(("suffix", "n_pieces"), [("npy", 5), ("zarr", 5), ("parquet", 10), ("csv", 2)])
+def test_tables_in_pieces(tables, monkeypatch, suffix, n_pieces, settings):
+    paths = [tables / f"{number}.{suffix}" for number in (0, 1)]
+    blocks = assert_same_points(paths, monkeypatch, 1600, **settings)
+    if not settings:
+        assert len(blocks.tasks) == n_pieces
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet", "zarr"])
+def test_chosen_columns_in_pieces(tables, monkeypatch, suffix):
+    columns = ["b", "d"] if suffix == "parquet" else ["2", "4"]
+    assert_same_points([tables / f"0.{suffix}"], monkeypatch, 800, columns=columns)
+
+
+@pytest.mark.parametrize("settings", [{}, {"stride": 2, "start": 3}, {"select": "not element H"}], ids=str)
+@pytest.mark.parametrize("suffix", ["xtc", "dcd"])
+def test_trajectories_in_pieces(trajectories, monkeypatch, suffix, settings):
+    paths = [trajectories / f"{number}.{suffix}" for number in (0, 1)]
+    settings = {"top": str(trajectories / "top.pdb"), **settings}
+    assert len(assert_same_points(paths, monkeypatch, 22 * 12 * 50, **settings).tasks) > 2
+
+
+def test_a_fit_to_files_is_that_of_one_process(trajectories, monkeypatch):
+    paths = [str(trajectories / f"{number}.xtc") for number in (0, 1)]
+    top = str(trajectories / "top.pdb")
+    settings = {"n_components": 2, "metric": "rmsd", "epsilon": 0.005, "n_landmarks": 30}
+    plain = LandmarkDiffusionMap(**settings).fit(ldmaps.inputs.open(paths, top))
+    monkeypatch.setattr(reading, "PIECE_BYTES", 22 * 12 * 50)
+    found = LandmarkDiffusionMap(**settings).fit(open_blocks(paths, top))
+    np.testing.assert_array_equal(found.landmark_indices_, plain.landmark_indices_)
+    np.testing.assert_array_equal(found.embedding_, plain.embedding_)
+    assert found.units_ == plain.units_ == "nm"
+    assert found.source_ == plain.source_
+    for name, values in plain.training_.arrays().items():
+        np.testing.assert_array_equal(found.training_.arrays()[name], values, err_msg=name)
+
+
+def test_a_fit_with_weights_from_a_file(tables, tmp_path):
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 500)
+    np.savetxt(tmp_path / "weights.csv", weights, header="weight", comments="")
+    paths = [tables / f"{number}.npy" for number in (0, 1)]
+    settings = {"n_components": 2, "epsilon": 2.0, "n_landmarks": 60}
+    plain = LandmarkDiffusionMap(**settings).fit(
+        ldmaps.inputs.open(paths, weights=str(tmp_path / "weights.csv"))
+    )
+    found = LandmarkDiffusionMap(**settings).fit(open_blocks(paths, weights=str(tmp_path / "weights.csv")))
+    np.testing.assert_allclose(found.multiplicities_, plain.multiplicities_, rtol=1e-12)
+
+
+def test_an_infinite_value_is_reported_with_file_and_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "PIECE_BYTES", 1600)
+    rows = ROWS.copy()
+    rows[402, 1] = np.nan
+    np.save(tmp_path / "rows.npy", rows)
+    with pytest.raises(InvalidInputError, match=r"rows.npy: row 402 \(column 2\) holds NaN"):
+        LandmarkDiffusionMap(2, 1.0).fit(open_blocks(tmp_path / "rows.npy"))
+
+
+def test_a_file_that_grew_shorter_is_noticed(tmp_path):
+    np.save(tmp_path / "rows.npy", ROWS)
+    blocks = open_blocks(tmp_path / "rows.npy").blocks
+    np.save(tmp_path / "rows.npy", ROWS[:100])
+    with pytest.raises(
+        InvalidInputError, match="rows.npy has changed while it was read: 100 rows from 0 on, not 500"
+    ):
+        computed(blocks.tasks)
+
+
+def test_stdin_is_refused(monkeypatch):
+    import io
+    import sys
+
+    stream = io.TextIOWrapper(io.BytesIO(b"1,2\n3,4\n"))
+    monkeypatch.setattr(sys, "stdin", stream)
+    with pytest.raises(InvalidInputError, match="workers cannot read stdin"):
+        open_blocks("-")
+
+
+def test_a_group_of_zarr_arrays_is_explained(tmp_path):
+    import zarr
+
+    group = zarr.create_group(str(tmp_path / "group.zarr"))
+    group.create_array("positions", shape=(5, 2), dtype="f4")[:] = 1.0
+    with pytest.raises(InvalidInputError, match="choose one of positions with --array"):
+        ldmaps.inputs.open(tmp_path / "group.zarr")
+    assert ldmaps.inputs.open(tmp_path / "group.zarr", array="positions").read().frames.shape == (5, 2)
