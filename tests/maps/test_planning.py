@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -242,7 +243,7 @@ def test_time_that_is_no_arithmetic(plan_on):
             2.0,
         ),
     ],
-    ids=str,
+    ids=lambda value: re.sub(r" at 0x\w+", "", str(value)),  # the same in every process
 )
 def test_points_and_their_copies_are_counted(plan_on, share, settings, step, copies):
     made_up = replace(machine(), raw_bytes=1e9 / N, **share)
