@@ -9,7 +9,7 @@ those of the least times: what others do on the machine only ever adds to a time
 from __future__ import annotations
 
 import json
-import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -61,15 +61,23 @@ def processor(work: Callable[[], object], count: int) -> str:
 # -- start-up -----------------------------------------------------------------
 
 
-def child(*arguments: str) -> tuple[float, float, float]:
+#: Prints the highest resident memory: what the system tells of a child begins with the size of its parent.
+_PEAK = """
+import sys
+print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
+"""
+_COMMAND = "import sys; from ldmaps.cli import main; assert main(sys.argv[1:]) == 0" + _PEAK
+
+
+def child(code: str, *arguments: str) -> tuple[float, float, float]:
     """Run Python; return seconds, seconds on the processor, and the highest resident memory in MB."""
-    begin = time.perf_counter()
-    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    seconds = time.perf_counter() - begin
-    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
+    )
+    seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, spent, int(done.stderr.split()[-2]) / 1024
 
 
 def start_up(folder: Path) -> list[Row]:
@@ -85,9 +93,9 @@ def start_up(folder: Path) -> list[Row]:
     rows = []
     for name, (command, package, target) in commands.items():
         ours, theirs = [], []
-        for _ in range(7):
-            theirs.append(child("-c", f"import {package}"))
-            ours.append(child("-m", "ldmaps", *command))
+        for _ in range(5):
+            theirs.append(child(f"import {package}" + _PEAK))
+            ours.append(child(_COMMAND, *command))
         wall, cpu, memory = (min(column) for column in zip(*ours, strict=True))
         base, base_cpu, base_memory = (min(column) for column in zip(*theirs, strict=True))
         rows.append(
