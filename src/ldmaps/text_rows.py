@@ -14,7 +14,7 @@ from ldmaps import compiled
 __all__ = ["MANY_ROWS", "formatted_rows", "number_format", "parsed_rows", "quoted", "written_rows"]
 
 #: Rows from which on compiled loops save time, though the first time they have to be compiled.
-MANY_ROWS = 16_384
+MANY_ROWS = 8_192
 
 
 def quoted(text: str, delimiter: str) -> str:

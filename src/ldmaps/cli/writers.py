@@ -133,6 +133,9 @@ class _NpyWriter(Writer):
     def __init__(self, stream: BinaryIO, columns: _Columns, files: Sequence[str]) -> None:
         longest = max((len(name) for name in files), default=1) or 1
         self._dtype = np.dtype([(name, f"U{longest}" if kind == "U" else kind) for name, kind in columns])
+        self._names = [name for name, _ in columns[1:]]
+        self._file: str | None = None
+        self._block = np.empty(0, dtype=self._dtype)
         self._stream = stream
         self._rows = 0
         self._header_length = len(self._header(10**18))
@@ -147,10 +150,15 @@ class _NpyWriter(Writer):
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append rows."""
-        rows = np.empty(len(chunk), dtype=self._dtype)
-        for name, value in zip(self._dtype.names or (), _values(chunk, coordinates, coverage), strict=True):
+        file, *values = _values(chunk, coordinates, coverage)
+        if file != self._file or len(chunk) > len(self._block):
+            # The name takes more room than all numbers of a row, so it is written once for many chunks.
+            self._file, self._block = file, np.empty(len(chunk), dtype=self._dtype)
+            self._block["file"] = file
+        rows = self._block[: len(chunk)]
+        for name, value in zip(self._names, values, strict=True):
             rows[name] = np.nan if value is None else value
-        self._stream.write(rows.tobytes())
+        self._stream.write(rows.view(np.uint8).data)
         self._rows += len(rows)
 
     def finish(self) -> None:
