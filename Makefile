@@ -99,6 +99,10 @@ bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed against peers and 
 bench-scale: $(INSTALLED) ## Measure memory and time against N and M, up to a million points: docs/benchmarks/scale.md
 	$(BIN)/python benchmarks/scale.py
 
+.PHONY: bench-cluster
+bench-cluster: $(INSTALLED) ## Measure fits out of core on worker processes: docs/benchmarks/cluster.md
+	$(BIN)/python benchmarks/cluster.py
+
 .PHONY: bench-stream
 bench-stream: $(VENV)/.peers .venv-peers/.installed ## Measure streams: rate, latency, memory, against peers: docs/benchmarks/stream.md
 	$(BIN)/python benchmarks/stream.py

@@ -276,3 +276,13 @@ def test_a_fit_of_many_points_uses_the_bracket(monkeypatch):
 def test_points_that_coincide_have_no_bracket():
     with pytest.raises(InvalidInputError, match="all 50 points coincide"):
         bracket.connected_bracket(blocked(Euclidean(), np.ones((50, 2)), 20))
+
+
+def test_coinciding_landmarks_keep_themselves_in_blocks():
+    points = np.repeat(ROLL[:300], 2, axis=0)
+    landmarks = np.arange(0, 400)  # every one stands there twice
+    settings = {"landmarks": landmarks, "n_landmarks": None, "epsilon": 25.0}
+    plain = roll_map(**settings).fit(points)
+    blocked_fit = roll_map(**settings).fit(da.from_array(points, chunks=(130, 3)))
+    np.testing.assert_array_equal(blocked_fit.labels_[landmarks], np.arange(400))
+    assert_same_fit(plain, blocked_fit)

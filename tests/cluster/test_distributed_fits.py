@@ -96,5 +96,15 @@ def test_blas_has_one_thread_in_a_task(with_workers):
     assert set(computed([task("count", thread_counts)])[0]) == {1}
 
 
+def missing():
+    raise FileNotFoundError("there is no file 'run.xtc'; check the path")
+
+
+def test_a_file_that_workers_cannot_find_is_no_lost_scheduler(with_workers):
+    with_workers(2)
+    with pytest.raises(FileNotFoundError, match="there is no file 'run.xtc'"):
+        computed([task("read", missing)])
+
+
 def test_without_a_client_there_is_none():
     assert client_in_use() is None

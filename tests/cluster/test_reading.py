@@ -102,6 +102,8 @@ def test_a_fit_to_files_is_that_of_one_process(trajectories, monkeypatch):
     found = LandmarkDiffusionMap(**settings).fit(open_blocks(paths, top))
     np.testing.assert_array_equal(found.landmark_indices_, plain.landmark_indices_)
     np.testing.assert_array_equal(found.embedding_, plain.embedding_)
+    np.testing.assert_array_equal(found.transform(open_blocks(paths, top)).compute(), plain.embedding_)
+    assert found.coverage(open_blocks(paths, top)).inside.all().compute()
     assert found.units_ == plain.units_ == "nm"
     assert found.source_ == plain.source_
     for name, values in plain.training_.arrays().items():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ldmaps import DiffusionMap
-from ldmaps.cluster.shared_kernel import SharedKernel, kernel_of
+from ldmaps.cluster.shared_kernel import SharedKernel, add_bands, kernel_of
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.diffusion.walk import Walk
@@ -87,3 +87,13 @@ def test_a_worker_killed_in_a_pass_changes_nothing(with_workers, workers):
     assert killed
     np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
     client.wait_for_workers(workers, timeout=60)
+
+
+def test_groups_of_bands_add_up_to_the_product():
+    plain, _ = kernels()
+    bands = plain.bands()
+    total = np.zeros(VECTORS.shape)
+    for group in (bands[:2], bands[2:]):
+        total[group[0].start :] += add_bands(plain, group, VECTORS)
+    expected = plain.product(VECTORS, 1)
+    np.testing.assert_allclose(total, expected, atol=1e-12 * np.abs(expected).max())

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldmaps.cli.fit import add_map_options, metric_of
 from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, add_input_options
+from ldmaps.cli.options import add_common, add_input_options, positive
 
 __all__ = ["add_command", "run"]
 
@@ -16,6 +16,7 @@ _EPILOG = """\
 examples:
   ldmaps plan traj.xtc -t top.pdb --select "not element H" -m 400
   ldmaps plan 200000 22 --metric rmsd --epsilon coifman
+  ldmaps plan 1000000000 22 --metric rmsd --epsilon coifman --workers 64
 
 Memory is that of the whole process: interpreter, points, and what the fit adds. Where a fit would take hours, or more
 memory than this machine has, cheaper ones are listed. Fewer atoms (--select) make every distance cheaper.
@@ -38,6 +39,12 @@ def add_command(commands: Any) -> None:
         metavar="INPUT",
         help="trajectories or tables to learn from; or two numbers: of points, and of features or atoms of each",
     )
+    parser.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="plan for N worker processes, of one thread or --threads each, as fit --workers has",
+    )
     add_map_options(parser)
     add_input_options(parser)
     add_common(parser, force=False)
@@ -50,21 +57,29 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.maps.planning import plan
 
     n_points, width, metric, dtype = _data(arguments)
-    planned = plan(
-        n_points,
-        width,
-        metric,
-        arguments.n_landmarks,
-        landmarks=arguments.landmarks,
-        tolerance=arguments.tolerance,
-        extension=arguments.extension,
-        epsilon=arguments.epsilon,
-        outliers=arguments.drop_outliers,
-        n_components=arguments.components,
-        max_passes=arguments.max_passes,
-        dtype=dtype,
-        n_threads=arguments.threads,
-    )
+    data = n_points, width, metric, arguments.n_landmarks
+    settings: dict[str, Any] = {
+        "landmarks": arguments.landmarks,
+        "tolerance": arguments.tolerance,
+        "extension": arguments.extension,
+        "epsilon": arguments.epsilon,
+        "outliers": arguments.drop_outliers,
+        "n_components": arguments.components,
+        "max_passes": arguments.max_passes,
+        "dtype": dtype,
+    }
+    if arguments.workers:
+        from ldmaps.maps.cluster_plan import plan_on_workers
+
+        on_workers = plan_on_workers(
+            *data, n_workers=arguments.workers, n_threads=arguments.threads or 1, **settings
+        )
+        if arguments.json:
+            write_json(asdict(on_workers))
+        else:
+            print(on_workers)
+        return
+    planned = plan(*data, n_threads=arguments.threads, **settings)
     if arguments.json:
         write_json(asdict(planned))
     else:

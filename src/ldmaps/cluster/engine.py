@@ -129,9 +129,12 @@ def faults(client: Any) -> Iterator[None]:
             f"workers died again and again over the same block ({one_line(error)}); most often a block needs more "
             "memory than a worker may use: use smaller chunks, or give workers more memory"
         ) from error
-    except (CancelledError, CommClosedError, TimeoutError, OSError) as error:
-        if isinstance(error, OSError) and not isinstance(error, TimeoutError) and error.filename:
-            raise  # a file that a worker could not read
+    except (CancelledError, CommClosedError, TimeoutError, ConnectionError) as error:
+        raise ClusterError(lost(client)) from error
+    except OSError as error:
+        # Dask says so when nobody answers; a file that a worker cannot read is another kind, or has a name.
+        if type(error) is not OSError or error.filename is not None:
+            raise
         raise ClusterError(lost(client)) from error
 
 

@@ -12,11 +12,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.cluster.arrays import array_of
 from ldmaps.cluster.engine import computed, shared, task
 from ldmaps.cluster.points import Blocks, Piece
 from ldmaps.errors import InvalidInputError
@@ -33,7 +35,7 @@ SEEKING = ("frames", "array", "zarr", "parquet")
 
 
 class BlockedFiles:
-    """Points of files, in blocks that workers read; give them to ``LandmarkDiffusionMap.fit``.
+    """Points of files, in blocks that workers read, to fit to and to embed.
 
     Attributes
     ----------
@@ -86,6 +88,13 @@ class BlockedFiles:
                 sizes.append(size)
                 pieces.append(Piece(number, start, stride))
         return Blocks(tasks, sizes, self.source.shape, dtype, pieces)
+
+    @property
+    def array(self) -> Any:
+        """All points as a dask array, a chunk for each piece."""
+        blocks = self.blocks
+        parts = [task("frames", attrgetter("frames"), block) for block in blocks.tasks]
+        return array_of(parts, blocks.sizes, blocks.dtype, blocks.shape)
 
     def weights(self) -> NDArray[np.float64] | None:
         """Return the points' weights, if the source was opened with some."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.cluster import is_dask_array
+from ldmaps.cluster import is_blocked, is_dask_array
 from ldmaps.diffusion.bandwidth import (
     Bandwidth,
     check_outlier_share,
@@ -90,7 +90,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         ndarray of shape (n, n_components_)
             For a dask array one with the same chunks of rows.
         """
-        if is_dask_array(X):
+        if is_blocked(X):
             from ldmaps.cluster.arrays import lazy_transform
 
             return lazy_transform(self._new_blocks(X), self.embedder_)  # type: ignore[no-any-return]
@@ -184,7 +184,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             ``distance`` to the nearest landmark in units of √ε, ``inside`` the
             domain or not, and which landmark is ``nearest``; dask arrays for a dask array.
         """
-        if is_dask_array(X):
+        if is_blocked(X):
             from ldmaps.cluster.arrays import lazy_coverage
 
             return lazy_coverage(self._new_blocks(X), self.embedder_)
@@ -319,6 +319,9 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         from ldmaps.cluster.arrays import rows_in_blocks
 
         check_is_fitted(self, "embedder_")
+        if not is_dask_array(X):
+            X.source.matched(self.source_)
+            X = X.array
         X = rows_in_blocks(X)
         if X.ndim == 3:
             check_frames_taken(self.metric_, X.shape)

@@ -20,7 +20,7 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
-from ldmaps.landmarks.base import DEFAULT_LANDMARKS
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator, check_settings
 from ldmaps.maps.exact_map import Limits, check_max_passes
 from ldmaps.maps.fitted_map import FittedMap, Learned
@@ -263,14 +263,14 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         metric = resolve_metric(self.metric)
         if not is_blocked(X) or isinstance(metric, Precomputed):
             return super()._training(X, sample_weight)
-        from ldmaps.maps.blocked_training import prepare_blocked_training
+        from ldmaps.maps.blocked_training import GATHERED, prepare_blocked_training
 
         check_settings(self.alpha, self.t)
         training = prepare_blocked_training(self, metric, X, sample_weight)
         selector = resolve_selector(self.landmarks, self.n_landmarks, 2)
         if self.tolerance is not None or self._extension().learns_from_reference:
             size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
-            if size == len(training.used):
+            if len(training.used) <= max(size, GATHERED):
                 return training.gathered()
         needs = [f"landmarks={self.landmarks!r}"] if selector.needs_all_points else []
         needs += [f"outliers={self.outliers!r}"] if check_outlier_share(self.outliers) else []
@@ -365,7 +365,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         """Return what solving the reference may take where its kernel cannot be stored."""
         if self.max_passes is not None:
             check_max_passes(self.max_passes, least=0)
-        n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
+        n_passes = 0  # of points in blocks: every worker would need all of them
+        if not isinstance(walk.points, PointsElsewhere):
+            n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
         return Limits(self.memory_limit, n_passes, self.resume)
 
     # -- a tolerance ----------------------------------------------------------------

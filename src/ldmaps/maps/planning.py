@@ -24,7 +24,7 @@ from ldmaps.extension import Nystrom
 from ldmaps.maps.fit_steps import FitSettings, fit_steps
 from ldmaps.maps.machine import Machine, measure
 
-__all__ = ["Plan", "Remedy", "plan"]
+__all__ = ["PROGRAM_BYTES", "Plan", "Remedy", "as_bytes", "as_duration", "plan"]
 
 #: Bytes of the interpreter, of all that a fit imports, and of its compiled loops. In the first fit of all, which
 #: compiles them, 100 to 150 MB more.
@@ -100,18 +100,19 @@ class Plan:
 
     def describe(self, option: Callable[[str, object], str] = _as_argument) -> str:
         """Say it in words; ``option`` spells a setting and its value."""
-        steps = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in self.steps.items() if seconds)
+        steps = ", ".join(f"{name} {as_duration(seconds)}" for name, seconds in self.steps.items() if seconds)
         highest = max(self.memory, key=lambda name: self.memory[name])
         text = (
-            f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks: about {_duration(self.fit_seconds)} "
-            f"({steps}) and {_bytes(self.peak_bytes)} (most during: {highest}); then "
-            f"{_duration(self.seconds_per_point)} per point in batches, {_duration(self.latency_seconds)} for one alone"
+            f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks: about {as_duration(self.fit_seconds)} "
+            f"({steps}) and {as_bytes(self.peak_bytes)} (most during: {highest}); then "
+            f"{as_duration(self.seconds_per_point)} per point in batches, {as_duration(self.latency_seconds)} for one "
+            "alone"
         )
         if not self.complaint:
             return text
         lines = [f"{text}\n{self.complaint} Cheaper:" if self.remedies else f"{text}\n{self.complaint}"]
         for remedy in self.remedies:
-            cost = f"{_duration(remedy.fit_seconds)} and {_bytes(remedy.peak_bytes)}"
+            cost = f"{as_duration(remedy.fit_seconds)} and {as_bytes(remedy.peak_bytes)}"
             lines.append(f"{option(remedy.setting, remedy.value)}: {cost}")
         return "\n  ".join(lines)
 
@@ -123,10 +124,10 @@ class Plan:
             slowest = max(self.steps, key=lambda name: self.steps[name])
             share = self.steps[slowest] / self.fit_seconds
             reasons.append(
-                f"{_duration(self.fit_seconds)} is long, {100 * share:.0f} % of it for: {slowest}."
+                f"{as_duration(self.fit_seconds)} is long, {100 * share:.0f} % of it for: {slowest}."
             )
         if self.peak_bytes > MEMORY_SHARE * _machine_memory():
-            reasons.append(f"This machine has only {_bytes(_machine_memory())}.")
+            reasons.append(f"This machine has only {as_bytes(_machine_memory())}.")
         return " ".join(reasons)
 
 
@@ -285,10 +286,10 @@ def _machine_memory() -> float:
 # -- words ---------------------------------------------------------------------------
 
 
-def _duration(seconds: float) -> str:
+def as_duration(seconds: float) -> str:
     """Write a time with a unit that suits it.
 
-    >>> _duration(3e-6), _duration(0.25), _duration(90), _duration(7200), _duration(4.7e6)
+    >>> as_duration(3e-6), as_duration(0.25), as_duration(90), as_duration(7200), as_duration(4.7e6)
     ('3 µs', '250 ms', '1.5 min', '2 h', '1,300 h')
     """
     for length, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
@@ -297,10 +298,10 @@ def _duration(seconds: float) -> str:
     return f"{_two_digits(1e6 * seconds)} µs"
 
 
-def _bytes(count: float) -> str:
+def as_bytes(count: float) -> str:
     """Write an amount of memory.
 
-    >>> _bytes(3.04e8), _bytes(1.27e9), _bytes(6.4e11)
+    >>> as_bytes(3.04e8), as_bytes(1.27e9), as_bytes(6.4e11)
     ('300 MB', '1.3 GB', '640 GB')
     """
     return f"{_two_digits(count / 1e6)} MB" if count < 1e9 else f"{_two_digits(count / 1e9)} GB"

@@ -1,0 +1,148 @@
+"""What a fit on worker processes will cost, before it is begun.
+
+    time    = sample and eigenproblem here + N · (assignment + embedding) / threads of all workers, or
+              what the scheduler needs for its tasks if that is longer
+    memory  = of a worker: a few pieces per thread, and its share of labels and coordinates
+    traffic = sample and landmarks, and per piece the sums of the cells
+
+Speeds are those of one thread of this machine; reading the files is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldmaps.cluster.bracket import FARTHEST, FIRST, PASSES
+from ldmaps.cluster.reading import PIECE_BYTES
+from ldmaps.errors import InvalidInputError
+from ldmaps.maps.blocked_training import GATHERED
+from ldmaps.maps.planning import PROGRAM_BYTES, as_bytes, as_duration, plan
+from ldmaps.maps.training_record import MAX_RECORDED
+from ldmaps.metrics import resolve_metric
+from ldmaps.settings import is_whole_number
+
+__all__ = ["ClusterPlan", "plan_on_workers"]
+
+#: Seconds that a Dask scheduler takes for a task, and tasks for each piece of a fit; see docs/benchmarks/cluster.md.
+TASK_SECONDS, TASKS_PER_PIECE = 1e-3, 9
+#: Pieces that a thread of a worker holds at a time, raw or prepared: one in work, one read ahead.
+PIECES_HELD = 4
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """Predicted cost of a landmark map that is fitted on workers.
+
+    Attributes
+    ----------
+    n_points, n_landmarks, n_workers, n_threads : int
+        N, M, processes, and threads of each.
+    fit_seconds : float
+        Without reading the points.
+    here_seconds : float
+        Of it, what this process does while workers wait: k-medoids on a sample, the eigenproblem.
+    computing_seconds, scheduling_seconds : float
+        What workers compute, and what the scheduler takes for their tasks; these overlap.
+    worker_bytes, here_bytes : float
+        Memory of a worker, and of this process.
+    traffic_bytes : float
+        What goes over the network.
+    """
+
+    n_points: int
+    n_landmarks: int
+    n_workers: int
+    n_threads: int
+    fit_seconds: float
+    here_seconds: float
+    computing_seconds: float
+    scheduling_seconds: float
+    worker_bytes: float
+    here_bytes: float
+    traffic_bytes: float
+
+    def __str__(self) -> str:
+        threads = "a thread each" if self.n_threads == 1 else f"{self.n_threads} threads each"
+        text = (
+            f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks on {self.n_workers:,} workers of "
+            f"{threads}: about {as_duration(self.fit_seconds)} (landmarks here "
+            f"{as_duration(self.here_seconds)}, workers {as_duration(self.computing_seconds)}, scheduler "
+            f"{as_duration(self.scheduling_seconds)}) without reading; {as_bytes(self.worker_bytes)} per "
+            f"worker, {as_bytes(self.here_bytes)} here, {as_bytes(self.traffic_bytes)} over the network"
+        )
+        if self.scheduling_seconds <= self.computing_seconds:
+            return text
+        busy = math.ceil(self.computing_seconds * self.n_workers / self.scheduling_seconds)
+        return f"{text}\nThe scheduler is the limit: more than {busy:,} workers do not make it quicker."
+
+
+def plan_on_workers(
+    n: int,
+    n_features_or_atoms: int,
+    metric: Any = "euclidean",
+    n_landmarks: int | None = None,
+    *,
+    n_workers: int,
+    n_threads: int = 1,
+    epsilon: float | str = "connected",
+    n_components: int | str = 2,
+    dtype: Any = np.float32,
+    **settings: Any,
+) -> ClusterPlan:
+    """Predict the cost of :class:`~ldmaps.LandmarkDiffusionMap` on the workers of a cluster.
+
+    Parameters
+    ----------
+    n_workers, n_threads : int
+        Processes, and threads of each.
+    n, n_features_or_atoms, metric, n_landmarks, epsilon, n_components, dtype, settings
+        As for :func:`ldmaps.plan`.
+    """
+    for name, value in (("n_workers", n_workers), ("n_threads", n_threads)):
+        if not is_whole_number(value) or value < 1:
+            raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}")
+    # The bracket of "connected" is found by workers; everything else that needs more than blocks, on a sample here.
+    is_bracketed = epsilon == "connected" and n > GATHERED
+    here = plan(
+        min(n, GATHERED),
+        n_features_or_atoms,
+        metric,
+        n_landmarks,
+        epsilon=1.0 if is_bracketed else epsilon,
+        n_components=n_components,
+        dtype=dtype,
+        n_threads=1,
+        **settings,
+    )
+    numbers = n_features_or_atoms * (3 if resolve_metric(metric).takes_frames else 1)
+    row = float(numbers * np.dtype(dtype).itemsize)
+    pieces = math.ceil(n * row / PIECE_BYTES)
+    m = here.n_landmarks
+    # Assignment and embedding are M distances each; a pass of the bracket compares with those of S that are new.
+    passes = 2.0
+    if is_bracketed:
+        passes += sum(FIRST + 2 * FARTHEST * number for number in range(PASSES)) / m
+    computing = n * passes * here.seconds_per_point / (n_workers * n_threads)
+    scheduling = pieces * TASKS_PER_PIECE * TASK_SECONDS
+    k = 2 if isinstance(n_components, str) else int(n_components)
+    kept = n * (4.0 + k * np.dtype(dtype).itemsize) / n_workers
+    return ClusterPlan(
+        n_points=int(n),
+        n_landmarks=m,
+        n_workers=int(n_workers),
+        n_threads=int(n_threads),
+        fit_seconds=here.fit_seconds + max(computing, scheduling),
+        here_seconds=here.fit_seconds,
+        computing_seconds=computing,
+        scheduling_seconds=scheduling,
+        worker_bytes=PROGRAM_BYTES + n_threads * PIECES_HELD * min(PIECE_BYTES, n * row) + kept + m * row,
+        here_bytes=here.peak_bytes + MAX_RECORDED * 32.0,
+        traffic_bytes=min(n, GATHERED) * row
+        + 2.0 * n_workers * m * row
+        + pieces * 16.0 * m
+        + MAX_RECORDED * 16.0,
+    )

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ldmaps.cli import main
+from ldmaps.errors import InvalidInputError
+from ldmaps.maps import cluster_plan
+from ldmaps.maps.cluster_plan import plan_on_workers
+
+
+@pytest.fixture
+def same_machine(monkeypatch):
+    """Let all plans of a test have the same measured speeds."""
+    from ldmaps.maps import planning
+
+    measured = {}
+
+    def once(metric, n_points, n_features, n_landmarks, n_coordinates, kind, n_threads):
+        key = n_points, n_features, n_landmarks, n_threads
+        if key not in measured:
+            measured[key] = measure(metric, n_points, n_features, n_landmarks, n_coordinates, kind, n_threads)
+        return measured[key]
+
+    measure = planning.measure
+    monkeypatch.setattr(planning, "measure", once)
+
+
+def test_workers_share_the_computing_and_nothing_else(same_machine):
+    one, eight = (plan_on_workers(10**8, 3, n_landmarks=400, epsilon=1.0, n_workers=n) for n in (1, 8))
+    assert one.computing_seconds == pytest.approx(8 * eight.computing_seconds)
+    assert one.here_seconds == pytest.approx(eight.here_seconds)
+    assert one.scheduling_seconds == eight.scheduling_seconds > 0
+    for planned in (one, eight):
+        slower = max(planned.computing_seconds, planned.scheduling_seconds)
+        assert planned.fit_seconds == pytest.approx(planned.here_seconds + slower)
+    # Labels and coordinates are shared out, pieces in work are not.
+    kept = 10**8 * (4 + 2 * 4)
+    assert one.worker_bytes - eight.worker_bytes == pytest.approx(kept * 7 / 8)
+    # Each worker gets the landmarks for the assignment, and for the embedding.
+    assert eight.traffic_bytes - one.traffic_bytes == pytest.approx(7 * 2 * 400 * 12)
+
+
+def test_the_bracket_of_the_connected_rule_is_counted(same_machine):
+    given, bracketed = (
+        plan_on_workers(10**7, 3, n_landmarks=400, epsilon=rule, n_workers=4) for rule in (1.0, "connected")
+    )
+    passes = cluster_plan.FIRST * 3 + 2 * cluster_plan.FARTHEST * 3
+    assert bracketed.computing_seconds == pytest.approx(given.computing_seconds * (2 + passes / 400) / 2)
+
+
+def test_it_says_where_more_workers_do_not_help(same_machine):
+    many = plan_on_workers(10**8, 3, n_landmarks=400, epsilon=1.0, n_workers=10**5)
+    assert "The scheduler is the limit: more than" in str(many)
+    assert "scheduler is the limit" not in str(
+        plan_on_workers(10**8, 3, n_landmarks=400, epsilon=1.0, n_workers=2)
+    )
+
+
+def test_numbers_of_workers_are_checked():
+    with pytest.raises(InvalidInputError, match="n_workers must be a whole number of at least 1, got 0"):
+        plan_on_workers(1000, 3, n_workers=0)
+
+
+def test_the_command(capsys):
+    assert (
+        main(["plan", "1000000000", "22", "--metric", "rmsd", "--epsilon", "0.002", "--workers", "64"]) == 0
+    )
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "fit of 1,000,000,000 points to 400 landmarks on 64 workers of a thread each: about"
+    )
+    assert "over the network" in text
+    assert main(["plan", "1000000", "3", "--workers", "2", "--threads", "4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_threads"] == 4
