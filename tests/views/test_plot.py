@@ -212,6 +212,8 @@ def test_no_energy_beyond_what_the_sample_shows():
     for n in (50, 250, 2500):
         points = np.random.default_rng(n).normal(size=(n, 2)) * [1.0, 3.0]
         assert free_energy_surface(points).highest <= np.log(n)
+        lone = np.vstack([np.zeros((n - 1, 2)), [[1.0, 1.0]]])
+        assert free_energy_surface(lone).highest <= np.log(n)
         assert np.nanmax(free_energy_profile(points[:, 0]).energy) <= np.log(n)
         heaped = np.append(np.zeros(n - 2), [0.5, 1.0])  # where smoothing has nothing on one side
         assert np.nanmax(free_energy_profile(heaped).energy) == pytest.approx(np.log(n))
