@@ -291,6 +291,7 @@ def page() -> None:
         f"which should happen to at most {100 * (1 - CONFIDENCE):.0f} % of the certificates. *Refused*: a `ToleranceError`, "
         "with the reason, or no certificate",
         "with a warning. Heavy-tailed data, where few points carry most of the squared error or of a coordinate, are marked *.",
+        "The bound's constants were chosen on most of these sources at N = 1,000, so that part is no blind test.",
         "`python benchmarks/certificates.py`, [all numbers](certificates.csv).",
         "",
         "| | certificates | refused | tolerance broken | bound exceeded |",

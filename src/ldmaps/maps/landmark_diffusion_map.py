@@ -421,7 +421,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         -----
         AccuracyWarning
             For points farther than √ε from all known ones, for coordinates that the
-            landmark map has lost, and when the reference is too small to tell.
+            landmark map has lost, and when the estimate has not settled or the reference is
+            too small to tell.
 
         Notes
         -----

@@ -56,6 +56,8 @@ EXTRA_MODES = 100
 _LOWEST_MODE = 0.3
 #: Trial functions shorter than this, and directions flatter, hold nothing but rounding.
 _ZERO = 1e-11
+#: Errors below this share of the coordinates' ranges are roundings, which never settle.
+_NO_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -260,7 +262,7 @@ class _StandIn:
             np.linalg.norm((coordinates - other) / self.ranges) for other in (before, own * powers)
         )
         #: What the residuals changed, as a share of the estimate: above 1 nothing says that it has settled.
-        self.last_change = float(last / whole) if whole > 0 else 0.0
+        self.last_change = float(last / whole) if whole > _NO_ERROR * np.sqrt(own.size) else 0.0
         step = OnlineStep(
             coefficients=(trial @ mixtures[:, order]) * scale * powers / values,
             source_weights=source,
