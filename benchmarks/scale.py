@@ -9,6 +9,7 @@ Every case runs in a process of its own, because peak memory cannot be reset.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -285,7 +286,9 @@ def main() -> None:
             answer = subprocess.run(
                 [sys.executable, __file__, name, str(size)], capture_output=True, text=True, check=True
             )
-            found = {**results.get(name, {}), size: json.loads(answer.stdout.splitlines()[-1])}
+            row = json.loads(answer.stdout.splitlines()[-1])
+            row["on"] = f"{provenance()}; load {os.getloadavg()[0]:.1f}"
+            found = {**results.get(name, {}), size: row}
             results[name] = dict(sorted(found.items()))
             write(results)
 
@@ -293,7 +296,9 @@ def main() -> None:
 def write(results: dict[str, dict[int, dict]]) -> None:
     DOCS.mkdir(parents=True, exist_ok=True)
     (DOCS / "scale.json").write_text(json.dumps(results, indent=1))
-    lines = ["# Scale: what grows with N and with M", "", f"`make bench-scale` on {provenance()}.", ""]
+    lines = ["# Scale: what grows with N and with M", "", "`make bench-scale`, on:", ""]
+    places = list(dict.fromkeys(row["on"] for rows in results.values() for row in rows.values()))
+    lines += [f"{number}. {place}" for number, place in enumerate(places, 1)] + [""]
     titles = {
         "landmark_fit": "Landmark fit and embedding of all points, 3-D, ε given, M = 400",
         "landmark_fit_rmsd": "The same, 22-atom frames with RMSD",
@@ -322,9 +327,10 @@ def write(results: dict[str, dict[int, dict]]) -> None:
                 if "epsilon" in row
                 else solved_note(row)
             )
+            note = f"on {places.index(row['on']) + 1}" + (f"; {note}" if note else "")
             if "processor" in row:
                 # What other work on the machine cannot change.
-                note = f"{row['processor']:.1f} s of processor time{'; ' if note else ''}{note}"
+                note = f"{row['processor']:.1f} s of processor time; {note}"
             lines.append(
                 f"| {n:,} | {row['seconds']:.1f} | {row['peak'] / 1e6:.0f} | {row['before'] / 1e6:.0f} | {note} |"
             )
@@ -387,7 +393,7 @@ def solved_note(row: dict) -> str:
     """How an exact map was solved, and how exact it is."""
     if not row.get("passes"):
         return f"{row['solver']} kernel" if "solver" in row else ""
-    note = f"{row['passes']} passes; errors at most {row['bound']:.2g} % of the range"
+    note = f"{row['passes']} pass{'es' if row['passes'] > 1 else ''}; errors at most {row['bound']:.2g} % of the range"
     if "z" in row:
         note += f"; Z = {row['z']:.1g} % against the stored kernel, which took {row['stored']:.1f} s"
     return note
