@@ -56,6 +56,18 @@ lint: $(INSTALLED) ## Check style, formatting, types and what imports what
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --group docs
+	touch $@
+
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the site with its examples (two minutes); a warning is an error: docs/_build/html/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+.PHONY: docs-links
+docs-links: $(VENV)/.docs ## Follow every link of the site
+	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/links
+
 .PHONY: mutants
 mutants: $(INSTALLED) ## Break the library one line at a time and see that a test notices (a quarter of an hour)
 	$(BIN)/python tools/mutants.py $(MUTANT_ARGS)

@@ -1,5 +1,7 @@
 """Points beyond one process: dask arrays, blocks on workers, files that workers read.
 
+::
+
     dask array, or files ──► blocks of rows ──► workers: prepare, assign, embed
                                   │
              a sample, by index ──┴──► this process: landmarks, the M×M eigenproblem, the model

@@ -167,7 +167,7 @@ class Euclidean(Metric):
     Notes
     -----
     Up to 32 features differences are taken directly, and the value for a pair does
-    not depend on how the work was cut. Beyond, d² = |x|² + |y|² − 2 x·y comes from a
+    not depend on how the work was cut. Beyond, ``d² = |x|² + |y|² − 2 x·y`` comes from a
     matrix product on points moved to the mean of the right-hand side, so that a
     common offset costs no digits; pairs whose terms nearly cancel are computed again
     by differences. Identical points are at distance exactly 0, d² is never negative,

@@ -17,7 +17,7 @@ def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.in
     """Return the order and the signs of columns that best match ``embedding`` to ``reference``.
 
     Eigenvectors are defined up to sign, and near-degenerate ones may come in
-    another order. Columns are matched one to one so that the total of |cosine|
+    another order. Columns are matched one to one so that the total of ``|cosine|``
     between matched columns is largest.
 
     Parameters
