@@ -253,6 +253,21 @@ def test_the_bracket_is_tight_where_a_few_points_decide(monkeypatch):
     assert found.epsilon <= 1.05 * found.lower_bound or found.epsilon == pytest.approx(exact, rel=0.05)
 
 
+def test_one_pass_of_the_bracket_on_a_few_points(monkeypatch):
+    """S = {(0, 0), (15, 0)} takes in (35, 0), the farthest, and (25, 0), a nearest neighbour; (0, 19) stays out."""
+    monkeypatch.setattr(bracket, "FIRST", 2)
+    monkeypatch.setattr(bracket, "FARTHEST", 1)
+    monkeypatch.setattr(bracket, "PASSES", 1)
+    first = np.sort(np.random.default_rng(0).choice(5, 2, replace=False))
+    points = np.empty((5, 2))
+    points[first] = [[0.0, 0.0], [15.0, 0.0]]
+    points[np.setdiff1d(np.arange(5), first)] = [[35.0, 0.0], [25.0, 0.0], [0.0, 19.0]]
+    found = bracket.connected_bracket(blocked(Euclidean(), points, 2))
+    # The tree of S has edges of 15, 10 and 10, which do not reach (0, 19).
+    assert found.epsilon == 19.0**2
+    assert found.lower_bound == 15.0**2
+
+
 def test_the_bracket_of_frames_and_without_points_of_weight_zero(monkeypatch):
     monkeypatch.setattr(bracket, "FIRST", 100)
     monkeypatch.setattr(bracket, "FARTHEST", 20)

@@ -1,7 +1,7 @@
 """Files that workers open and read in pieces; this process looks at their headers alone.
 
 A piece is some consecutive frames or rows of one file. Trajectories that can be sought in,
-.npy, Zarr and Parquet are cut into pieces of about 32 MB; a text table, a .npz and a
+.npy, Zarr and Parquet are cut into pieces of about 32 MB, or 262,144 rows; a text table, a .npz and a
 trajectory that has to be loaded whole are one piece each.
 """
 
@@ -26,10 +26,12 @@ from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.opening import open as open_points
 from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
 
-__all__ = ["BlockedFiles", "open_blocks"]
+__all__ = ["PIECE_BYTES", "BlockedFiles", "open_blocks", "rows_of_piece"]
 
 #: A piece holds about this many bytes: seconds of work for a task, and little beside a worker's memory.
 PIECE_BYTES = 32 << 20
+#: and no more rows than these: a row of three numbers has more in its output than in itself.
+PIECE_ROWS = 1 << 18
 #: Readers that find a row without reading those before it.
 SEEKING = ("frames", "array", "zarr", "parquet")
 
@@ -77,7 +79,7 @@ class BlockedFiles:
         tasks, sizes, pieces = [], [], []
         for number, (path, (count, _)) in enumerate(zip(paths, counted, strict=True)):
             whole = known_format(path).reader not in SEEKING
-            most = count if whole else max(1, PIECE_BYTES // (row_bytes * stride))
+            most = count if whole else rows_of_piece(row_bytes * stride)
             for begin in range(0, count, most):
                 size = min(most, count - begin)
                 start = first + begin * stride
@@ -106,6 +108,11 @@ class BlockedFiles:
         file = "" if several is not None else self.files[0]
         points = FrameChunk(rows, rows if numbers is None else numbers, None, file, several)
         return self.source.weights.of(points, self.files)
+
+
+def rows_of_piece(row_bytes: float) -> int:
+    """Return how many rows of so many bytes make a piece."""
+    return min(PIECE_ROWS, max(1, int(PIECE_BYTES // row_bytes)))
 
 
 def open_blocks(path_or_paths: Any, top: Any = None, **settings: Any) -> BlockedFiles:

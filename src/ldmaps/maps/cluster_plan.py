@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.cluster.bracket import FARTHEST, FIRST, PASSES
-from ldmaps.cluster.reading import PIECE_BYTES
+from ldmaps.cluster.reading import PIECE_BYTES, rows_of_piece
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.blocked_training import GATHERED
 from ldmaps.maps.planning import PROGRAM_BYTES, as_bytes, as_duration, plan
@@ -28,7 +28,7 @@ from ldmaps.settings import is_whole_number
 __all__ = ["ClusterPlan", "plan_on_workers"]
 
 #: Seconds that a Dask scheduler takes for a task, and tasks for each piece of a fit; see docs/benchmarks/cluster.md.
-TASK_SECONDS, TASKS_PER_PIECE = 1e-3, 9
+TASK_SECONDS, TASKS_PER_PIECE = 3e-3, 9
 #: Pieces that a thread of a worker holds at a time, raw or prepared: one in work, one read ahead.
 PIECES_HELD = 4
 
@@ -120,7 +120,7 @@ def plan_on_workers(
     )
     numbers = n_features_or_atoms * (3 if resolve_metric(metric).takes_frames else 1)
     row = float(numbers * np.dtype(dtype).itemsize)
-    pieces = math.ceil(n * row / PIECE_BYTES)
+    pieces = math.ceil(n / rows_of_piece(row))
     m = here.n_landmarks
     # Assignment and embedding are M distances each; a pass of the bracket compares with those of S that are new.
     passes = 2.0
