@@ -83,7 +83,7 @@ class ToleranceSearch:
         warnings.warn(
             f"no certificate for tolerance={tolerance:g}: {certificate.n_landmarks} landmarks meet it against a map of "
             f"{n_solved:,} of the {n_points:,} points, but how far that one is from the exact map of all points is not "
-            "known; raise memory_limit, or see error_estimate",
+            "known; raise max_passes or memory_limit, or see error_estimate",
             AccuracyWarning,
             stacklevel=6,
         )
