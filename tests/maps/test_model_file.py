@@ -219,7 +219,7 @@ def filled(value):
 NOT_FINITE = (filled(np.nan), filled(np.inf), filled(-np.inf))
 HOSTILE_ARRAYS = {
     "eigenvalues_": (*NOT_FINITE, filled(1.5), lambda a: a[:-1], lambda a: a.astype(np.float32)),
-    "spectrum_": (*NOT_FINITE, filled(-2.0), lambda a: a[None]),
+    "spectrum_": (*NOT_FINITE, filled(-2.0), lambda a: a[None], lambda a: a[:0], lambda a: a[:1]),
     "landmark_embedding_": (*NOT_FINITE, lambda a: a.T, lambda a: a[:-1]),
     "landmark_indices_": (filled(-1), lambda a: a.astype(np.int32), lambda a: a.astype(np.float64)),
     "multiplicities_": (*NOT_FINITE, filled(-1.0), filled(0.0), lambda a: np.append(a, 1.0)),

@@ -86,6 +86,11 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_compone
             raise ModelFileError(
                 f"the file lacks the array {name!r}, so it holds no map; save the model again"
             )
+    if len(arrays["spectrum_"]) < n_components:
+        raise ModelFileError(
+            f"array 'spectrum_' has {len(arrays['spectrum_'])} eigenvalues for {n_components} coordinates; "
+            "the file is damaged"
+        )
     if "training/rows" not in arrays and any(name.startswith("training/") for name in arrays):
         raise ModelFileError("the file says something of training points, but not of which ('training/rows')")
     weights, nearest = arrays["embedder/source_weights"], arrays.get("training/nearest")
