@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.views.report.tables import read_table
+from ldmaps.views.point_tables import read_table
 
 __all__ = ["PointsOfMap"]
 
