@@ -393,6 +393,9 @@ def test_what_is_refused(model, roll, known):
     for weights in (np.zeros(5), np.ones(4), [1, 1, 1, 1, np.nan]):
         with pytest.raises(InvalidInputError, match="weights must be 5 finite numbers above 0"):
             absorb(model, points[:5], weights)
+    for weights in ([1, 1, 1, 1, 1e31], [1, 1, 1, 1, 1e-31]):
+        with pytest.raises(InvalidInputError, match="weights must be between 1e-30 and 1e.30"):
+            absorb(model, points[:5], weights)
     for counts in (np.ones(201), [-1], [[1]], [np.inf]):
         with pytest.raises(InvalidInputError, match="counts must be .* up to 200 landmarks"):
             absorb(model, points[:5], counts=counts)

@@ -36,6 +36,7 @@ from ldmaps.maps.new_landmarks import (
     squared_spacing,
 )
 from ldmaps.maps.solved_map import solve
+from ldmaps.maps.training import LARGEST_WEIGHT
 from ldmaps.metrics import Precomputed
 from ldmaps.settings import is_whole_number
 
@@ -225,6 +226,11 @@ def _check_weights(weights: ArrayLike | None, n_points: int) -> NDArray[np.float
         raise InvalidInputError(
             f"weights must be {n_points} finite numbers above 0, one a point, got shape {mass.shape}"
             + (f" with lowest {mass.min():g}" if mass.size else "")
+        )
+    if mass.size and not (mass.min() >= 1 / LARGEST_WEIGHT and mass.max() <= LARGEST_WEIGHT):
+        raise InvalidInputError(
+            f"weights must be between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, or products of them overflow or "
+            f"vanish; got {mass.min():g} to {mass.max():g}. A weight says how many points one stands for"
         )
     return mass
 

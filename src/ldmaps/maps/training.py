@@ -23,6 +23,7 @@ from ldmaps.metrics.base import Points, check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
 
 __all__ = [
+    "LARGEST_WEIGHT",
     "EmbeddedTraining",
     "Training",
     "array_shape",
@@ -60,7 +61,7 @@ class EmbeddedTraining:
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
-_LARGEST_WEIGHT, _WIDEST_SPREAD = 1e30, 1e-100
+LARGEST_WEIGHT, _WIDEST_SPREAD = 1e30, 1e-100
 
 
 @dataclass(frozen=True)
@@ -269,9 +270,9 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArr
             f"got {np.count_nonzero(weights)} of {n_points} that are"
         )
     least, most = weights[weights > 0].min(), weights.max()
-    if not 1 / _LARGEST_WEIGHT <= most <= _LARGEST_WEIGHT or least < _WIDEST_SPREAD * most:
+    if not 1 / LARGEST_WEIGHT <= most <= LARGEST_WEIGHT or least < _WIDEST_SPREAD * most:
         raise InvalidInputError(
-            f"the largest sample_weight must be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g} and all "
+            f"the largest sample_weight must be between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g} and all "
             f"others 0 or at least {_WIDEST_SPREAD:g} of it, or products of them overflow or vanish; got {least:g} to "
             f"{most:g}. Divide all by their mean, and set to 0 what does not count"
         )
