@@ -11,8 +11,9 @@ import pytest
 from point_sets import sheet
 
 from ldmaps.diffusion.walk import Walk
-from ldmaps.extension import EXTENSIONS, Embedder, OnlineStep, resolve_extension
+from ldmaps.extension import EXTENSIONS, OnlineStep, resolve_extension
 from ldmaps.landmarks import KMedoids
+from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.solved_map import solve
 from ldmaps.metrics import Euclidean
 from ldmaps.quality.fidelity import rms_error
@@ -47,8 +48,8 @@ class ExtensionContract:
         teacher = solve(walk, N_COMPONENTS, of)
         usable = np.arange(len(walk.points)) if usable is None else usable
         step = extension.fit(teacher, landmarks, usable, np.random.default_rng(seed))
-        points = walk.points.take(landmarks.indices)
-        return step, Embedder.build(walk.metric, points, walk.epsilon, step, landmarks.squared_radii)
+        solved = None if extension.learns_from_reference else teacher
+        return step, LandmarkFit.of(walk, landmarks, step, solved).embedder
 
     def test_is_in_the_table(self):
         extension = self.make()

@@ -11,7 +11,7 @@ from extension.contract import ExtensionContract
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension import Distilled, distilled
+from ldmaps.extension import Distilled, distilled, least_squares
 from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import rms_error
 
@@ -78,7 +78,6 @@ def test_signs_and_scale_are_those_of_the_exact_map(exact, model):
 
 def test_held_out_error_is_a_tenth_of_nystroms(exact, model):
     paper = LandmarkDiffusionMap(2, 9.0, n_landmarks=120, extension="nystrom").fit(TRAIN)
-    np.testing.assert_array_equal(paper.landmark_indices_, model.landmark_indices_)
     assert held_out_z(exact, model, TEST) < 0.1 * held_out_z(exact, paper, TEST)
 
 
@@ -150,8 +149,6 @@ def test_a_common_factor_of_the_weights_only_scales():
 def test_a_reference_too_large_for_memory_is_a_landmark_map(exact):
     """Two levels: 500 medoids stand in for the 1,500 points."""
     model = distilled_map(2, 9.0, n_landmarks=100, memory_limit=8 * 500**2, max_passes=0).fit(TRAIN)
-    one_level = distilled_map(2, 9.0, n_landmarks=100).fit(TRAIN)
-    np.testing.assert_array_equal(model.landmark_indices_, one_level.landmark_indices_)
     assert held_out_z(exact, model, TEST) < 2.0
     np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, atol=2e-3)
 
@@ -208,8 +205,11 @@ def test_saved_and_loaded(tmp_path, kind):
     np.testing.assert_array_equal(again.coverage(TEST).distance, model.coverage(TEST).distance)
 
 
-def test_coverage_is_in_units_of_the_maps_own_bandwidth(model):
-    paper = LandmarkDiffusionMap(2, 9.0, n_landmarks=120, extension="nystrom").fit(TRAIN)
+def test_coverage_is_in_units_of_the_maps_own_bandwidth():
+    model, paper = (
+        LandmarkDiffusionMap(2, 9.0, landmarks=np.arange(0, 1500, 12), extension=name).fit(TRAIN)
+        for name in ("distilled", "nystrom")
+    )
     np.testing.assert_array_equal(model.coverage(TEST).distance, paper.coverage(TEST).distance)
 
 
@@ -254,7 +254,7 @@ def test_sampled_rows_hardly_change_the_error(exact, monkeypatch):
 
 def test_rows_may_come_in_pieces(monkeypatch):
     whole = distilled_map(2, 9.0, n_landmarks=40).fit(TRAIN)
-    monkeypatch.setattr(distilled, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(least_squares, "CHUNK_BYTES", 1)
     pieces = distilled_map(2, 9.0, n_landmarks=40).fit(TRAIN)
     assert rms_error(whole.embedding_, pieces.embedding_) < 0.05
 

@@ -12,7 +12,8 @@ from scipy.spatial.distance import cdist
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.extension import distilled
+from ldmaps.extension import distilled, tuning
+from ldmaps.extension.least_squares import Problem, Rows, Setting
 from ldmaps.metrics import Euclidean
 
 ROLL = swiss_roll(500, random_state=6).points
@@ -32,6 +33,13 @@ def naive_coefficients(w, v, y, start, ridge):
     gram = (w * v[:, None]).T @ w
     rho = ridge * np.mean(np.diag(gram))
     return np.linalg.solve(gram + rho * np.eye(len(gram)), (w * v[:, None]).T @ y + rho * start)
+
+
+def naive_loss(w, v, y, start):
+    """Return log of min_B (Σ v |y − w·B|² + ρ |B − B₀|²)/n with the tuning's ridge."""
+    B = naive_coefficients(w, v, y, start, tuning.TUNING_RIDGE)
+    rho = tuning.TUNING_RIDGE * np.mean(v @ w**2)
+    return np.log(((v @ (y - w @ B) ** 2).sum() + rho * ((B - start) ** 2).sum()) / len(y))
 
 
 def fitted(X, weights, landmarks, **settings):
@@ -73,9 +81,9 @@ def test_a_weight_counts_like_repeated_points(monkeypatch):
 
 def problem_and_rows(weights):
     rng = np.random.default_rng(0)
-    problem = distilled._Problem(METRIC, METRIC.prepare(ROLL[INDICES]), rng.normal(size=(len(INDICES), 2)), 1)
-    rows = distilled._Rows(METRIC.prepare(ROLL), rng.normal(size=(500, 2)), weights)
-    setting = distilled._Setting(1.7 * EPSILON, rng.uniform(-2, 0, len(INDICES)))
+    problem = Problem(METRIC, METRIC.prepare(ROLL[INDICES]), rng.normal(size=(len(INDICES), 2)), 1)
+    rows = Rows(METRIC.prepare(ROLL), rng.normal(size=(500, 2)), weights, np.arange(500))
+    setting = Setting(1.7 * EPSILON, rng.uniform(-2, 0, len(INDICES)))
     return problem, rows, setting
 
 
@@ -96,9 +104,9 @@ def test_the_held_out_error_is_that_of_the_held_out_rows(monkeypatch):
     seen = {}
     real = distilled._distil
 
-    def recorded(problem, data, held, *rest):
+    def recorded(problem, data, held, *rest, **settings):
         seen["held"] = held
-        return real(problem, data, held, *rest)
+        return real(problem, data, held, *rest, **settings)
 
     monkeypatch.setattr(distilled, "_distil", recorded)
     found = fitted(ROLL, WEIGHTS, INDICES).distillation_
@@ -126,21 +134,16 @@ def test_the_tuning_gradient_is_the_slope_of_its_loss(monkeypatch, weights):
         return types.SimpleNamespace(x=start)
 
     monkeypatch.setattr(scipy.optimize, "minimize", record)
-    # B is taken for the minimum at every step, which a ridge keeps it a little from.
-    monkeypatch.setattr(distilled, "TUNING_RIDGE", 1e-9)
-    distilled._tune(problem, rows, setting)
+    tuning.tune(problem, rows, setting)
     start = seen["start"].copy()
     start[-1] += 0.4  # the logarithm of the rate, which is 1 where the search begins
     value, gradient = seen["loss"](start)
-    # The loss: log of the weighted mean square that B, solved for with the tuning's ridge, leaves.
+    # The loss: log of what B minimises, the weighted mean square with the tuning's ridge.
     w = naive_weights(ROLL, ROLL[INDICES], setting.bandwidth / np.exp(0.4), np.exp(setting.log_weights))
-    B = naive_coefficients(w, weights, rows.targets, problem.baseline, distilled.TUNING_RIDGE)
-    left = ((rows.targets - w @ B) ** 2).sum(axis=1)
-    assert value == pytest.approx(np.log((weights * left).sum() / 500), abs=1e-9)
+    assert value == pytest.approx(naive_loss(w, weights, rows.targets, problem.baseline), abs=1e-9)
     steps = 1e-4 * np.random.default_rng(3).normal(size=(12, len(start)))
     slopes = [seen["loss"](start + step)[0] - seen["loss"](start - step)[0] for step in steps]
-    expected = 2 * steps @ gradient
-    assert np.linalg.norm(slopes - expected) < 0.02 * np.linalg.norm(expected)
+    np.testing.assert_allclose(slopes, 2 * steps @ gradient, atol=1e-6 * np.abs(slopes).max())
 
 
 class Told:
@@ -189,6 +192,6 @@ def test_a_negligible_error_is_as_good_as_the_best():
 )
 def test_the_width_of_lowest_error_is_taken(errors, best, asked):
     told = Told(dict(zip(distilled.WIDTHS, errors, strict=True)))
-    setting, _ = distilled._widest_worth(told, None, None, distilled._Setting(1.0, np.zeros(1)))
+    setting, _ = distilled._widest_worth(told, None, None, Setting(1.0, np.zeros(1)))
     assert setting.bandwidth == best
     assert len(told.asked) == asked

@@ -21,7 +21,7 @@ from ldmaps.diffusion.connectivity import minimum_spanning_tree, spanning_tree_c
 from ldmaps.diffusion.pairwise import extend, extension_cost, squared_matrix, squared_matrix_cost
 from ldmaps.diffusion.spectrum import solve_spectrum, spectrum_cost
 from ldmaps.diffusion.walk import Walk
-from ldmaps.extension import Distilled, Nystrom, distilled
+from ldmaps.extension import Distilled, Nystrom, distilled, least_squares, tuning
 from ldmaps.landmarks import FarthestPoint, Given, KMedoids, PrunedSpanningTree, Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.landmarks.grouping import group_neighbours, grouping_cost
@@ -47,6 +47,17 @@ class Counting(Euclidean):
         else:
             self.done += Counter(distances=height * width)
         super().squared_block(a, rows, b, cols, out)
+
+    def squares_gradient(self, landmarks):
+        gradient = super().squares_gradient(landmarks)
+        add_up = gradient.add_up
+
+        def counted(X, squared, shares, out):
+            self.done += Counter(distances=distilled.GRADIENT_DISTANCES * squared.size)
+            add_up(X, squared, shares, out)
+
+        gradient.add_up = counted
+        return gradient
 
     def nearest_scan(self, a, b):
         return None
@@ -228,8 +239,8 @@ class Counted:
 
     def __init__(self, monkeypatch):
         self.done = Counter()
-        weights, product = distilled.interpolation_weights, distilled.transposed_product
-        gradient = distilled.weight_gradient
+        weights, product = tuning.interpolation_weights, tuning.transposed_product
+        gradient = tuning.weight_gradient
 
         def count_weights(squared, *rest):
             self.done["weights"] += squared.size
@@ -239,13 +250,14 @@ class Counted:
             self.done["multiplications"] += left.size * right.shape[1]
             return product(left, right, *rest)
 
-        def count_gradient(own, *rest):
+        def count_gradient(own, *rest, **settings):
             self.done["weights"] += own.size
-            return gradient(own, *rest)
+            return gradient(own, *rest, **settings)
 
-        monkeypatch.setattr(distilled, "interpolation_weights", count_weights)
-        monkeypatch.setattr(distilled, "transposed_product", count_product)
-        monkeypatch.setattr(distilled, "weight_gradient", count_gradient)
+        for module in (least_squares, tuning):
+            monkeypatch.setattr(module, "interpolation_weights", count_weights)
+            monkeypatch.setattr(module, "transposed_product", count_product)
+        monkeypatch.setattr(tuning, "weight_gradient", count_gradient)
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,9 @@ def test_the_distilled_rows_are_only_usable_ones():
         Distilled().fit(Spoiled(junk), landmarks, usable, np.random.default_rng(5)) for junk in (0.0, 1e3)
     )
     np.testing.assert_array_equal(one.coefficients, other.coefficients)
+    assert one.moved is not None
+    np.testing.assert_array_equal(one.moved.points.values, other.moved.points.values)
+    assert np.isin(one.moved.representatives, usable).all()
 
 
 def test_the_best_of_several_draws_is_kept(monkeypatch):

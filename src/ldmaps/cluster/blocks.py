@@ -67,12 +67,15 @@ class Cover:
     metric : Metric
     landmarks : Points
     rows : ndarray of int, shape (M,)
-        Which rows of all data they are.
+        Which rows of all data they are, or which stand for them.
+    are_moved : bool
+        Whether they are none of the rows.
     """
 
     metric: Metric
     landmarks: Points
     rows: NDArray[np.intp]
+    are_moved: bool = False
 
 
 def prepared(metric: Metric, block: Block, start: int, dtype: DTypeLike | None = None) -> Points:
@@ -110,7 +113,8 @@ def assign_block(
         assignment, squared = nearest(cover.metric, points, cover.landmarks, 1)
     own = np.flatnonzero((cover.rows >= start) & (cover.rows < start + len(block)))
     assignment[cover.rows[own] - start] = own
-    squared[cover.rows[own] - start] = 0.0
+    if not cover.are_moved:
+        squared[cover.rows[own] - start] = 0.0
     members = slice(None) if weights is None else weights > 0
     radii = np.zeros(count)
     np.maximum.at(radii, assignment[members], squared[members])

@@ -142,9 +142,10 @@ class BlockedPoints(PointsElsewhere):
         self._gathers = [(rows, points), *self._gathers[: KEPT_GATHERS - 1]]
         return points.take(places)
 
-    def assigned(self, indices: NDArray[np.intp]) -> BlockedLandmarks:
+    def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> BlockedLandmarks:
         """Give every row to its nearest landmark, where the rows are; those of weight 0 count for nothing."""
-        cover = shared("landmarks", Cover(self.metric, self.take(indices), self.rows(indices)))
+        landmarks = self.take(indices) if places is None else places
+        cover = shared("landmarks", Cover(self.metric, landmarks, self.rows(indices), places is not None))
         blocks, starts = self.blocks, self.blocks.starts.tolist()
         results = [
             task(

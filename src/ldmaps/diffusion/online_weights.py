@@ -36,10 +36,20 @@ def weight_gradient(
     coefficients: NDArray[np.float64],
     residuals: NDArray[np.float64],
     n_threads: int | None = None,
+    *,
+    curvatures: NDArray[np.float64] | None = None,
+    by_exponent: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.float64], float]:
     """Return Σ_i r_i·∂(w·B)_i by log s_j, of shape (M,), and by the rate; rows of ``weights`` sum to 1.
 
     From ∂w_ij/∂log s_m = w_ij (δ_jm − w_im) and ∂w_ij/∂rate = −w_ij (d²_ij − Σ_m w_im d²_im).
+
+    Parameters
+    ----------
+    curvatures : ndarray of shape (n,), optional
+        κ, for the derivatives of Σ_i r_i·(w·B)_i + κ_i |w_i|²/2 instead.
+    by_exponent : ndarray of shape (M, n), optional
+        To be filled with the derivatives by log s_j − rate·d²_ij of each row alone.
     """
     tile = tile_rows(weights.shape[1], weights.itemsize)
     starts = range(0, len(weights), tile)
@@ -50,9 +60,13 @@ def weight_gradient(
     def work(rows: slice) -> None:
         place = rows.start // tile
         shares = residuals[rows] @ coefficients.T
-        shares -= np.einsum("ik,ik->i", residuals[rows], weights[rows] @ coefficients)[:, None]
+        if curvatures is not None:
+            shares += curvatures[rows, None] * weights[rows]
+        shares -= np.einsum("ij,ij->i", shares, weights[rows])[:, None]
         shares *= weights[rows]
         np.sum(shares, axis=0, out=by_weight[place])
+        if by_exponent is not None:
+            by_exponent[:, rows] = shares.T
         by_rate[place] = -np.einsum("ij,ij->", shares, squared[rows])
 
     with single_threaded_blas():

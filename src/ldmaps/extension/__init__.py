@@ -9,7 +9,7 @@ from __future__ import annotations
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.base import Extension
 from ldmaps.extension.distilled import Distillation, Distilled
-from ldmaps.extension.embedder import Coverage, Embedder, OnlineStep
+from ldmaps.extension.embedder import Coverage, Embedder, MovedLandmarks, OnlineStep
 from ldmaps.extension.nystrom import Nystrom
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Distilled",
     "Embedder",
     "Extension",
+    "MovedLandmarks",
     "Nystrom",
     "OnlineStep",
     "resolve_extension",

@@ -60,6 +60,8 @@ class Extension(ABC):
         landmarks: Landmarks,
         usable: NDArray[np.intp],
         rng: np.random.Generator,
+        *,
+        may_move: bool = True,
     ) -> OnlineStep:
         """Choose B, s and h.
 
@@ -72,9 +74,19 @@ class Extension(ABC):
         usable : ndarray of int
             Which training points may be fitted to.
         rng : Generator
+        may_move : bool
+            Whether landmarks may be moved off the points they were chosen at.
         """
 
-    def cost(self, data: DataSize, n_landmarks: int, n_components: int, n_reference: int) -> Cost:
+    def cost(
+        self,
+        data: DataSize,
+        n_landmarks: int,
+        n_components: int,
+        n_reference: int,
+        *,
+        is_differentiable: bool = True,
+    ) -> Cost:
         """Return what :meth:`fit` takes beside its teacher; by default nothing.
 
         Parameters
@@ -83,9 +95,11 @@ class Extension(ABC):
             The points that may be fitted to.
         n_reference : int
             Points of the reference map; what it gives at others is an embedding.
+        is_differentiable : bool
+            Whether the metric is.
         """
         return Cost()
 
-    def draws(self, n_landmarks: int) -> int:
+    def draws(self, n_landmarks: int, *, is_differentiable: bool = True) -> int:
         """Return how many draws of so many landmarks are worth trying, the best by ``held_out_z`` to be kept."""
         return 1

@@ -20,23 +20,21 @@ The weights sum to 1, so every answer lies in the hull of B, also far from the d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.online_weights import interpolation_weights, weight_gradient
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
-from ldmaps.diffusion.products import multiply, transposed_product
+from ldmaps.diffusion.pairwise import gaussian_kernel, nearest, squared_matrix
+from ldmaps.diffusion.products import multiply
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.base import Extension, Teacher
-from ldmaps.extension.embedder import OnlineStep
+from ldmaps.extension.embedder import MovedLandmarks, OnlineStep
+from ldmaps.extension.least_squares import NormalEquations, Problem, Rows, Setting, chunk_rows
+from ldmaps.extension.tuning import move, tune
 from ldmaps.landmarks.base import Landmarks
-from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.base import Points
 from ldmaps.threads import single_threaded_blas
 
 __all__ = ["Distillation", "Distilled"]
@@ -45,9 +43,8 @@ __all__ = ["Distillation", "Distilled"]
 WIDTHS = (1.0, 1.5, 2.0, 3.0, 4.5)
 #: Ridges tried, in units of the mean diagonal of the normal equations; infinity is B = B₀.
 RIDGES = (math.inf, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-#: Ridge while widths are compared, and while weights are tuned: the latter strong enough that the search does not
-#: wander off to wide weights with huge coefficients, whose hull would be far larger than the data's.
-WORKING_RIDGE, TUNING_RIDGE = 1e-6, 1e-4
+#: Ridge while widths are compared.
+WORKING_RIDGE = 1e-6
 #: The strongest ridge is taken whose held-out error is within this factor of the best, or below this many percent:
 #: smaller coefficients, hence a smaller hull, for an error nobody would notice.
 SLACK, NEGLIGIBLE = 1.05, 0.01
@@ -55,19 +52,19 @@ SLACK, NEGLIGIBLE = 1.05, 0.01
 ROWS_PER_LANDMARK, MIN_ROWS = 20, 10_000
 #: Share and most of the points that are held out to choose by, and fewest to choose anything by.
 HELD_OUT_SHARE, MAX_HELD_OUT, MIN_HELD_OUT = 0.2, 4000, 20
-#: Weights are tuned up to so many landmarks, over so many points, in so many steps.
-TUNED_LANDMARKS, TUNING_ROWS_PER_LANDMARK, MIN_TUNING_ROWS, TUNING_STEPS = 600, 8, 2000, 100
-#: Tuning looks at widths within this factor of the one it starts from. Where density is very uneven the error keeps
-#: falling, by less and less, towards widths that overflow.
-WIDEST_TUNING = 1e4
-#: Draws of landmarks that are worth trying, and up to how many landmarks.
-DRAWS, DRAWN_AGAIN = 3, 100
-#: Bytes of weights held at a time, and fewest rows of them.
-CHUNK_BYTES, MIN_CHUNK = 1 << 27, 256
+#: Weights are tuned up to so many landmarks, over so many points.
+TUNED_LANDMARKS, TUNING_ROWS_PER_LANDMARK, MIN_TUNING_ROWS = 600, 8, 2000
+#: Landmarks are moved while they, and the features of all of them together, are so few; over so many points.
+MOVED_LANDMARKS, MOVED_FEATURES, MOVING_ROWS = 200, 20_000, 4000
+#: Draws of landmarks that are worth trying, and up to how many landmarks; where they begin matters less to those that
+#: can be moved.
+DRAWS, DRAWN_AGAIN, MOVED_AND_DRAWN_AGAIN = 3, 100, 20
 #: Times that weights of all rows are made: for the widths tried, the tuned one, held-out points, and in the end.
 TYPICAL_PASSES = 6
 #: Times that the tuned weights' error is evaluated: 9 to 111, as the data have it.
 TYPICAL_EVALUATIONS = 50
+#: Times that the error of moved landmarks is, and what the gradient of one d² takes in units of a distance: 0.5 to 3.
+TYPICAL_MOVES, GRADIENT_DISTANCES = 100, 2
 
 _Array = NDArray[np.float64]
 
@@ -104,9 +101,9 @@ class Distilled(Extension):
     name = "distilled"
     learns_from_reference = True
 
-    def draws(self, n_landmarks: int) -> int:
+    def draws(self, n_landmarks: int, *, is_differentiable: bool = True) -> int:
         """Return how many draws of landmarks to try: few landmarks can lie well or badly."""
-        return DRAWS if n_landmarks <= DRAWN_AGAIN else 1
+        return DRAWS if n_landmarks <= (MOVED_AND_DRAWN_AGAIN if is_differentiable else DRAWN_AGAIN) else 1
 
     def fit(
         self,
@@ -114,6 +111,8 @@ class Distilled(Extension):
         landmarks: Landmarks,
         usable: NDArray[np.intp],
         rng: np.random.Generator,
+        *,
+        may_move: bool = True,
     ) -> Distillation:
         """Fit the online step to the teacher's coordinates of usable training points."""
         walk = teacher.walk
@@ -123,11 +122,12 @@ class Distilled(Extension):
         span = np.ptp(targets, axis=0)
         span[span == 0] = 1.0
         baseline = teacher.coordinates(landmarks.indices) / (span * teacher.spectrum.eigenvalues)
-        problem = _Problem(walk.metric, walk.points.take(landmarks.indices), baseline, walk.n_threads)
-        data = _Rows(
+        problem = Problem(walk.metric, walk.points.take(landmarks.indices), baseline, walk.n_threads)
+        data = Rows(
             walk.points if len(rows) == len(walk.points) else walk.points.take(rows),
             targets / span,
             walk.weights[rows] / walk.weights[rows].mean(),
+            rows,
         )
         source_weights = _source_weights(walk, problem.landmarks, landmarks.multiplicities)
         # Many small products and factorisations, on which BLAS threads lose more than they gain; and one thread
@@ -136,10 +136,18 @@ class Distilled(Extension):
             # Landmarks do not resemble unseen points, so none is held out.
             eligible = rng.permutation(np.flatnonzero(np.isin(rows, landmarks.indices, invert=True)))
             held = eligible[: min(MAX_HELD_OUT, int(HELD_OUT_SHARE * len(rows)))]
-            return _distil(problem, data, held, source_weights, span, walk.epsilon, rng)
+            return _distil(problem, data, held, source_weights, span, walk.epsilon, rng, may_move=may_move)
 
-    def cost(self, data: DataSize, n_landmarks: int, n_components: int, n_reference: int) -> Cost:
-        """Return what fitting takes: least squares several times, and for few landmarks the tuning."""
+    def cost(
+        self,
+        data: DataSize,
+        n_landmarks: int,
+        n_components: int,
+        n_reference: int,
+        *,
+        is_differentiable: bool = True,
+    ) -> Cost:
+        """Return what fitting takes: least squares, for few landmarks the tuning, for fewer moving them."""
         m, k = float(n_landmarks), float(n_components)
         rows = data.of(min(data.n_points, _n_rows(n_landmarks)))
         n = float(rows.n_points)
@@ -148,8 +156,8 @@ class Distilled(Extension):
         if n_reference < data.n_points:
             cost += Cost(landmark_shares=n * n_reference)
         # d² and weights of a chunk, and its points where they are cut.
-        chunk = float(min((1 - HELD_OUT_SHARE) * n, _chunk_rows(n_landmarks)))
-        is_cut = chunk == _chunk_rows(n_landmarks)
+        chunk = float(min((1 - HELD_OUT_SHARE) * n, chunk_rows(n_landmarks)))
+        is_cut = chunk == chunk_rows(n_landmarks)
         scratch = chunk * (m * (8 + data.itemsize) + (data.point_bytes if is_cut else 0.0))
         if n_landmarks <= TUNED_LANDMARKS:
             tuned = min(n, _n_tuning_rows(n_landmarks))
@@ -158,9 +166,32 @@ class Distilled(Extension):
             cost += step.times(TYPICAL_EVALUATIONS)
             # d², weights and scaled weights at once, and the points.
             scratch = max(scratch, tuned * (4 * 8 * m + data.point_bytes))
+        if is_differentiable and _are_few(n_landmarks, data.n_features):
+            moved = min((1 - HELD_OUT_SHARE) * n, MOVING_ROWS)
+            pairs = moved * m
+            step = Cost(
+                distances=(1 + GRADIENT_DISTANCES) * pairs,
+                weights=2 * pairs,
+                multiplications=pairs * (m + 4 * k),
+            )
+            # Weights as in tuning; d², turned round, and shares; the points, and in the form that is differentiated.
+            cost += step.times(TYPICAL_MOVES) + Cost(distances=n * m)
+            scratch = max(scratch, moved * (3 * (8 + data.itemsize) * m + 2 * data.point_bytes))
         # Rows are taken from the data, unless all are, and once more as those fitted to and those held out.
         copies = (1 if n == data.n_points else 2) * rows.points_bytes
         return cost.holding(scratch + copies + 3 * 8 * m**2 + n * (80 + 32 * k))
+
+
+def _are_few(n_landmarks: int, n_features: int) -> bool:
+    """Say whether landmarks are few enough to be moved."""
+    return n_landmarks <= MOVED_LANDMARKS and n_landmarks * n_features <= MOVED_FEATURES
+
+
+def _can_move(problem: Problem) -> bool:
+    """Say whether landmarks are few enough, and d² has a gradient."""
+    if not problem.metric.is_differentiable or len(problem.landmarks) > MOVED_LANDMARKS:
+        return False
+    return _are_few(*problem.metric.places(problem.landmarks).values.shape)
 
 
 def _n_rows(n_landmarks: int) -> int:
@@ -171,11 +202,6 @@ def _n_rows(n_landmarks: int) -> int:
 def _n_tuning_rows(n_landmarks: int) -> int:
     """Return over how many points weights are tuned at most."""
     return max(MIN_TUNING_ROWS, TUNING_ROWS_PER_LANDMARK * n_landmarks)
-
-
-def _chunk_rows(n_landmarks: int) -> int:
-    """Return of how many points weights are held at a time."""
-    return max(MIN_CHUNK, CHUNK_BYTES // (8 * n_landmarks))
 
 
 def _source_weights(
@@ -190,16 +216,18 @@ def _source_weights(
 
 
 def _distil(
-    problem: _Problem,
-    data: _Rows,
+    problem: Problem,
+    data: Rows,
     held: NDArray[np.intp],
     source_weights: NDArray[np.float64],
     span: _Array,
     epsilon: float,
     rng: np.random.Generator,
+    *,
+    may_move: bool,
 ) -> Distillation:
     """Choose among widths, ridges and tuning by the held-out rows, then solve for B from all of them."""
-    plain = _Setting(epsilon, np.log(source_weights / source_weights.max()))
+    plain = Setting(epsilon, np.log(source_weights / source_weights.max()))
     if len(held) < MIN_HELD_OUT:
         # Nearly every point is a landmark: Nyström's coefficients are all but exact, and a strong ridge stays near.
         coefficients = problem.equations(data, plain).solve(problem.baseline, RIDGES[1])
@@ -213,124 +241,83 @@ def _distil(
     fitted = data.take(np.setdiff1d(np.arange(len(data)), held))
     test = data.take(np.sort(held))
     widest = _widest_worth(problem, fitted, test, plain)
-    candidates = [widest]
+    candidates = [_Candidate(problem, *widest)]
     n_landmarks = len(problem.landmarks)
     if n_landmarks <= TUNED_LANDMARKS:
-        wanted = _n_tuning_rows(n_landmarks)
-        few = fitted if len(fitted) <= wanted else fitted.take(np.sort(rng.permutation(len(fitted))[:wanted]))
-        tuned = _tune(problem, few, widest[0])
-        candidates.append((tuned, problem.equations(fitted, tuned)))
-    ridges = [_strongest_ridge(problem, test, *candidate) for candidate in candidates]
+        order = rng.permutation(len(fitted))
+        tuned = tune(problem, fitted.some(order, _n_tuning_rows(n_landmarks)), widest[0])
+        candidates.append(_Candidate(problem, tuned, problem.equations(fitted, tuned)))
+        if may_move and _can_move(problem):
+            candidates += _moved(problem, data, fitted, fitted.some(order, MOVING_ROWS), tuned)
+    ridges = [
+        _strongest_ridge(candidate.problem, test, candidate.setting, candidate.equations)
+        for candidate in candidates
+    ]
     best = min(range(len(candidates)), key=lambda place: ridges[place][1])
-    (setting, equations), (ridge, error) = candidates[best], ridges[best]
-    coefficients = equations.plus(problem.equations(test, setting)).solve(problem.baseline, ridge)
+    chosen, (ridge, error) = candidates[best], ridges[best]
+    equations = chosen.equations.plus(chosen.problem.equations(test, chosen.setting))
+    coefficients = equations.solve(problem.baseline, ridge)
     return Distillation(
         coefficients=coefficients * span,
-        source_weights=source_weights if best == 0 else np.exp(setting.log_weights),
-        bandwidth=setting.bandwidth,
+        source_weights=source_weights if best == 0 else np.exp(chosen.setting.log_weights),
+        bandwidth=chosen.setting.bandwidth,
         held_out_z=error,
         ridge=ridge,
-        is_tuned=best == 1,
+        is_tuned=best > 0,
+        moved=chosen.moved,
     )
 
 
-# -- the pieces -----------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class _Setting:
-    bandwidth: float
-    log_weights: _Array
+class _Candidate:
+    problem: Problem
+    setting: Setting
+    equations: NormalEquations
+    moved: MovedLandmarks | None = None
 
 
-@dataclass(frozen=True)
-class _Rows:
-    points: Points
-    targets: _Array
-    weights: _Array
-
-    def __len__(self) -> int:
-        return len(self.weights)
-
-    def take(self, indices: NDArray[np.intp]) -> _Rows:
-        return _Rows(self.points.take(indices), self.targets[indices], self.weights[indices])
+def _moved(problem: Problem, data: Rows, fitted: Rows, few: Rows, start: Setting) -> list[_Candidate]:
+    """Return the fit with landmarks moved, or nothing where no rows are left to stand for some of them."""
+    places, setting = move(problem, few, start)
+    representatives = _representatives(problem, data, places)
+    if representatives is None:
+        return []
+    moved = problem.at(places)
+    landmarks = MovedLandmarks(places, data.indices[representatives])
+    return [_Candidate(moved, setting, moved.equations(fitted, setting), landmarks)]
 
 
-@dataclass(frozen=True)
-class _NormalEquations:
-    """G = Σ v w wᵀ and H = Σ v wᵀ(y − w·B₀): sums over rows, so that more rows are added on."""
+def _representatives(problem: Problem, data: Rows, places: Points) -> NDArray[np.intp] | None:
+    """Return which row stands for each landmark: the nearest of those nearer to it than to any other landmark.
 
-    gram: _Array
-    moments: _Array
-
-    def plus(self, other: _NormalEquations) -> _NormalEquations:
-        return _NormalEquations(self.gram + other.gram, self.moments + other.moments)
-
-    def solve(self, baseline: _Array, ridge: float) -> _Array:
-        if math.isinf(ridge):
-            return baseline
-        return baseline + _solve_ridge(self.gram, self.moments, ridge)
-
-
-def _solve_ridge(gram: _Array, moments: _Array, ridge: float) -> _Array:
-    damped = gram.copy()
-    damped.flat[:: len(gram) + 1] += ridge * np.trace(gram) / len(gram)
-    solution: _Array = scipy.linalg.cho_solve(
-        scipy.linalg.cho_factor(damped, overwrite_a=True, check_finite=False), moments
-    )
-    return solution
-
-
-@dataclass(frozen=True)
-class _Problem:
-    metric: Metric
-    landmarks: Points
-    baseline: _Array
-    n_threads: int | None
-
-    def squares(self, points: Points) -> NDArray[Any]:
-        return squared_matrix(self.metric, points, self.landmarks, self.n_threads)
-
-    def weights(self, squared: NDArray[Any], setting: _Setting) -> _Array:
-        return interpolation_weights(squared, 0.5 / setting.bandwidth, setting.log_weights, self.n_threads)
-
-    def chunks(self, data: _Rows, setting: _Setting) -> Iterator[tuple[slice, _Array]]:
-        """Yield weights of consecutive rows, as many as memory allows at a time."""
-        size = _chunk_rows(len(self.landmarks))
-        for start in range(0, len(data), size):
-            rows = slice(start, min(start + size, len(data)))
-            points = data.points if size >= len(data) else data.points.take(rows)
-            yield rows, self.weights(self.squares(points), setting)
-
-    def equations(self, data: _Rows, setting: _Setting) -> _NormalEquations:
-        size, k = self.baseline.shape
-        gram, moments = np.zeros((size, size)), np.zeros((size, k))
-        for rows, weights in self.chunks(data, setting):
-            root = np.sqrt(data.weights[rows])[:, None]
-            missing = root * (data.targets[rows] - weights @ self.baseline)
-            weights *= root
-            gram += transposed_product(weights, weights, self.n_threads)
-            moments += transposed_product(weights, missing, self.n_threads)
-        return _NormalEquations(gram, moments)
-
-    def errors(self, data: _Rows, setting: _Setting, solutions: list[_Array]) -> _Array:
-        """Return Z in percent of each solution."""
-        k = self.baseline.shape[1]
-        stacked = np.concatenate(solutions, axis=1)
-        total = np.zeros(len(solutions))
-        for rows, weights in self.chunks(data, setting):
-            squares = (weights @ stacked - np.tile(data.targets[rows], len(solutions))) ** 2
-            total += (data.weights[rows] @ squares).reshape(-1, k).sum(axis=1)
-        return np.asarray(100.0 * np.sqrt(total / data.weights.sum()))
+    A landmark to which no row is nearest borrows one: the nearest that stands for none and is not the
+    farthest of its cell, which keeps its radius. None where there is no such row.
+    """
+    cells, squared = nearest(problem.metric, data.points, places, problem.n_threads)
+    order = np.lexsort((squared, cells))
+    filled, first, sizes = np.unique(cells[order], return_index=True, return_counts=True)
+    found = np.full(len(places), -1, dtype=np.intp)
+    found[filled] = order[first]
+    free = np.ones(len(data), dtype=np.bool_)
+    free[order[first]] = free[order[first + sizes - 1]] = False
+    for empty in np.flatnonzero(found < 0):
+        rows = np.flatnonzero(free)
+        if not len(rows):
+            return None
+        place = places.take(np.array([empty]))
+        to_place = squared_matrix(problem.metric, data.points.take(rows), place, problem.n_threads)
+        found[empty] = rows[np.argmin(to_place)]
+        free[found[empty]] = False
+    return found
 
 
 def _widest_worth(
-    problem: _Problem, fitted: _Rows, test: _Rows, plain: _Setting
-) -> tuple[_Setting, _NormalEquations]:
+    problem: Problem, fitted: Rows, test: Rows, plain: Setting
+) -> tuple[Setting, NormalEquations]:
     """Return the width of lowest held-out error, looking no further than where the error first rises."""
     best = math.inf
     for width in WIDTHS:
-        setting = _Setting(width * plain.bandwidth, plain.log_weights)
+        setting = Setting(width * plain.bandwidth, plain.log_weights)
         equations = problem.equations(fitted, setting)
         error = float(problem.errors(test, setting, [equations.solve(problem.baseline, WORKING_RIDGE)])[0])
         if error >= best:
@@ -342,7 +329,7 @@ def _widest_worth(
 
 
 def _strongest_ridge(
-    problem: _Problem, test: _Rows, setting: _Setting, equations: _NormalEquations
+    problem: Problem, test: Rows, setting: Setting, equations: NormalEquations
 ) -> tuple[float, float]:
     """Return the strongest ridge whose held-out error is as good as the best or negligible, and that error."""
     errors: list[float] = []
@@ -355,44 +342,3 @@ def _strongest_ridge(
     within = max(SLACK * min(errors), NEGLIGIBLE)
     strongest = next(place for place, error in enumerate(errors) if error <= within)
     return RIDGES[strongest], float(errors[strongest])
-
-
-def _tune(problem: _Problem, data: _Rows, start: _Setting) -> _Setting:
-    """Return log s and h that minimise the least-squares error, B being solved for at every step."""
-    size = len(start.log_weights)
-    squared = problem.squares(data.points).astype(np.float64)
-    squared /= 2.0 * start.bandwidth  # the rate is then 1 to begin with
-
-    def loss(parameters: _Array) -> tuple[float, _Array]:
-        log_weights, rate = parameters[:size], math.exp(_bounded(parameters[size]))
-        weights = interpolation_weights(squared, rate, log_weights, problem.n_threads)
-        root = np.sqrt(data.weights)[:, None]
-        missing = data.targets - weights @ problem.baseline
-        scaled = weights * root
-        gram = transposed_product(scaled, scaled, problem.n_threads)
-        moments = transposed_product(scaled, missing * root, problem.n_threads)
-        change = _solve_ridge(gram, moments, TUNING_RIDGE)
-        residuals = (missing - weights @ change) * data.weights[:, None]
-        error = float((residuals**2 / data.weights[:, None]).sum() / len(data))
-        by_weight, by_rate = weight_gradient(
-            weights, squared, problem.baseline + change, residuals, problem.n_threads
-        )
-        is_inside = abs(parameters[size]) < math.log(WIDEST_TUNING)
-        gradient = np.append(by_weight, by_rate * rate * is_inside) * (-2.0 / len(data))
-        # The logarithm: errors span decades, and L-BFGS stops by how little a step gains.
-        return math.log(error), gradient / error
-
-    optimum = scipy.optimize.minimize(
-        loss,
-        np.append(start.log_weights, 0.0),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": TUNING_STEPS, "ftol": 1e-5},
-    )
-    log_weights = optimum.x[:size]
-    return _Setting(start.bandwidth * math.exp(-_bounded(optimum.x[size])), log_weights - log_weights.max())
-
-
-def _bounded(log_rate: float) -> float:
-    most = math.log(WIDEST_TUNING)
-    return min(max(float(log_rate), -most), most)

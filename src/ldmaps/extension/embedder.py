@@ -15,7 +15,7 @@ from ldmaps.diffusion.pairwise import Extended, extend
 from ldmaps.extension.gradient import extend_with_gradient
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
 
-__all__ = ["Coverage", "Embedder", "OnlineStep"]
+__all__ = ["Coverage", "Embedder", "MovedLandmarks", "OnlineStep"]
 
 #: Rounding room in "inside the domain", so that a training point is inside however it is batched.
 _DOMAIN_SLACK = 1.0 + 1e-4
@@ -41,6 +41,22 @@ class Coverage(NamedTuple):
     nearest: NDArray[np.intp]
 
 
+class MovedLandmarks(NamedTuple):
+    """Landmarks that an extension has moved off the points they were chosen at.
+
+    Attributes
+    ----------
+    points : Points
+        Where the online step measures from.
+    representatives : ndarray of int, shape (M,)
+        The training point that stands for each: of those nearer to it than to any other
+        landmark, the nearest. All different.
+    """
+
+    points: Points
+    representatives: NDArray[np.intp]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OnlineStep:
     """The numbers of the online step w(x)·B that an extension chooses.
@@ -56,12 +72,15 @@ class OnlineStep:
     held_out_z : float
         Z in percent on points that took no part in the choice; NaN where nothing was
         chosen, or by too few points.
+    moved : MovedLandmarks or None
+        None where landmarks stay the points that they were chosen at.
     """
 
     coefficients: NDArray[np.float64]
     source_weights: NDArray[np.float64]
     bandwidth: float
     held_out_z: float = math.nan
+    moved: MovedLandmarks | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +91,7 @@ class Embedder:
     ----------
     metric : Metric
     landmarks : Points
-        The M landmarks, prepared.
+        The M landmarks, prepared: training points, or places that they were moved to.
     epsilon : float
     source_weights : ndarray of shape (M,)
         s_j, scaled so that the largest is 1 (the scale cancels).

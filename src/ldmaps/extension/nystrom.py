@@ -25,6 +25,8 @@ class Nystrom(Extension):
         landmarks: Landmarks,
         usable: NDArray[np.intp],
         rng: np.random.Generator,
+        *,
+        may_move: bool = True,
     ) -> OnlineStep:
         """Take the numbers from the landmarks' eigenproblem; nothing is fitted and nothing drawn."""
         spectrum, walk = teacher.spectrum, teacher.walk

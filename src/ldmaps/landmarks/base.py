@@ -39,7 +39,7 @@ class Landmarks:
     Attributes
     ----------
     indices : ndarray of shape (M,)
-        Which points are landmarks, all different.
+        Which points are landmarks, or stand for landmarks that were moved; all different.
     multiplicities : ndarray of shape (M,)
         c_i, total weight of the points in the Voronoi cell of landmark i (eqn ldmap_mult).
     assignment : ndarray of shape (N,)
@@ -81,8 +81,8 @@ class PointsElsewhere(Points):
     """Points that are not all in this process: :meth:`take` brings some here, the rest is done where they are."""
 
     @abstractmethod
-    def assigned(self, indices: NDArray[np.intp]) -> Landmarks:
-        """Give every point to the nearest of the points at ``indices``."""
+    def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
+        """Give every point to the nearest landmark; see :func:`assign`."""
 
 
 class LandmarkSelector(ABC):
@@ -122,13 +122,22 @@ class LandmarkSelector(ABC):
         return f"{type(self).__name__}({settings})"
 
 
-def assign(walk: Walk, indices: NDArray[np.intp]) -> Landmarks:
-    """Give every point to its nearest landmark."""
+def assign(walk: Walk, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
+    """Give every point to its nearest landmark.
+
+    Parameters
+    ----------
+    indices : ndarray of int, shape (M,)
+        Which points are landmarks, or stand for those at ``places``.
+    places : Points, optional
+        Where landmarks are that are no points of the walk.
+    """
     points = walk.points
     if isinstance(points, PointsElsewhere):
-        return points.assigned(indices)
-    assignment, squared = nearest(walk.metric, points, points.take(indices), walk.n_threads)
-    return settle(indices, assignment, squared, walk.weights)
+        return points.assigned(indices, places)
+    landmarks = points.take(indices) if places is None else places
+    assignment, squared = nearest(walk.metric, points, landmarks, walk.n_threads)
+    return settle(indices, assignment, squared, walk.weights, are_moved=places is not None)
 
 
 def assignment_cost(data: DataSize, n_landmarks: int) -> Cost:
@@ -142,11 +151,15 @@ def settle(
     assignment: NDArray[np.intp],
     squared: NDArray[Any],
     weights: NDArray[np.float64],
+    *,
+    are_moved: bool = False,
 ) -> Landmarks:
     """Count the cells of points that were given to their nearest landmarks; changes the arrays it is given."""
-    # Among coinciding landmarks the first would take all; each keeps at least itself, so no cell is empty.
+    # Among coinciding landmarks the first would take all; each keeps at least itself, or what stands for it, so no
+    # cell is empty.
     assignment[indices] = np.arange(len(indices))
-    squared[indices] = 0.0
+    if not are_moved:
+        squared[indices] = 0.0
     multiplicities = np.bincount(assignment, weights=weights, minlength=len(indices)).astype(np.float64)
     return Landmarks(indices, multiplicities, assignment, squared)
 

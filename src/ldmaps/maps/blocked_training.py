@@ -137,7 +137,8 @@ class BlockedTraining(Training):
             raise TypeError(f"the sample must be of this training data, got {type(sample).__name__}")
         rows = sample.rows[sample.used[fit.landmarks.indices]]
         indices = rows if isinstance(self.used, EveryRow) else np.searchsorted(self.used, rows)
-        landmarks = self.members.assigned(indices)
+        places = None if fit.step.moved is None else fit.embedder.landmarks
+        landmarks = self.members.assigned(indices, places)
         radii = np.maximum(landmarks.squared_radii, fit.embedder.epsilon)
         return replace(fit, landmarks=landmarks, embedder=replace(fit.embedder, squared_radii=radii))
 
@@ -183,6 +184,7 @@ class BlockedTraining(Training):
             landmark_rows,
             fit.landmark_embedding(own),
             record,
+            None if fit.step.moved is None else self.members.take(landmarks.indices),
             sample_reference(members, self.member_weights, landmarks, n_features),
         )
 

@@ -207,7 +207,8 @@ def _steps_of_all(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
     if settings.has_tolerance:
         steps["search"] = _search(settings, data).holding(eigenvectors)
     else:
-        cost = settings.extension.cost(data, m, k, size)
+        can_move = settings.metric.is_differentiable
+        cost = settings.extension.cost(data, m, k, size, is_differentiable=can_move)
         steps["distillation"] = cost.holding(eigenvectors + _assignment_bytes(data))
     return steps | embedding
 
@@ -241,15 +242,15 @@ def _search(settings: FitSettings, data: DataSize) -> Cost:
     """Return what a tolerance takes: maps of several sizes, small ones several times, judged on held-out points."""
     held_out = data.of(n_held_out(data.n_points))
     fitted = data.of(data.n_points - held_out.n_points)
-    extension, k = settings.extension, settings.n_coordinates
+    extension, k, can_move = settings.extension, settings.n_coordinates, settings.metric.is_differentiable
     fewest, most = landmark_range(fitted.n_points, k)
     total = Cost()
     for count in numbers_tried(min(settings.n_landmarks, most), fewest=fewest, most=most):
         attempt = _selection(settings, fitted, count) + assignment_cost(data, count)
-        step = extension.cost(fitted, count, k, settings.reference_points)
+        step = extension.cost(fitted, count, k, settings.reference_points, is_differentiable=can_move)
         if not extension.learns_from_reference:
             step += _eigenproblem(settings, data, count)
         attempt += step.holding(_assignment_bytes(data))
         judged = extension_cost(held_out, count, k).holding(held_out.points_bytes)
-        total += attempt.times(extension.draws(count)) + judged
+        total += attempt.times(extension.draws(count, is_differentiable=can_move)) + judged
     return total.holding(fitted.points_bytes)

@@ -13,7 +13,7 @@ from ldmaps.extension import Distillation, Embedder
 from ldmaps.maps.solution import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
-from ldmaps.metrics.base import Metric
+from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.diagnosis import Diagnosis
 
 __all__ = ["FittedMap", "Learned", "LearnedAttributes"]
@@ -34,11 +34,14 @@ class FittedMap:
     spectrum : ndarray
         All non-trivial eigenvalues that were computed.
     landmark_indices : ndarray of shape (M,)
-        Which training points are landmarks.
+        Which training points are landmarks, or stand for those that were moved.
     landmark_embedding : ndarray of shape (M, k)
         Their coordinates.
     multiplicities : ndarray of shape (M,)
-        c.
+        c, the weight of the points nearest to each of the embedder's landmarks.
+    representatives : Points or None
+        The training points that stand for landmarks which were moved off the data, prepared;
+        None where the embedder's landmarks are training points themselves.
     units : str or None
         Unit of the distances; ε is its square.
     source : dict or None
@@ -68,6 +71,7 @@ class FittedMap:
     landmark_indices: NDArray[np.intp]
     landmark_embedding: NDArray[Any]
     multiplicities: NDArray[np.float64]
+    representatives: Points | None = None
     units: str | None = None
     source: dict[str, Any] | None = None
     training: TrainingRecord | None = None
@@ -78,6 +82,11 @@ class FittedMap:
     absorption: Any = None
     diagnosis: Diagnosis | None = None
     solution: Solution | None = None
+
+    @property
+    def landmark_points(self) -> Points:
+        """The training points that are landmarks or stand for them, prepared: what to show of a landmark."""
+        return self.embedder.landmarks if self.representatives is None else self.representatives
 
 
 _Value = TypeVar("_Value")

@@ -147,8 +147,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     solution_ : Solution or None
         How the map distilled from was solved, and a bound on its own error; None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
-        Which training points are landmarks; neighbours stand together.
+        Which training points are landmarks, or stand for them: a distilled map may have moved
+        its landmarks to places between the data (``embedder_.landmarks``), and then these are
+        the nearest training points of their cells. Neighbours stand together.
     landmark_embedding_ : ndarray of shape (M, n_components_)
+        Coordinates of these training points.
     multiplicities_ : ndarray of shape (M,)
         c_j.
     labels_ : ndarray of shape (N,)
@@ -246,6 +249,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 spectrum=spectrum,
                 landmark_indices=embedded.landmark_indices,
                 landmark_embedding=embedded.landmark_embedding,
+                representatives=embedded.representatives,
                 multiplicities=fit.landmarks.multiplicities,
                 units=training.units,
                 source=training.source,
@@ -312,7 +316,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             del all_squared
             teacher = self._coordinates_kept(solved)
             with stage("distillation", unit="rows"):
-                step = extension.fit(teacher, landmarks, np.arange(len(walk.points)), rng)
+                step = extension.fit(
+                    teacher,
+                    landmarks,
+                    np.arange(len(walk.points)),
+                    rng,
+                    may_move=not isinstance(selector, Given),  # those that the user names stay
+                )
         fit = LandmarkFit.of(walk, landmarks, step, None if extension.learns_from_reference else teacher)
         return fit, bandwidth, solved
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension import Embedder, OnlineStep
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
+from ldmaps.landmarks.base import assign
 from ldmaps.landmarks.grouping import group_neighbours
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.progress import stage
@@ -37,6 +38,8 @@ class LandmarkFit:
     Attributes
     ----------
     landmarks : Landmarks
+        With the cells of where the embedder measures from; their indices are the training
+        points that are the landmarks, or stand for them where the step has moved them.
     step : OnlineStep
         What the extension chose.
     embedder : Embedder
@@ -51,8 +54,12 @@ class LandmarkFit:
 
     @classmethod
     def of(cls, walk: Walk, landmarks: Landmarks, step: OnlineStep, solved: SolvedMap | None) -> LandmarkFit:
-        """Put the parts together."""
-        points = walk.points.take(landmarks.indices) if solved is None else solved.points
+        """Put the parts together; landmarks that the step has moved get the cells of their new places."""
+        if step.moved is not None:
+            points = step.moved.points
+            landmarks = assign(walk, step.moved.representatives, points)
+        else:
+            points = walk.points.take(landmarks.indices) if solved is None else solved.points
         embedder = Embedder.build(walk.metric, points, walk.epsilon, step, landmarks.squared_radii)
         return cls(landmarks, step, embedder, solved)
 

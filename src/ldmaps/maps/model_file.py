@@ -2,11 +2,13 @@
 
     map.ldm ── header.json   format and library version, metric, units, ε, settings
             ├─ landmark arrays, as the metric exports them
+            ├─ the training points that stand for landmarks which were moved, likewise
             ├─ eigenvalues, landmark_embedding (λᵗψ), multiplicities, source_weights, coefficients …
             └─ embedding     of the training points (optional)
 
 The format's version has a major and a minor number. A reader takes every file of
-its own major version; what a newer minor version adds to the header is left unread.
+its own major version and of those before it down to :data:`OLDEST_MAJOR`; what a newer minor version
+adds to the header is left unread.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ from ldmaps.maps.solution import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import METRICS, Metric, resolve_metric
+from ldmaps.metrics.base import Points
 
 __all__ = [
     "ESTIMATORS",
     "FORMAT_VERSION",
     "NOT_DATA",
+    "OLDEST_MAJOR",
     "Description",
     "StoredMap",
     "read_header",
@@ -46,7 +50,9 @@ __all__ = [
 ]
 
 FORMAT_NAME = "ldmaps model"
-FORMAT_VERSION = (2, 1)
+FORMAT_VERSION = (3, 0)
+#: Files of this major version are read too: they lack nothing but representatives of moved landmarks.
+OLDEST_MAJOR = 2
 _MAP_ARRAYS = ("eigenvalues", "spectrum", "landmark_embedding", "landmark_indices", "multiplicities")
 _EMBEDDER_ARRAYS = ("source_weights", "coefficients", "squared_radii")
 #: Classes whose maps a file may hold; :func:`ldmaps.load` makes them.
@@ -104,6 +110,9 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
     arrays |= {f"bandwidth/{name}": getattr(bandwidth, name) for name in _CURVE_ARRAYS}
     exported = embedder.metric.export_points(embedder.landmarks)
     arrays |= {f"landmarks/{name}": array for name, array in exported.items()}
+    if fitted.representatives is not None:
+        exported = embedder.metric.export_points(fitted.representatives)
+        arrays |= {f"representatives/{name}": array for name, array in exported.items()}
     if fitted.embedding is not None:
         arrays["embedding_"] = np.asarray(fitted.embedding)
     if fitted.embedding is not None and fitted.training is not None:
@@ -173,12 +182,12 @@ def _check_kind(header: Mapping[str, Any], path: str | os.PathLike[str]) -> None
     version = header.get("format_version")
     if not (isinstance(version, list) and len(version) == 2 and all(type(part) is int for part in version)):
         raise ModelFileError(f"{path} has no readable format version, got {version!r:.100}")
-    if version[0] != FORMAT_VERSION[0]:
+    if not OLDEST_MAJOR <= version[0] <= FORMAT_VERSION[0]:
         newer = version[0] > FORMAT_VERSION[0]
         raise ModelFileError(
             f"{path} has format version {version[0]}.{version[1]} (written by ldmaps "
-            f"{header.get('library_version')!s:.40}), but ldmaps {__version__} reads {FORMAT_VERSION[0]}.x; "
-            + ("upgrade ldmaps" if newer else "fit and save the map again")
+            f"{header.get('library_version')!s:.40}), but ldmaps {__version__} reads {OLDEST_MAJOR}.x to "
+            f"{FORMAT_VERSION[0]}.x; " + ("upgrade ldmaps" if newer else "fit and save the map again")
         )
 
 
@@ -203,16 +212,16 @@ def _description(header: Mapping[str, Any], metric: Metric) -> Description:
 
 
 def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metric: Metric) -> FittedMap:
-    try:
-        landmarks = metric.import_points(_members(arrays, "landmarks/"))
-    except (InvalidInputError, KeyError, ValueError, TypeError) as error:
-        raise ModelFileError(f"the landmarks cannot be read ({error}); the file is damaged") from error
-    coefficients = arrays["embedder/coefficients"]
-    if len(landmarks) != header["n_landmarks"] or landmarks.dtype != coefficients.dtype:
-        raise ModelFileError(
-            f"the file holds {len(landmarks)} landmarks of {landmarks.dtype}, expected {header['n_landmarks']} of "
-            f"{coefficients.dtype}; it is damaged"
-        )
+    landmarks = _points(header, arrays, metric, "landmarks")
+    representatives = None
+    if any(name.startswith("representatives/") for name in arrays):
+        representatives = _points(header, arrays, metric, "representatives")
+        try:
+            metric.check_compatible(representatives, landmarks)
+        except InvalidInputError as error:
+            raise ModelFileError(
+                f"representatives and landmarks do not go together ({error}); the file is damaged"
+            ) from error
     epsilon = float(header["epsilon"])
     embedder = Embedder(
         metric,
@@ -229,6 +238,7 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         embedder=embedder,
         bandwidth=Bandwidth(epsilon, rule["rule"], rule["dimension"], **curve),
         **own,
+        representatives=representatives,
         units=header["units"],
         source=header["source"],
         training=TrainingRecord.from_arrays(_members(arrays, "training/")),
@@ -236,6 +246,23 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         certificate=None if certificate is None else Certificate(**certificate),
         solution=_decode_solution(header.get("solution"), header["n_components"]),
     )
+
+
+def _points(
+    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metric: Metric, name: str
+) -> Points:
+    """Return the landmarks, or what stands for each of them."""
+    try:
+        points = metric.import_points(_members(arrays, f"{name}/"))
+    except (InvalidInputError, KeyError, ValueError, TypeError) as error:
+        raise ModelFileError(f"the {name} cannot be read ({error}); the file is damaged") from error
+    dtype = arrays["embedder/coefficients"].dtype
+    if len(points) != header["n_landmarks"] or points.dtype != dtype:
+        raise ModelFileError(
+            f"the file holds {len(points)} {name} of {points.dtype}, expected {header['n_landmarks']} of {dtype}; "
+            "it is damaged"
+        )
+    return points
 
 
 def _encode_solution(solution: Solution | None) -> dict[str, Any] | None:

@@ -70,12 +70,12 @@ _ARRAYS = {
     "training/files": _Array(("n",), ("int32",), low=0, is_optional=True),
 }
 #: The metric itself checks these when it takes them in.
-_LANDMARKS = "landmarks/"
+_POINTS = ("landmarks/", "representatives/")
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_components: int) -> None:
     """Raise :class:`~ldmaps.errors.ModelFileError` unless every array is as a map's must be."""
-    strangers = [name for name in arrays if name not in _ARRAYS and not name.startswith(_LANDMARKS)]
+    strangers = [name for name in arrays if name not in _ARRAYS and not name.startswith(_POINTS)]
     if strangers:
         raise ModelFileError(f"the file holds an array {strangers[0]!r}, which belongs to no map")
     sizes = {"M": n_landmarks, "k": n_components}

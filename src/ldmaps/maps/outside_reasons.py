@@ -131,12 +131,14 @@ def _other_unit(model: Any, points: NDArray[Any]) -> str | None:
     if frames:
         own, theirs = _size(_landmark_frames(model)), _size(_counted_atoms(model, points))
     else:
-        own, theirs = _rms(model.embedder_.landmarks.values), _rms(points)
+        own, theirs = _rms(model.map_.landmark_points.values), _rms(points)
     for factor, reason in (_FACTORS_OF_FRAMES if frames else _FACTORS_OF_ROWS).items():
         # Anything times 0.1 gets near the origin; only what is then as large as the map is the map's.
         if not own / SIZE_CHANGE <= factor * theirs <= own * SIZE_CHANGE:
             continue
-        if not frames and factor * _spread(points) < LEAST_SPREAD * _spread(model.embedder_.landmarks.values):
+        if not frames and factor * _spread(points) < LEAST_SPREAD * _spread(
+            model.map_.landmark_points.values
+        ):
             continue
         embedder = model.embedder_
         extended = embedder.extend(embedder.prepare(factor * points))
@@ -163,7 +165,7 @@ def _other_order(model: Any, points: NDArray[Any]) -> str | None:
 
 def _landmark_frames(model: Any) -> NDArray[np.float64]:
     frames: NDArray[np.float64] = model.embedder_.metric.structures(
-        model.embedder_.landmarks, model.n_features_in_ // 3
+        model.map_.landmark_points, model.n_features_in_ // 3
     )
     return frames
 

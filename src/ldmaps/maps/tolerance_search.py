@@ -113,7 +113,7 @@ class ToleranceSearch:
         """Fit a map of so many landmarks and judge it on the held-out points."""
         rng = np.random.default_rng([self.seed, n_landmarks])
         best: LandmarkFit | None = None
-        for _ in range(self.extension.draws(n_landmarks)):
+        for _ in range(self._n_draws(n_landmarks)):
             fit = self._fit(n_landmarks, rng)
             if best is None or (fit is not None and fit.step.held_out_z < best.step.held_out_z):
                 best = fit
@@ -130,6 +130,10 @@ class ToleranceSearch:
             largest * float(max(weights.max() for weights in counted)),
             self.held.block,
         )
+
+    def _n_draws(self, n_landmarks: int) -> int:
+        metric = self.reference.walk.metric
+        return self.extension.draws(n_landmarks, is_differentiable=metric.is_differentiable)
 
     def _fit(self, n_landmarks: int, rng: np.random.Generator) -> LandmarkFit | None:
         """Fit a map of so many landmarks; None where their walk falls apart."""
@@ -205,4 +209,4 @@ def check_number_is_free(landmarks: Any, n_landmarks: int | None, tolerance: flo
 def landmark_range(n_fitted: int, n_components: int) -> tuple[int, int]:
     """Return the fewest and the most landmarks that are tried."""
     most = min(n_fitted // 2, MOST_LANDMARKS)
-    return min(most, max(8, 2 * n_components + 2)), most
+    return min(most, max(4, n_components + 2)), most

@@ -44,9 +44,11 @@ class EmbeddedTraining:
     labels : ndarray of shape (N,)
         Which landmark each belongs to; likewise.
     landmark_indices : ndarray of shape (M,)
-        Which of them are landmarks.
+        Which of them are landmarks, or stand for them.
     landmark_embedding : ndarray of shape (M, k)
     record : TrainingRecord
+    representatives : Points or None
+        Those that stand for landmarks which were moved.
     reference : Reference
         What errors are estimated with.
     """
@@ -56,6 +58,7 @@ class EmbeddedTraining:
     landmark_indices: NDArray[np.intp]
     landmark_embedding: NDArray[Any]
     record: TrainingRecord
+    representatives: Points | None
     reference: Reference
 
 
@@ -157,6 +160,7 @@ class Training:
             landmark_indices,
             fit.landmark_embedding(extended.coordinates[landmark_indices]),
             self.record(landmark_indices, fit.embedder.coverage_of(extended)),
+            None if fit.step.moved is None else self.points.take(landmark_indices),
             sample_reference(self.members, self.member_weights, landmarks, n_features),
         )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "ExtensionScan",
     "Metric",
     "NearestScan",
+    "Places",
     "Points",
     "SquaresGradient",
     "as_float_array",
@@ -55,6 +56,22 @@ class Points(ABC):
     @abstractmethod
     def take(self, indices: NDArray[np.intp] | slice) -> Points:
         """Return the points at ``indices``, in that order, as a copy."""
+
+
+class Places(NamedTuple):
+    """Where points are, for those who move them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, features), float64
+        What :meth:`Metric.prepare` makes the same points of, to rounding.
+    scales : ndarray of shape (features,), float64
+        A small move δ is a distance of √Σ (scale·δ)² at most, unless few atoms turn a whole frame; 0 where a feature
+        does not count.
+    """
+
+    values: NDArray[np.float64]
+    scales: NDArray[np.float64]
 
 
 class SquaresGradient(ABC):
@@ -100,6 +117,8 @@ class Metric(ABC):
     is_true_metric: ClassVar[bool] = True
     #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.
     is_slow: ClassVar[bool] = False
+    #: Whether d² has a gradient: :meth:`squares_gradient` and :meth:`places` then give what they promise.
+    is_differentiable: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> Points:
@@ -169,6 +188,16 @@ class Metric(ABC):
             f"the metric {self!r} has no gradient, so neither has a map fitted with it; "
             "gradients need Euclidean, Periodic or RMSD: fit the map with one of these"
         )
+
+    def places(self, points: Points) -> Places:
+        """Return where points are, for moving them along the gradient of d².
+
+        Raises
+        ------
+        GradientError
+            By default: d² is not known to have a gradient.
+        """
+        raise GradientError(f"points of the metric {self!r} cannot be moved: it has no gradient")
 
     def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[Any]:
         """Return distances between all points of ``X`` and of ``Y`` (of ``X`` itself without ``Y``).

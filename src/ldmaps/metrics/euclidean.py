@@ -16,6 +16,7 @@ from ldmaps.metrics.base import (
     ExtensionScan,
     Metric,
     NearestScan,
+    Places,
     Points,
     SquaresGradient,
     as_float_array,
@@ -184,6 +185,7 @@ class Euclidean(Metric):
 
     name = "euclidean"
     is_euclidean = True
+    is_differentiable = True
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
         """Validate points and lay them out for speed; the input is copied.
@@ -289,6 +291,11 @@ class Euclidean(Metric):
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return what sums up gradients of d² to these landmarks."""
         return VectorGradient(cast(RowPoints, landmarks).values)
+
+    def places(self, points: Points) -> Places:
+        """Return the points as rows."""
+        values = cast(RowPoints, points).values.astype(np.float64)
+        return Places(values, np.ones(values.shape[1]))
 
     def group_distance_sums(
         self,

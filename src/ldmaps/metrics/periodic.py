@@ -13,6 +13,7 @@ from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import (
     Metric,
+    Places,
     Points,
     SquaresGradient,
     as_float_array,
@@ -43,6 +44,7 @@ class Periodic(Metric):
     """
 
     name = "periodic"
+    is_differentiable = True
 
     def __init__(self, period: float | ArrayLike = 2 * math.pi) -> None:
         self.period = period
@@ -74,6 +76,11 @@ class Periodic(Metric):
         """Return what sums up gradients of d² to these landmarks."""
         values = cast(ColumnPoints, landmarks).values
         return VectorGradient(values, self._periods(values.shape[1]))
+
+    def places(self, points: Points) -> Places:
+        """Return the wrapped points as rows."""
+        values = cast(ColumnPoints, points).values.astype(np.float64)
+        return Places(values, np.ones(values.shape[1]))
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the numbers of features differ."""

@@ -19,6 +19,7 @@ from ldmaps.compiled.layout import MOMENTS, SCALE, SQUARED_NORM
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import (
     Metric,
+    Places,
     Points,
     SquaresGradient,
     as_float_array,
@@ -74,6 +75,7 @@ class RMSD(Metric):
 
     name = "rmsd"
     takes_frames = True
+    is_differentiable = True
 
     def __init__(self, weights: ArrayLike | None = None, align: ArrayLike | None = None) -> None:
         self.weights = weights
@@ -145,9 +147,7 @@ class RMSD(Metric):
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return what sums up gradients of d² to these landmarks."""
         assert isinstance(landmarks, RMSDPoints)
-        # Prepared frames know how many of their atoms have a weight, not how many there were.
-        n_atoms = landmarks.n_atoms if self.weights is None else np.size(self.weights)
-        kept, root_weights, fitted, root_fit_weights = self.weighed_atoms(n_atoms)
+        kept, root_weights, fitted, root_fit_weights = self.weighed_atoms(self._n_atoms_of(landmarks))
         frames = from_panels(landmarks.panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)
         moments = landmarks.moments[:, : len(landmarks)]
         if fitted is None or root_fit_weights is None:
@@ -156,6 +156,19 @@ class RMSD(Metric):
         fit_weights = np.zeros(len(kept))
         fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
         return AlignedGradient(frames / root_weights[:, None], kept, root_weights**2, fit_weights)
+
+    def places(self, points: Points) -> Places:
+        """Return frames, centred and turned to their own axes; atoms that do not count are at the origin."""
+        n_atoms = self._n_atoms_of(points)
+        kept, root_weights = self.weighed_atoms(n_atoms)[:2]
+        values, scales = np.zeros((len(points), n_atoms, 3)), np.zeros((n_atoms, 3))
+        values[:, kept] = self.structures(points, n_atoms)
+        scales[kept] = root_weights[:, None]
+        return Places(values.reshape(len(points), -1), scales.ravel())
+
+    def _n_atoms_of(self, points: Points) -> int:
+        """Return how many atoms frames had: prepared ones only know how many of them have a weight."""
+        return cast(RMSDPoints, points).n_atoms if self.weights is None else np.size(self.weights)
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return frames that resemble each other, as a trajectory's do: superposing them then converges as fast."""

@@ -89,7 +89,7 @@ def _check_bonds(model: Any, topology: Any, indices: NDArray[np.intp]) -> None:
     pairs = [(place[first], place[second]) for first, second in ends if first in place and second in place]
     if not pairs:
         return
-    frame = model.metric_.structures(model.embedder_.landmarks.take(np.array([0])), n_atoms)[0]
+    frame = model.metric_.structures(model.map_.landmark_points.take(np.array([0])), n_atoms)[0]
     first, second = np.transpose(pairs)
     length = float(np.median(np.linalg.norm(frame[first] - frame[second], axis=1)))
     if not BOND_LENGTHS[0] < length < BOND_LENGTHS[1]:

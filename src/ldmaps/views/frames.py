@@ -285,7 +285,7 @@ def write_landmarks(
         raise InvalidInputError(
             f"the map's distances are in {model.units_!r}; nm or Å is needed for a structure"
         )
-    frames = superposed(unit * model.metric_.structures(model.embedder_.landmarks.take(numbers), n_atoms))
+    frames = superposed(unit * model.metric_.structures(model.map_.landmark_points.take(numbers), n_atoms))
     with open_frame_writer(path, _topology(model.source_ or {}, kept)) as writer:
         writer.write((frames.astype(np.float32), None, None), numbers.astype(np.int64))
         names = labels or [f"landmark {number}" for number in numbers]

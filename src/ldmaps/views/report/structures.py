@@ -99,7 +99,7 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
         With any of ``elements``, ``bonds`` and ``atom_names`` of all atoms, such as
         :class:`~ldmaps.datasets.molecules.MolecularFrames`.
     """
-    metric, points = model.metric_, model.embedder_.landmarks
+    metric, points = model.metric_, model.map_.landmark_points
     if not isinstance(metric, RMSD):
         return None
     n_atoms = model.n_features_in_ // 3
