@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import GradientError, InvalidInputError
-from ldmaps.threads import resolve_threads, tile_rows, walk
+from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 __all__ = [
     "ExtensionScan",
@@ -241,7 +241,7 @@ def squared_matrix(
         def fill(rows: slice) -> None:
             metric.squared_block(a, rows, b, slice(0, len(b)), out[rows])
 
-        walk(len(a), tile_rows(len(b), out.itemsize), fill, n_threads)
+        run_tiles(len(a), tile_rows(len(b), out.itemsize), fill, n_threads)
         return out
 
     # Half of the blocks are computed, the rest mirrored: half the work, and symmetric to the last bit.
@@ -259,7 +259,7 @@ def squared_matrix(
             stop = min(start + side, n)
             out[start:stop, rows] = block[:, start - rows.start : stop - rows.start].T
 
-    walk(n, min(side, 64 if n < 4096 else side), work, n_threads)
+    run_tiles(n, min(side, 64 if n < 4096 else side), work, n_threads)
     return out
 
 
