@@ -2,7 +2,7 @@
 
     python benchmarks/embed_trajectory.py [--landmarks 400] [--threads N]
 
-Two files of alanine dipeptide: without water (22 atoms a frame, the hardest case: there is
+Two files of alanine dipeptide: without water (22 atoms per frame, the hardest case: there is
 next to nothing to read), and in 484 waters with the molecule selected (1,474 atoms, as
 simulations write them). Wall times are the best of a few rounds; CPU times say what a frame
 costs whatever else the machine does. Loading Python packages is not counted.
@@ -105,7 +105,7 @@ def compare(
     for label, (frames, wall, cpu) in best.items():
         rate, cost = frames / wall, 1e6 * cpu / frames
         print(
-            f"  {label:<17}{rate:>10,.0f} frames/s   {cost:6.2f} µs CPU a frame   {least / wall:.2f} of reading"
+            f"  {label:<17}{rate:>10,.0f} frames/s   {cost:6.2f} µs CPU per frame   {least / wall:.2f} of reading"
         )
 
 

@@ -47,8 +47,8 @@ def against_values() -> list[Row]:
                     Row(
                         f"value and gradient, {what}, {np.dtype(dtype)}, M = 400, k = 2, {many} at a time",
                         "value alone",
-                        f"{1e6 * statistics.median(both) / len(few):.1f} µs a point",
-                        f"{1e6 * statistics.median(value) / len(few):.1f} µs a point",
+                        f"{1e6 * statistics.median(both) / len(few):.1f} µs per point",
+                        f"{1e6 * statistics.median(value) / len(few):.1f} µs per point",
                         median_ratio(value, both),
                         f"at most {target} times the time",
                         f"{1 / median_ratio(value, both):.2f} times the time",
@@ -112,7 +112,7 @@ def against_steps(rounds: int = 9, steps: int = 1500) -> list[Row]:
 if __name__ == "__main__":
     write_table(
         "gradient",
-        "Gradients and biasing forces: what they cost",
+        "Cost of gradients and biasing forces",
         "make bench",
         [*against_values(), *against_steps()],
     )

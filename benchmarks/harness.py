@@ -42,7 +42,7 @@ def turns(
     repeats: int = 1,
     clock: Callable[[], float] = time.thread_time,
 ) -> list[list[float]]:
-    """Let contestants take turns; return seconds a call, one list a contestant.
+    """Let contestants take turns; return seconds per call, one list per contestant.
 
     The default clock counts this thread's time on the processor, so that others on
     the machine do not count; what runs on several threads needs ``time.perf_counter``.

@@ -1,6 +1,6 @@
-"""datafold behind a pipe: it needs an older scikit-learn than ours, so it runs in an environment of its own.
+"""datafold behind a pipe: it needs an older scikit-learn than ours, so it runs in its own environment.
 
-Reads one JSON command a line: {"fit": path of an .npy, "epsilon": e}, {"time": repeats}; answers in JSON.
+Reads one JSON command per line: {"fit": path of an .npy, "epsilon": e}, {"time": repeats}; answers in JSON.
 """
 
 from __future__ import annotations

@@ -100,6 +100,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         print(json.dumps(measure(*json.loads(sys.argv[1]))))
     else:
-        write_table(
-            "planning", "What plan predicts and what a fit takes", "python benchmarks/planning.py", run()
-        )
+        write_table("planning", "Predicted by plan, and measured", "python benchmarks/planning.py", run())

@@ -1,4 +1,4 @@
-"""What surrounds the kernels: start-up, text, preparation, single points, trajectories.
+"""Overheads around the kernels: start-up, text, preparation, single points, trajectories.
 
     python benchmarks/surroundings.py [subject ...]     subjects: start_up text tables preparation one_point xtc
 
@@ -354,4 +354,4 @@ if __name__ == "__main__":
     for subject in sys.argv[1:] or SUBJECTS:
         with tempfile.TemporaryDirectory() as name:
             table = with_rows(table, SUBJECTS[subject](Path(name)))
-        write_table("surroundings", "What surrounds the kernels", "make bench", table)
+        write_table("surroundings", "Overheads: start-up, text, single points", "make bench", table)

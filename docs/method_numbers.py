@@ -34,7 +34,7 @@ def spanning_trees() -> None:
         seconds = (time.perf_counter() - start) / len(counts)
         print(
             f"  {growth:<9} M = {np.mean(counts):7.1f} (standard deviation {np.std(counts, ddof=1):.1f}), "
-            f"M/N = {np.mean(counts) / 160:5.2f} %, {seconds:.1f} s a tree",
+            f"M/N = {np.mean(counts) / 160:5.2f} %, {seconds:.1f} s per tree",
             flush=True,
         )
 

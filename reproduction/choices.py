@@ -136,15 +136,15 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
     return "\n\n".join(
         [
             "### Which atoms, which weights",
-            "The program the paper used for distances superimposes and averages with mass weights unless "
-            "told otherwise, so every result on this page does too. One fold, smallest connected ε; *over "
-            f"draws*: lowest, median and highest Z of the training points when landmarks are drawn "
-            f"{lab.plan.draws} times anew in that fold ([numbers](atoms_and_weights.csv)):",
+            "The program that the paper used for distances superimposes and averages with mass weights by "
+            "default, so every result on this page does, too. One fold, smallest connected ε; *over "
+            f"draws*: lowest, median and highest Z of the training points over {lab.plan.draws} draws of "
+            "landmarks in that fold ([numbers](atoms_and_weights.csv)):",
             page_table.markdown(),
             "With equal weights alanine dipeptide's spinning methyl hydrogens force ε up and bring λ₃ and λ₄ "
             "together, so that the second coordinate is a mixture which neither landmarks nor another sample "
-            "would reproduce. Heavy atoms alone have the clearest gap. The united atoms of C₂₄H₅₀ are all but "
-            "equal in mass, and weights hardly change ε or the spectrum. Where its Z differs all the same, it is "
+            "would reproduce. Heavy atoms alone have the clearest gap. The united atoms of C₂₄H₅₀ are nearly "
+            "equal in mass, and weights hardly change ε or the spectrum. Where its Z still differs, the cause is "
             "the draw of landmarks: with λ₃ to λ₅ so close, each draw mixes their modes in its own way.",
         ]
     )

@@ -1,4 +1,4 @@
-"""The page that a referee could read: every result beside the paper's, what differs, and what made it."""
+"""The page that a referee could read: every result next to the paper's, what differs, and what made it."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _head(lab: Laboratory, missing: Sequence[str]) -> str:
         "# The paper, reproduced",
         f"{CITATION}.",
         "Every table and figure of its results, computed again with this package on data that ship with "
-        "it, beside the numbers that were printed. `make paper` (`python -m reproduction`) makes this "
-        "page, all figures (PNG and SVG) and all tables (CSV); if interrupted, it goes on where it "
+        "it, next to the printed numbers. `make paper` (`python -m reproduction`) makes this "
+        "page, all figures (PNG and SVG) and all tables (CSV); an interrupted run resumes where it "
         "stopped. `--reduced` does the same in under a minute from a thousand points of each set, "
         "`--only table1,figure5` makes some of the results.",
     ]
@@ -91,7 +91,7 @@ def _head(lab: Laboratory, missing: Sequence[str]) -> str:
             "show that everything runs, and are not to be compared with the paper's."
         )
     if missing:
-        lines.append("**Not finished:** " + "; ".join(missing) + ". Run the command again to go on.")
+        lines.append("**Not finished:** " + "; ".join(missing) + ". Run the command again to continue.")
     return "\n\n".join(lines)
 
 
@@ -174,8 +174,8 @@ def _speed(lab: Laboratory) -> Iterator[str]:
         ]
     if speed_ups:
         yield (
-            f"**Speed-up.** {'; '.join(speed_ups)}. It follows N/M until the time that a new point takes "
-            "whatever M is (checking and centring it) shows."
+            f"**Speed-up.** {'; '.join(speed_ups)}. It follows N/M until the fixed cost of "
+            "a new point (checking and centring it) shows."
         )
 
 
@@ -221,7 +221,7 @@ def _differences(lab: Laboratory) -> str:
             "### The bandwidth\n\nThe smallest ε at which the graph of hops up to √ε is connected, found "
             "exactly in every fold; means: "
             + "; ".join(epsilons)
-            + ". The paper prints ε = 1 for the Swiss roll, where its points too must hang together from "
+            + ". The paper prints ε = 1 for the Swiss roll, although its points, too, must be connected from "
             "about half of that on; Table 1 has both."
         )
     trees = [line for line in lines if line.method.m is None and line.width == CONNECTED]
@@ -240,7 +240,7 @@ def _differences(lab: Laboratory) -> str:
             "the data. If a random node of the rim instead adopts all its neighbours (*adopting*, our "
             "default), parents have many leaves and landmarks are few. Both keep every point within √ε of "
             f"a landmark. M/N: {shares}. The paper's trees were probably grown in a third way that the text "
-            "does not describe. Errors of both are in Table 1, and beside k-medoids of equal M in Table S."
+            "does not describe. Errors of both are in Table 1, and next to k-medoids of equal M in Table S."
         )
     text.append(_scatter(lines))
     return "\n\n".join(text)
@@ -261,9 +261,9 @@ def _scatter(lines: Sequence[table1.Line]) -> str:
     return (
         "### The scatter between folds\n\nThe paper's standard deviations are as large as its means on "
         "the Swiss roll (13.43 (13.41) at M = 2,000), and its Figure 2 shows a fold with Z = 0.64 % where "
-        f"the table's mean is 2.42 %.{ours} A spread like the paper's is what a few folds with exchanged, "
-        "mirrored or mixed modes would give. That this explains its larger means is our guess; the text "
-        "does not tell."
+        f"the table's mean is 2.42 %.{ours} A few folds with exchanged, mirrored or mixed modes would "
+        "give a spread like the paper's. That this explains its larger means is our guess; the text "
+        "does not say."
     )
 
 

@@ -2,7 +2,7 @@
 
     plan ──► pieces, in the order of the results ──► CSV, figures, page
 
-The page is written anew after every result, so that an interrupted run leaves
+The page is written again after every result, so that an interrupted run leaves
 what it has; the next run goes on from the pieces that are finished.
 """
 

@@ -144,7 +144,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         )
     )
     page_table = Table(
-        ("data", "M", "N/M", "full, µs a point", "landmarks, µs a point", "speed-up", "speed-up ÷ (N/M)")
+        ("data", "M", "N/M", "full, µs per point", "landmarks, µs per point", "speed-up", "speed-up ÷ (N/M)")
     )
     for entry in entries:
         for place, m in enumerate(entry.m):

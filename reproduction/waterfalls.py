@@ -23,7 +23,7 @@ TITLE = "Figure 3: error against landmarks and bandwidth"
 
 
 class Curve(NamedTuple):
-    """Errors at one bandwidth, means over folds; NaN where the landmarks did not hang together."""
+    """Errors at one bandwidth, means over folds; NaN where the landmarks were not connected."""
 
     data: DataPlan
     width: Width
@@ -107,11 +107,11 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
     counts = " or ".join(map(str, folds))
     return "\n\n".join(
         [
-            f"![Six panels: Z against M, one line a bandwidth]({picture})",
+            f"![Six panels: Z against M, one line per bandwidth]({picture})",
             "Z against M for k-medoids (lines) and adopting PST (crosses in the same colour), training "
             "and test points. The lowest ε of each set is the smallest connected one, or its mean over "
-            "folds. Where a line begins later, fewer medoids did not hang together at that ε and there "
-            "is no map. Lines of C₂₄H₅₀ need not fall steadily: λ₃, λ₄ and λ₅ lie close, and how their "
+            "folds. Where a line begins later, fewer medoids were not connected at that ε and there "
+            "is no map. Lines of C₂₄H₅₀ need not fall steadily: λ₃, λ₄ and λ₅ are close, and how their "
             f"modes mix changes with every set of landmarks (see below). Means over {counts} "
             f"fold{'s' if folds[-1] > 1 else ''} (the paper: 5). [Vector version]({vector}), "
             "[numbers](figure3.csv).",

@@ -52,12 +52,25 @@ def _leads_somewhere(path: Path, target: str) -> bool:
     ).exists()
 
 
-@pytest.mark.parametrize("name", ["howto/atoms", "howto/landmarks", "howto/metric", "start/table"])
-def test_examples_of_the_guides_run(name):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "howto/atoms",
+        "howto/biased",
+        "howto/landmarks",
+        "howto/metric",
+        "howto/ship",
+        "howto/simulation",
+        "start/table",
+    ],
+)
+def test_examples_of_the_guides_run(name, tmp_path, monkeypatch):
     blocks = _python_blocks(ROOT / "docs" / f"{name}.md")
     assert blocks
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "guide"}  # the blocks of a page go on from one another
     for block in blocks:
-        exec(compile(block, name, "exec"), {"__name__": "guide"})
+        exec(compile(block, name, "exec"), names)
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)

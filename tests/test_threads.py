@@ -65,7 +65,7 @@ def test_environment_below_one(setting, monkeypatch):
 FORKED = """
 import os, sys, threading
 from threadpoolctl import threadpool_info
-from ldmaps.threads import single_threaded_blas, walk
+from ldmaps.threads import single_threaded_blas, run_tiles
 
 def blas_threads():
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
@@ -85,14 +85,14 @@ else:
     def work(rows):
         stuck.set()
         go_on.wait()
-thread = threading.Thread(target=walk, args=(2, 1, work, 1))
+thread = threading.Thread(target=run_tiles, args=(2, 1, work, 1))
 thread.start()
 stuck.wait()
 child = os.fork()
 if child == 0:
     single_threaded_blas._limit = limit
     inside = []
-    walk(2, 1, lambda rows: inside.append(blas_threads()), 1)
+    run_tiles(2, 1, lambda rows: inside.append(blas_threads()), 1)
     os._exit(0 if inside == [{1}, {1}] and blas_threads() == before else 1)
 status = os.waitpid(child, 0)[1]
 go_on.set()

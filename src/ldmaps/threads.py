@@ -14,7 +14,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.progress import tick
 from ldmaps.settings import is_whole_number
 
-__all__ = ["resolve_threads", "single_threaded_blas", "tile_rows", "walk", "walk_over"]
+__all__ = ["resolve_threads", "run_slices", "run_tiles", "single_threaded_blas", "tile_rows"]
 
 #: A tile of d² should stay in cache while it is reduced, and be tall enough to use each column many times.
 TILE_BYTES = 1 << 21
@@ -55,10 +55,10 @@ def _blas_keeper(process: int) -> ThreadPoolExecutor:
 
 
 class _SingleThreadedBlas:
-    """Holds BLAS to one thread while any walk is under way; re-entrant across Python threads.
+    """Holds BLAS to one thread while tiles run; re-entrant across Python threads.
 
-    The last walk to end is seldom the one that set the limit, but threadpoolctl lets
-    only the thread that set a limit lift it. So one thread of its own does both.
+    The last call to end is seldom the one that set the limit, but threadpoolctl lets
+    only the thread that set a limit lift it. So a dedicated thread does both.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _SingleThreadedBlas:
             os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        # A forked child has none of the walks that may have been under way, nor the thread that held the lock.
+        # A forked child has none of the tiles that may have been running, nor the thread that held the lock.
         self._lock = threading.Lock()
         self._depth = 0
         self._inherited, self._limiter = self._limiter, None
@@ -115,27 +115,27 @@ def tile_rows(n_cols: int, itemsize: int, n_rows: int = 0) -> int:
     return min(max(1, TILE_BYTES // max(1, n_cols * itemsize)), max(MAX_TILE_ROWS, tall))
 
 
-def walk(
+def run_tiles(
     n_rows: int, tile: int, work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
 ) -> None:
-    """Call ``work`` on consecutive slices of ``tile`` rows; see :func:`walk_over`."""
+    """Call ``work`` on consecutive slices of ``tile`` rows; see :func:`run_slices`."""
     slices = [slice(start, min(start + tile, n_rows)) for start in range(0, n_rows, tile)]
-    walk_over(slices, work, n_threads, asks_metric=asks_metric)
+    run_slices(slices, work, n_threads, asks_metric=asks_metric)
 
 
-def walk_over(
+def run_slices(
     slices: list[slice], work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
 ) -> None:
     """Call ``work`` on slices of rows, on threads; an error of any is raised.
 
     Metrics may call BLAS, which is then held to one thread; it takes 0.2 ms, so
-    walks that ask no metric for distances say so.
+    callers that ask no metric for distances say so.
     """
     if len(slices) == 1:
         work(slices[0])
         return
     with single_threaded_blas() if asks_metric else nullcontext():
-        # A walk begun inside a walk (a Python metric that measures distances itself) must not wait for a pool
+        # Tiles started inside a tile (a Python metric that measures distances itself) must not wait for a pool
         # whose threads all wait for it.
         if n_threads == 1 or getattr(_this_thread, "is_worker", False):
             for rows in slices:
@@ -166,7 +166,7 @@ def walk_over(
             finally:
                 _this_thread.is_worker = False
 
-        # This thread works too: it need not be woken, and a walk of few tiles may be over before others are.
+        # This thread works too: it need not be woken, and a few tiles may be done before others are.
         helpers = min(n_threads, len(slices)) - 1
         futures = [_pool(n_threads, os.getpid()).submit(drain) for _ in range(helpers)]
         try:

@@ -274,7 +274,7 @@ def test_toml_and_json_files_hold_the_same(tmp_path):
         ("r.json", "[]", "must hold an object"),
         ("r.json", '{"regions": {"a": 3}}', "region 'a': a region is a table"),
         ("r.toml", "", "holds no regions"),
-        ("r.toml", "[region.a]\nkind = 'box'", "'region' is no part of a regions file"),
+        ("r.toml", "[region.a]\nkind = 'box'", "'region' does not belong in a regions file"),
         ("r.toml", "[basins]\nnumber = 3", "basins has no 'number'; it has n_basins"),
         ("r.yaml", "", "ends in .toml or .json"),
         (

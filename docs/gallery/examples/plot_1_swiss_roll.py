@@ -17,8 +17,8 @@ exact = DiffusionMap(n_components=2, epsilon=2.0).fit(roll.points)
 model = LandmarkDiffusionMap(n_components=2, epsilon=2.0, n_landmarks=400).fit(roll.points)
 
 # %%
-# Eigenvectors have no sign of their own, and two that are equally slow no order. ``align`` settles both before two
-# maps are compared; ``rms_error`` is the paper's Z, in percent of the exact map's range.
+# The sign of an eigenvector is arbitrary, and so is the order of two that are equally slow. ``align`` fixes both before
+# two maps are compared; ``rms_error`` is the paper's Z, in percent of the exact map's range.
 
 aligned = align(exact.embedding_, model.embedding_)
 ranges = np.ptp(exact.embedding_, axis=0)
@@ -34,5 +34,5 @@ panels[0].set_ylabel("ψ₃")
 plt.show()
 
 # %%
-# ψ₃ is a parabola of ψ₂: the sheet is longer than it is wide, so the second slowest motion is again along it. Only a
-# later coordinate goes across. Count such harmonics once, not as new motions.
+# ψ₃ is a parabola of ψ₂: the sheet is longer than it is wide, so the second slowest motion is along it, too. Only a
+# later coordinate goes across. Such harmonics are not new motions.

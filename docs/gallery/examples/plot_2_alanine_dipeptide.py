@@ -23,7 +23,7 @@ print(f"ε = {model.epsilon_:.2e} nm², λ = {model.eigenvalues_.round(3)}")
 # What the coordinates mean
 # -------------------------
 #
-# The dihedrals φ and ψ are what chemists look at; the map knows nothing of them.
+# Chemists look at the dihedrals φ and ψ. The map was not given them.
 
 
 def dihedral(frames, atoms):

@@ -31,8 +31,8 @@ panels[0].set_ylabel("ψ₃")
 plt.show()
 
 # %%
-# ψ₂ follows the size of the chain. The mirror images of each fold are different configurations for RMSD, which is why
-# later coordinates come in pairs.
+# ψ₂ follows the size of the chain. RMSD treats the two mirror images of a fold as different configurations, so later
+# coordinates come in pairs.
 
 from scipy.stats import spearmanr  # noqa: E402
 

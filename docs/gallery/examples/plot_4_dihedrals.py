@@ -2,7 +2,7 @@
 Dihedral angles: a metric that wraps
 ====================================
 
-Angles of 359° and 1° are two degrees apart. ``metric="periodic"`` knows.
+Angles of 359° and 1° are two degrees apart. ``metric="periodic"`` measures them so.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.metrics import Periodic
 
 # %%
-# A made-up molecule with two dihedrals, three states each, hopping rarely between them.
+# Synthetic data: two dihedrals of a molecule with four states of different populations.
 
 rng = np.random.default_rng(0)
 centres = np.array([[-60, -45], [-70, 140], [175, 160], [60, 45]], dtype=float)
@@ -33,4 +33,4 @@ panels[0].set(ylabel="ψ / °", yticks=[-180, 0, 180])
 plt.show()
 
 # %%
-# The state at φ = 175° is cut in two by the edge of the picture, but not by the map: both halves have one colour.
+# The edge of the picture cuts the state at φ = 175° in two. The map does not: both halves have one colour.

@@ -2,7 +2,7 @@
 Handwritten digits
 ==================
 
-1,797 images of 8 × 8 pixels from scikit-learn. No one told the map which digit is which.
+1,797 images of 8 × 8 pixels from scikit-learn. The map is not given the labels.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +24,8 @@ figure.colorbar(dots, ticks=range(10), label="digit")
 plt.show()
 
 # %%
-# The estimators are scikit-learn's kind, so they stand in pipelines. A nearest-neighbour classifier on nine coordinates,
-# each fold embedded by a map that has not seen it:
+# The estimators follow scikit-learn, so they work in pipelines. Here a nearest-neighbour classifier uses nine coordinates,
+# and each fold is embedded by a map that has not seen it:
 
 pipeline = make_pipeline(
     LandmarkDiffusionMap(9, "coifman", n_landmarks=600), KNeighborsClassifier(n_neighbors=5)

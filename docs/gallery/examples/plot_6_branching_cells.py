@@ -3,7 +3,7 @@ Branching data, as in single-cell biology
 =========================================
 
 Cells that differentiate lie on a tree in the space of gene expression. Diffusion maps became popular there because their
-coordinates follow the branches. The data here are made up: three branches in 50 dimensions, with noise.
+coordinates follow the branches. The data here are synthetic: three branches in 50 dimensions, with noise.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ arm = np.maximum(progress - 0.4, 0)[:, None] * directions.T[1 + branch]
 cells = 20 * (trunk + arm) + rng.normal(scale=0.4, size=(3000, 50))
 
 # %%
-# ``alpha=1`` takes the sampling density out: how many cells were caught at a stage should not shape the map.
+# ``alpha=1`` removes the sampling density: how many cells were caught at a stage should not shape the map.
 
 model = LandmarkDiffusionMap(3, "coifman", n_landmarks=400, alpha=1.0).fit(cells)
 
@@ -32,6 +32,6 @@ panels[1].set(xlabel="ψ₂", title="progress")
 plt.show()
 
 # %%
-# New cells go onto the same map, without fitting anything again:
+# New cells are placed on the same map, without another fit:
 
 print(model.transform(cells[:3]).round(3))

@@ -2,9 +2,9 @@
 A stream of sensor readings
 ===========================
 
-Three sensors of a machine follow one cycle. A map of normal operation places each reading as it comes, and says when
-one is unlike everything it was made from. ``examples/sensor_anomalies.py`` in the repository does this at full length,
-with four kinds of faults and two other detectors beside it.
+Three sensors of a machine follow one cycle. A map of normal operation places each reading as it arrives, and says when
+one is unlike everything the map was fitted on. ``examples/sensor_anomalies.py`` in the repository does the same at full
+length, with four kinds of faults and two other detectors for comparison.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ normal, phase = readings(5000, 0)
 model = LandmarkDiffusionMap(2, 0.01, n_landmarks=300).fit(normal)
 
 # %%
-# The stream: after 600 readings one sensor sticks for a while. Its value by itself is always normal.
+# After 600 readings one sensor sticks for a while. Its value alone is always normal.
 
 stream, _ = readings(1000, 1)
 stream[600:640, 2] = stream[599, 2]

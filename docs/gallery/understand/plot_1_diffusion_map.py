@@ -35,7 +35,7 @@ right.set(xlabel="position along the roll", ylabel="position across", title="the
 plt.show()
 
 # %%
-# ψ₂ follows the roll, not the straight line through it: two sheets that touch in space are far apart for a walker who
+# ψ₂ follows the roll, not the straight line through it: two layers that are close in space are far apart for a walker who
 # must stay on the points.
 #
 # Eigenvalues: how slow each coordinate is
@@ -53,7 +53,7 @@ plt.show()
 # New points
 # ----------
 #
-# ``transform`` places points that were not there when the map was made. Each of them is a weighted mean over the
+# ``transform`` places points that were not in the fit. Each becomes a weighted mean over the
 # points of the fit (Nyström's extension), so an exact map compares it with all N of them. Landmark maps, two pages on,
 # compare it with a few hundred.
 

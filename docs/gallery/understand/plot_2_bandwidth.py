@@ -2,7 +2,7 @@
 Choosing how far the walk hops: ε
 =================================
 
-The bandwidth ε is a squared distance. It decides more than any other setting, and there are two rules and a number:
+The bandwidth ε is a squared distance. No setting changes the map more. Choose a rule or give a number:
 
 - ``epsilon="connected"``, the default, is the smallest ε at which hops of √ε reach every point.
 - ``epsilon="coifman"`` looks at how the sum of all kernel entries grows with ε, and takes the steepest place.
@@ -35,7 +35,7 @@ except DisconnectedError as error:
 # Too large: short cuts
 # ---------------------
 #
-# The sheets of this roll are 6 apart. Once the walker can hop across, the coordinates follow space instead of the roll.
+# The layers of this roll are 6 apart. Once the walker can hop across, the coordinates follow space instead of the roll.
 
 figure, panels = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharey=True)
 for axes, epsilon in zip(panels, [2.0, "connected", 8.0], strict=True):
@@ -53,12 +53,12 @@ plt.show()
 # One bad point can decide ε
 # --------------------------
 #
-# The connected ε must reach the loneliest point. After every fit ``diagnosis_`` says which points decide it, and how
+# The connected ε must reach the most isolated point. After every fit ``diagnosis_`` says which points decide it, and how
 # many points carry each coordinate; a warning names them when they are few. ``outliers=0.01`` leaves out at most 1 %.
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", LdmapsWarning)
     plain = DiffusionMap(n_components=2).fit(roll.points)
     robust = DiffusionMap(n_components=2, outliers=0.01).fit(roll.points)
-print(f"connected: ε = {plain.epsilon_:.2f}; without the loneliest 1 %: ε = {robust.epsilon_:.2f}")
+print(f"connected: ε = {plain.epsilon_:.2f}; without the most isolated 1 %: ε = {robust.epsilon_:.2f}")
 print(f"points that carry each coordinate: {plain.diagnosis_.participation.round()} of {len(roll.points)}")

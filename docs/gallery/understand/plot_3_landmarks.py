@@ -38,14 +38,14 @@ plt.show()
 
 # %%
 # ``kmedoids`` (the default) puts landmarks at the centres of M cells. ``pst``, the paper's pruned spanning tree, finds
-# its own M so that every point is within √ε of a landmark. ``uniform`` draws them, and leaves holes.
+# its own M so that every point is within √ε of a landmark. ``uniform`` draws landmarks at random, and leaves holes.
 #
 # How close to the exact map
 # --------------------------
 #
 # Z is the root mean square deviation from the exact map in percent of its range, here on points that neither map has
-# seen. ``extension="nystrom"`` is the paper's formula. ``extension="distilled"`` fits the numbers of the same formula to
-# the exact map: the cost per point is the same.
+# seen. ``extension="nystrom"`` is the paper's formula. ``extension="distilled"`` fits the coefficients of the same formula
+# to the exact map: the cost per point is the same.
 
 truth = exact.transform(new)
 ranges = np.ptp(exact.embedding_, axis=0)

@@ -2,8 +2,8 @@
 Coverage: is a new point where the map was learned?
 ===================================================
 
-A map gives coordinates to anything, also to a point unlike all it was made from. ``coverage`` tells such points: how
-far the nearest landmark is in units of √ε, and whether the point is inside the map's domain.
+A map gives coordinates to any point, even to one unlike everything it was fitted on. ``coverage`` identifies such points:
+it returns the distance to the nearest landmark in units of √ε, and whether the point is inside the map's domain.
 """
 
 import matplotlib.pyplot as plt

@@ -39,5 +39,5 @@ axes.legend()
 plt.show()
 
 # %%
-# Single points may be farther off than the tolerance: it is a promise about their root mean square. ``model.error_estimate``
-# says how far each point may be off, without the exact map (:doc:`/error_estimates`).
+# Single points may exceed the tolerance: it bounds their root mean square. ``model.error_estimate``
+# estimates the error of each point, without the exact map (:doc:`/error_estimates`).

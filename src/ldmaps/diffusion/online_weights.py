@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.threads import resolve_threads, single_threaded_blas, tile_rows, walk
+from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas, tile_rows
 
 __all__ = ["interpolation_weights", "weight_gradient"]
 
@@ -26,7 +26,7 @@ def interpolation_weights(
         np.exp(block, out=block)
         block /= block.sum(axis=1, keepdims=True)
 
-    walk(len(out), tile_rows(len(log_weights), out.itemsize), work, resolve_threads(n_threads))
+    run_tiles(len(out), tile_rows(len(log_weights), out.itemsize), work, resolve_threads(n_threads))
     return out
 
 
@@ -70,5 +70,5 @@ def weight_gradient(
         by_rate[place] = -np.einsum("ij,ij->", shares, squared[rows])
 
     with single_threaded_blas():
-        walk(len(weights), tile, work, resolve_threads(n_threads))
+        run_tiles(len(weights), tile, work, resolve_threads(n_threads))
     return by_weight.sum(axis=0), float(by_rate.sum())

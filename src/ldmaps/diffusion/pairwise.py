@@ -23,7 +23,7 @@ from ldmaps import compiled, threads
 from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points, squared_matrix
 from ldmaps.progress import compiling
-from ldmaps.threads import resolve_threads, tile_rows, walk, walk_over
+from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
 
 __all__ = [
     "Extended",
@@ -70,7 +70,7 @@ def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None
     """Turn a C-contiguous matrix of d² into A = exp(−d²/(2ε)) in place (eqns dmap_kernel, ldmap_kernel)."""
     function = compiled.blocks.gaussian
     rate = squared.dtype.type(0.5 / epsilon)
-    walk(
+    run_tiles(
         len(squared),
         threads.MAX_TILE_ROWS,
         lambda rows: function(squared[rows], rate),
@@ -100,7 +100,9 @@ def nearest(
     scan = metric.nearest_scan(a, b)
     if scan is not None:
         tile = _scan_rows(len(a), len(b))
-        walk(len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), n_threads, asks_metric=False)
+        run_tiles(
+            len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), n_threads, asks_metric=False
+        )
         return index, lowest
     columns = slice(0, len(b))
     tile = tile_rows(len(b), a.dtype.itemsize, len(a))
@@ -111,7 +113,7 @@ def nearest(
         metric.squared_block(a, rows, b, columns, block)
         reduce(block, index[rows], lowest[rows])
 
-    walk(len(a), tile, work, n_threads)
+    run_tiles(len(a), tile, work, n_threads)
     return index, lowest
 
 
@@ -142,7 +144,7 @@ def gathered_rows(
         counts, columns, squares = near(rows)
         parts[rows.start // tile] = counts, columns.astype(np.int32), squares
 
-    walk(n_points, tile, work, resolve_threads(n_threads))
+    run_tiles(n_points, tile, work, resolve_threads(n_threads))
     starts = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))]).astype(np.int64)
     columns = np.concatenate([part[1] for part in parts])
     return starts, columns, np.concatenate([part[2] for part in parts])
@@ -186,7 +188,7 @@ def distance_sums(
         metric.group_distance_sums(points, bounds[groups.start : groups.stop + 1], weights, sums)
 
     if parcels:
-        walk_over(parcels, work, n_threads)
+        run_slices(parcels, work, n_threads)
     return sums
 
 
@@ -208,7 +210,7 @@ def _group_sums(
         metric.squared_block(points, rows, points, group, block)
         reduce(block, weights[group], sums[rows])
 
-    walk(n, tile_rows(n, points.dtype.itemsize), work, n_threads)
+    run_tiles(n, tile_rows(n, points.dtype.itemsize), work, n_threads)
 
 
 def kernel_curve(
@@ -234,7 +236,7 @@ def kernel_curve(
         place = rows.start // tile
         reduce(block, rates, weights[rows], weights, sums[place], moments[place])
 
-    walk(len(points), tile, work, resolve_threads(n_threads))
+    run_tiles(len(points), tile, work, resolve_threads(n_threads))
     total = sums.sum(axis=0)
     return total, moments.sum(axis=0) / total
 
@@ -294,7 +296,7 @@ def extend(
 
     stored = scan is None
     tile = tile_rows(n_landmarks, dtype.itemsize, n_points) if stored else _scan_rows(n_points, n_landmarks)
-    walk(n_points, tile, work, resolve_threads(n_threads), asks_metric=stored)
+    run_tiles(n_points, tile, work, resolve_threads(n_threads), asks_metric=stored)
     return result
 
 

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps import compiled
-from ldmaps.threads import resolve_threads, single_threaded_blas, walk, walk_over
+from ldmaps.threads import resolve_threads, run_slices, run_tiles, single_threaded_blas
 
 __all__ = ["equal_bands", "multiply", "symmetric_product", "transposed_product"]
 
@@ -37,7 +37,7 @@ def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> ND
 
     # A tile that is read quicker than a thread wakes up is not worth handing over.
     tile = max(512, MIN_PRODUCT // max(1, matrix.shape[1]))
-    walk(len(out), tile, work, n_threads, asks_metric=False)
+    run_tiles(len(out), tile, work, n_threads, asks_metric=False)
     return out
 
 
@@ -50,7 +50,7 @@ def symmetric_product(
     # Each band has sums of its own, added up in order, so that threads cannot change the rounding.
     parts = {band.start: np.empty(n) for band in bands}
     function = compiled.products.symmetric_matvec_band
-    walk_over(
+    run_slices(
         bands,
         lambda band: function(matrix, band.start, band.stop, vector, parts[band.start]),
         n_threads,
@@ -85,5 +85,5 @@ def transposed_product(
             out[: rows.start, rows] = out[rows, : rows.start].T
 
     with single_threaded_blas():
-        walk(len(out), side, work, resolve_threads(n_threads))
+        run_tiles(len(out), side, work, resolve_threads(n_threads))
     return out

@@ -22,7 +22,7 @@ from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.ritz_bounds import in_percent_of_range
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
-from ldmaps.threads import resolve_threads, single_threaded_blas, tile_rows, walk
+from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas, tile_rows
 
 __all__ = ["sampled_errors", "sampled_errors_cost"]
 
@@ -140,5 +140,5 @@ def _block_product(
         out[part] = gaussian_kernel(block, kernel.epsilon, 1) @ vectors
 
     with single_threaded_blas():
-        walk(len(rows), tile_rows(width, points.dtype.itemsize), work, resolve_threads(n_threads))
+        run_tiles(len(rows), tile_rows(width, points.dtype.itemsize), work, resolve_threads(n_threads))
     return out

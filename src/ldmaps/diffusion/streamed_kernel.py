@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.products import equal_bands
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.threads import resolve_threads, single_threaded_blas, walk
+from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
 __all__ = ["PartialProduct", "StreamedKernel"]
 
@@ -157,7 +157,7 @@ class StreamedKernel:
                         on_band(so_far)
 
         if done < len(bands):
-            walk(len(bands) - done, 1, work, resolve_threads(n_threads), asks_metric=False)
+            run_tiles(len(bands) - done, 1, work, resolve_threads(n_threads), asks_metric=False)
         return so_far.sums
 
     def _block(self, rows: slice, columns: slice, tile: NDArray[Any]) -> NDArray[Any]:

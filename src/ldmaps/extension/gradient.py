@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldmaps import compiled
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
-from ldmaps.threads import resolve_threads, tile_rows, walk
+from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 __all__ = ["extend_with_gradient"]
 
@@ -66,5 +66,5 @@ def extend_with_gradient(
         squares_gradient.add_up(X[rows], squared, shares, gradient[rows])
 
     tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)
-    walk(len(points), tile, work, resolve_threads(n_threads))
+    run_tiles(len(points), tile, work, resolve_threads(n_threads))
     return result, gradient

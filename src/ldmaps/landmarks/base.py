@@ -28,7 +28,7 @@ __all__ = [
     "settle",
 ]
 
-#: Landmarks to take where nobody says how many.
+#: Landmarks to take by default.
 DEFAULT_LANDMARKS = 400
 
 
@@ -62,11 +62,33 @@ class Landmarks:
         return radii
 
     def cells_of(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return which landmark some of the points belong to."""
+        """Return which landmark some of the points belong to.
+
+        Parameters
+        ----------
+        points : ndarray of int
+            Indices of training points.
+
+        Returns
+        -------
+        ndarray of int
+            A landmark (0 … M-1) per index.
+        """
         return self.assignment[points]
 
     def in_order(self, order: NDArray[np.intp]) -> Landmarks:
-        """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""
+        """Return the same landmarks and cells with landmark ``order[i]`` as the i-th.
+
+        Parameters
+        ----------
+        order : ndarray of shape (M,)
+            A permutation.
+
+        Returns
+        -------
+        Landmarks
+            Renumbered.
+        """
         place = np.empty(len(order), dtype=np.intp)
         place[order] = np.arange(len(order))
         return Landmarks(
@@ -78,11 +100,11 @@ class Landmarks:
 
 
 class PointsElsewhere(Points):
-    """Points that are not all in this process: :meth:`take` brings some here, the rest is done where they are."""
+    """Points that are not all in this process: :meth:`take` fetches some, workers handle the rest in place."""
 
     @abstractmethod
     def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
-        """Give every point to the nearest landmark; see :func:`assign`."""
+        """Assign every point to the nearest landmark; see :func:`assign`."""
 
 
 class LandmarkSelector(ABC):
@@ -103,16 +125,55 @@ class LandmarkSelector(ABC):
 
     @abstractmethod
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
-        """Choose landmarks among the points of a walk; their weights are positive."""
+        """Choose landmarks among the training points.
+
+        Must not hold an N×N matrix. The generator alone decides random choices.
+
+        Parameters
+        ----------
+        walk : Walk
+            Points, metric, ε and weights; the weights are positive.
+        rng : numpy.random.Generator
+            For random choices.
+
+        Returns
+        -------
+        Landmarks
+            With the cell of every point.
+        """
 
     def of_size(self, n_landmarks: int) -> Self:
-        """Return the same way to choose, for another number of landmarks."""
+        """Return a selector with the same settings for another number of landmarks.
+
+        Parameters
+        ----------
+        n_landmarks : int
+            How many.
+
+        Returns
+        -------
+        LandmarkSelector
+            A copy.
+        """
         resized = copy.copy(self)
         resized.n_landmarks = n_landmarks
         return resized
 
     def cost(self, data: DataSize, n_landmarks: int) -> Cost:
-        """Return what choosing ``n_landmarks`` takes; by default the assignment of every point, which all do."""
+        """Return what choosing ``n_landmarks`` costs, for :func:`ldmaps.plan`.
+
+        Parameters
+        ----------
+        data : DataSize
+            Number and kind of the points.
+        n_landmarks : int
+            How many are chosen.
+
+        Returns
+        -------
+        Cost
+            Distances and memory; by default those of assigning every point, which all selectors do.
+        """
         return assignment_cost(data, n_landmarks)
 
     def __repr__(self) -> str:
@@ -123,7 +184,7 @@ class LandmarkSelector(ABC):
 
 
 def assign(walk: Walk, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
-    """Give every point to its nearest landmark.
+    """Assign every point to its nearest landmark.
 
     Parameters
     ----------
@@ -141,7 +202,7 @@ def assign(walk: Walk, indices: NDArray[np.intp], places: Points | None = None) 
 
 
 def assignment_cost(data: DataSize, n_landmarks: int) -> Cost:
-    """Return what :func:`assign` takes."""
+    """Return the cost of :func:`assign`."""
     n = float(data.n_points)
     return Cost(distances=n * n_landmarks, memory=n * (8 + data.itemsize))
 
@@ -154,7 +215,7 @@ def settle(
     *,
     are_moved: bool = False,
 ) -> Landmarks:
-    """Count the cells of points that were given to their nearest landmarks; changes the arrays it is given."""
+    """Return landmarks with their cells from the nearest landmark of each point; changes its arguments."""
     # Among coinciding landmarks the first would take all; each keeps at least itself, or what stands for it, so no
     # cell is empty.
     assignment[indices] = np.arange(len(indices))

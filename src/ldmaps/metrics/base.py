@@ -2,9 +2,9 @@
 
     X ──prepare──► Points ──squared_block(a, rows, b, cols, out)──► d²
 
-Squared distances, because the Gaussian kernel eats squares. ``Points`` are
-prepared once (landmarks at fit time, a stream's points as they come) so that a
-block costs nothing but the distances themselves. Only :func:`squared_matrix`, which
+Squared distances, because the Gaussian kernel takes squares. ``Points`` are
+prepared once (landmarks at fit time, a stream's points as they arrive) so that a
+block costs only the distances themselves. Only :func:`squared_matrix`, which
 keeps what it computes, and :mod:`ldmaps.diffusion.pairwise`, which does not, loop
 over blocks.
 """
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import GradientError, InvalidInputError
-from ldmaps.threads import resolve_threads, tile_rows, walk
+from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 __all__ = [
     "ExtensionScan",
@@ -55,7 +55,18 @@ class Points(ABC):
 
     @abstractmethod
     def take(self, indices: NDArray[np.intp] | slice) -> Points:
-        """Return the points at ``indices``, in that order, as a copy."""
+        """Return the points at ``indices``, in that order, as a copy.
+
+        Parameters
+        ----------
+        indices : ndarray of int, or slice
+            Which points; they may repeat.
+
+        Returns
+        -------
+        Points
+            Of the same kind.
+        """
 
 
 class Places(NamedTuple):
@@ -127,18 +138,33 @@ class Metric(ABC):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            The points. Raise :class:`~ldmaps.errors.InvalidInputError` for those that
+            have no distance.
         dtype : float32 or float64, optional
             Precision to compute in. By default float32 stays float32 and
             everything else becomes float64.
+
+        Returns
+        -------
+        Points
+            What can be computed once, computed: centred, normalised, sorted.
         """
 
     @abstractmethod
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``; trusts its input.
 
-        ``rows`` and ``cols`` have non-negative start and stop and step 1. ``out``
-        is C-contiguous with shape (len(rows), len(cols)) and the points' dtype.
-        Values are finite and never negative. Safe to call from several threads.
+        Safe to call from several threads.
+
+        Parameters
+        ----------
+        a, b : Points
+            As :meth:`prepare` returned them.
+        rows, cols : slice
+            Which of ``a`` and of ``b``: non-negative start and stop, step 1.
+        out : ndarray of shape (rows, cols)
+            To be filled with finite values that are never negative; C-contiguous, of
+            the points' dtype.
         """
 
     def group_distance_sums(
@@ -150,9 +176,20 @@ class Metric(ABC):
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``; trusts its input.
 
-        Group g is ``bounds[g]`` to before ``bounds[g + 1]``. Where groups are small and
-        distances cheap, one compiled call for many of them saves more than it computes.
-        Safe to call from several threads for different groups.
+        Override it where groups are small and distances cheap: one compiled call for
+        many groups saves more than it computes. Safe to call from several threads for
+        different groups.
+
+        Parameters
+        ----------
+        points : Points
+            Sorted by group.
+        bounds : ndarray of shape (groups + 1,)
+            Group g is ``bounds[g]`` to before ``bounds[g + 1]``.
+        weights : ndarray of shape (n,)
+            w_j.
+        sums : ndarray of shape (n,)
+            To be filled.
         """
         for first, last in itertools.pairwise(bounds.tolist()):
             group = slice(first, last)
@@ -161,23 +198,53 @@ class Metric(ABC):
             compiled.rows.distance_sums(squared, weights[group], sums[group])
 
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
-        """Return a search for the nearest of ``b`` that is quicker than looking through blocks of d², if there is one.
+        """Return a search for the nearest of ``b`` that is quicker than scanning blocks of d², or None.
 
-        It is called with rows of ``a`` and two arrays to fill for them: which of ``b``
-        is nearest, the first among equals, and its d². Safe to call from several threads.
+        Parameters
+        ----------
+        a, b : Points
+            Points, and those among which to find the nearest.
+
+        Returns
+        -------
+        callable or None
+            Called with rows of ``a`` and two arrays to fill for them: which of ``b`` is
+            nearest, the first among equals, and its d². Safe to call from several threads.
         """
         return None
 
     def extension_scan(self, landmarks: Points, rate: Any) -> ExtensionScan | None:
-        """Return a way to embed points that need not measure every landmark, if there is one that pays at this rate.
+        """Return a way to embed points that skips landmarks which cannot matter, or None.
 
-        It gives the same bits as embedding by blocks of d², with weights
-        exp(−rate·d²) s_j. Safe to call from several threads. Asked for every batch.
+        Asked for every batch.
+
+        Parameters
+        ----------
+        landmarks : Points
+            The map's landmarks.
+        rate : float
+            Weights are exp(−rate·d²) s_j.
+
+        Returns
+        -------
+        callable or None
+            Gives the same bits as embedding by blocks of d². Safe to call from several
+            threads. None where skipping does not pay at this rate.
         """
         return None
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
-        """Return what sums up gradients of d² to these landmarks.
+        """Return an object that sums up gradients of d² to these landmarks.
+
+        Parameters
+        ----------
+        landmarks : Points
+            The map's landmarks.
+
+        Returns
+        -------
+        SquaresGradient
+            For :meth:`~ldmaps.LandmarkDiffusionMap.gradient`.
 
         Raises
         ------
@@ -205,11 +272,14 @@ class Metric(ABC):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            Points.
         Y : array-like of shape (m, features), or (m, atoms, 3), optional
+            Other points; ``X`` by default.
 
         Returns
         -------
         ndarray of shape (n, m)
+            Distances, not squared; float32 where both are.
         """
         a = self.prepare(X)
         b = a if Y is None else self.prepare(Y, a.dtype)
@@ -219,33 +289,102 @@ class Metric(ABC):
         return squared
 
     def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`InvalidInputError` when ``a`` and ``b`` cannot be compared; by default all can."""
+        """Raise :class:`~ldmaps.errors.InvalidInputError` when ``a`` and ``b`` cannot be compared; by default all can.
+
+        Parameters
+        ----------
+        a, b : Points
+            As :meth:`prepare` returned them.
+        """
         return
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return points such as ``prepare`` takes, to try out what the metric costs."""
+        """Return random points that :meth:`prepare` takes, to measure what a distance costs.
+
+        Parameters
+        ----------
+        n_points, n_features : int
+            Their shape; for frames ``n_features`` is the number of atoms.
+        rng : numpy.random.Generator
+            Draws them.
+
+        Returns
+        -------
+        ndarray
+            Of the shape that :meth:`prepare` expects.
+        """
         return rng.uniform(0.1, 1.0, (n_points, n_features))
 
     # -- model files ------------------------------------------------------
     def parameters(self) -> dict[str, Any]:
-        """Return what :meth:`from_parameters` needs: JSON values and arrays."""
+        """Return the settings that a model file stores.
+
+        Returns
+        -------
+        dict
+            JSON values and arrays, from which :meth:`from_parameters` makes an equal metric.
+        """
         return {}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild the metric from :meth:`parameters`."""
+        """Return a metric with these settings.
+
+        Parameters
+        ----------
+        parameters : Mapping
+            As :meth:`parameters` returned them.
+
+        Returns
+        -------
+        Metric
+            An equal one.
+        """
         return cls(**parameters)
 
     @abstractmethod
     def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the arrays that a model file stores for ``points``."""
+        """Return the arrays that a model file stores for ``points``.
+
+        Parameters
+        ----------
+        points : Points
+            As :meth:`prepare` returned them.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays whose first axis is the points'.
+        """
 
     @abstractmethod
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
-        """Rebuild points from :meth:`export_points`."""
+        """Return points from stored arrays, after checking every one of them.
+
+        Parameters
+        ----------
+        arrays : Mapping of str to ndarray
+            As :meth:`export_points` returned them, or as a file claims it did.
+
+        Returns
+        -------
+        Points
+            Equal to those exported.
+        """
 
     def joined(self, first: Points, second: Points) -> Points:
-        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input."""
+        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input.
+
+        Parameters
+        ----------
+        first, second : Points
+            As :meth:`prepare` returned them.
+
+        Returns
+        -------
+        Points
+            Of both.
+        """
         arrays, more = self.export_points(first), self.export_points(second)
         return self.import_points({name: np.concatenate([arrays[name], more[name]]) for name in arrays})
 
@@ -270,7 +409,7 @@ def squared_matrix(
         def fill(rows: slice) -> None:
             metric.squared_block(a, rows, b, slice(0, len(b)), out[rows])
 
-        walk(len(a), tile_rows(len(b), out.itemsize), fill, n_threads)
+        run_tiles(len(a), tile_rows(len(b), out.itemsize), fill, n_threads)
         return out
 
     # Half of the blocks are computed, the rest mirrored: half the work, and symmetric to the last bit.
@@ -288,7 +427,7 @@ def squared_matrix(
             stop = min(start + side, n)
             out[start:stop, rows] = block[:, start - rows.start : stop - rows.start].T
 
-    walk(n, min(side, 64 if n < 4096 else side), work, n_threads)
+    run_tiles(n, min(side, 64 if n < 4096 else side), work, n_threads)
     return out
 
 
@@ -334,7 +473,7 @@ def check_real(values: Any, name: str = "points") -> None:
         try:
             array = np.asarray(values)
         except ValueError:
-            return  # no array at all, which whoever needs one can explain
+            return  # not an array, which the caller reports
         types = [array.dtype]
         if array.dtype.kind == "O":
             types += [one.dtype for one in array.flat if isinstance(one, (np.datetime64, np.timedelta64))]

@@ -19,13 +19,13 @@ from ldmaps.settings import is_whole_number
 __all__ = ["Branch", "Save", "Snapshot", "Stop", "StopSimulation"]
 
 
-class StopSimulation(LdmapsError):  # noqa: N818 - it is no error
-    """Raised inside a report to end ``simulation.step`` there; the simulation can go on afterwards.
+class StopSimulation(LdmapsError):  # noqa: N818 - not an error
+    """Raised inside a report to end ``simulation.step`` there; the simulation can continue afterwards.
 
     Attributes
     ----------
     event : Event
-        Why.
+        What stopped it.
     """
 
     def __init__(self, event: Event) -> None:
@@ -38,7 +38,7 @@ class StopSimulation(LdmapsError):  # noqa: N818 - it is no error
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Positions and velocities at one step, from which the same or another simulation can go on.
+    """Positions and velocities at one step, from which the same or another simulation can continue.
 
     Attributes
     ----------
@@ -49,6 +49,7 @@ class Snapshot:
     time : float
         Simulated time in ps.
     step : int
+        Steps that the simulation had done.
     event : Event or None
         Why it was taken.
     """
@@ -62,7 +63,20 @@ class Snapshot:
 
     @classmethod
     def of(cls, simulation: Any, event: Event | None = None) -> Snapshot:
-        """Copy where a simulation is now."""
+        """Return a snapshot of a simulation as it is now.
+
+        Parameters
+        ----------
+        simulation : openmm.app.Simulation
+            With positions and velocities.
+        event : Event, optional
+            Why it is taken.
+
+        Returns
+        -------
+        Snapshot
+            A copy.
+        """
         state = simulation.context.getState(positions=True, velocities=True)
         periodic = simulation.system.usesPeriodicBoundaryConditions()
         return cls(
@@ -77,15 +91,16 @@ class Snapshot:
     def restore(
         self, simulation: Any, *, new_velocities_temperature: float | None = None, seed: int | None = None
     ) -> None:
-        """Put a simulation of the same system where the snapshot was taken.
+        """Set a simulation of the same system to the snapshot.
 
-        Its clock and step count go on, so that trajectories it writes stay in order.
+        Its clock and step count continue, so that trajectories it writes stay in order.
 
         Parameters
         ----------
         simulation : openmm.app.Simulation
+            Of the same system.
         new_velocities_temperature : float, optional
-            In K: draw new velocities, so that copies part. By default the snapshot's
+            In K: draw new velocities, so that copies diverge. By default the snapshot's
             are kept, and only a random integrator makes copies differ.
         seed : int, optional
             Of the new velocities.
@@ -160,7 +175,7 @@ class Save(_OnEvent):
     Parameters
     ----------
     folder : path-like
-        Made if it is not there.
+        Created if missing.
     kind : {"leave", "enter", "dwell"}
     region : str, optional
         By default any region.
@@ -168,7 +183,7 @@ class Save(_OnEvent):
     Attributes
     ----------
     written : list of Path
-        The states written so far; each has a PDB beside it.
+        The states written so far; each has a PDB of the same name.
     """
 
     def __init__(self, folder: Any, kind: str = "leave", region: str | None = None) -> None:

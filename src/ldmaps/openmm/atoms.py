@@ -1,4 +1,4 @@
-"""Which atoms of a simulation a map was fitted on, and their positions: what reporter and forces share."""
+"""Which atoms of a simulation a map was fitted on, and their positions, for reporter and forces."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
     """Return indices of atoms as an array, or raise."""
     indices = np.asarray(atoms)
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
-        raise InvalidInputError(f"atoms must be indices from 0, one an atom of the model, got {atoms!r}")
+        raise InvalidInputError(f"atoms must be indices from 0, one per atom of the model, got {atoms!r}")
     if len(np.unique(indices)) != len(indices):
-        raise InvalidInputError("atoms holds an index twice; each atom of the model is another one")
+        raise InvalidInputError("atoms holds an index twice; name each atom of the model once")
     return indices.astype(np.intp)
 
 
@@ -78,7 +78,7 @@ def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignor
 
 
 def _check_bonds(model: Any, topology: Any, indices: NDArray[np.intp]) -> None:
-    """Raise when the landmarks' bonds cannot be in nm; arrays do not tell their unit."""
+    """Raise when the landmarks' bonds cannot be in nm; arrays carry no unit."""
     n_atoms = len(indices)
     kept = model.metric_.weighed_atoms(n_atoms).kept
     place = {int(indices[atom]): column for column, atom in enumerate(kept)}

@@ -90,7 +90,7 @@ class FloodEnergy:
         self.n_atoms = n_atoms
         squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
         densities = np.exp(-0.5 * squared / embedder.epsilon) @ multiplicities
-        # ρ in units of ρ₀: what is left of the loneliest landmark's density at the reach.
+        # ρ in units of ρ₀: the density that the most isolated landmark contributes at the reach.
         self.multiplicities = multiplicities / (densities.min() * np.exp(-0.5 * reach**2))
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
@@ -132,7 +132,7 @@ def coordinate_force(
     -------
     openmm.PythonForce
         For ``CustomCVForce.addCollectiveVariable`` or ``BiasVariable``. It can be
-        serialized; whoever reads it needs ldmaps, and must trust where it comes from,
+        serialized; reading it needs ldmaps and a trusted file,
         because OpenMM stores Python objects as pickles.
 
     Raises
@@ -171,7 +171,7 @@ def domain_wall(
     model : LandmarkDiffusionMap, DiffusionMap or path
     strength : float or Quantity
         Spring constant in kJ/mol/nm², for the RMSD beyond the domain. A frame at
-        300 K is then typically √(2.5/strength) nm beyond the border when it leans on it.
+        300 K that pushes against the wall is then typically √(2.5/strength) nm beyond the border.
     margin : float
         How far beyond the domain, in units of √ε, frames may go freely.
     atoms, topology, ignore_names
@@ -196,12 +196,12 @@ def outward_force(
     topology: Any = None,
     ignore_names: bool = False,
 ) -> Any:
-    """Return an OpenMM force that drives a simulation to where a map has few points, and out of it.
+    """Return an OpenMM force that drives a simulation to where a map has few points, and beyond.
 
     Its energy is strength·ln(1 + ρ(x)/ρ₀), where ρ is the map's own estimate of how
-    often a place was visited and ρ₀ what its loneliest landmark contributes at the
-    reach; beyond, the energy falls to 0. With a strength of kT the known free energy
-    landscape becomes flat; above, places are the more attractive the less they are known.
+    often a place was visited and ρ₀ what its most isolated landmark contributes at the
+    reach; beyond, the energy falls to 0. A strength of kT makes the known free energy
+    landscape flat; above, rarely visited places are favoured.
     Coordinates alone cannot do this: at the border of the data their slope across it
     vanishes.
 
@@ -211,7 +211,7 @@ def outward_force(
     strength : float or Quantity
         In kJ/mol, per factor e of density.
     reach : float
-        How far beyond the loneliest landmark, in units of √ε, the force goes on pushing;
+        How far beyond the most isolated landmark, in units of √ε, the force keeps pushing;
         over this distance it does work of strength·reach²/2.
     atoms, topology, ignore_names
         As for :func:`coordinate_force`.
@@ -250,9 +250,9 @@ def bias_variable(
     limits : (float, float), optional
         Where OpenMM's table of the bias begins and ends; beyond it the bias is 0, so a
         simulation must not get there. By default the range of the map's coefficients,
-        which no point whatsoever leaves.
+        which no point can exceed.
     grid_width : int, optional
-        Points of the table; by default OpenMM's choice, five to a width.
+        Points of the table; by default OpenMM's choice, five per width.
 
     Returns
     -------

@@ -40,8 +40,8 @@ Action = Callable[[Event, Any], None]
 class LandmarkReporter:
     """An OpenMM reporter that embeds the current frame every so many steps.
 
-    Append it to ``simulation.reporters`` as the last one: an action that stops the
-    run does so before later reporters have had their turn.
+    Append it to ``simulation.reporters`` as the last one: when an action stops the run,
+    later reporters do not see that frame.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ class LandmarkReporter:
     Attributes
     ----------
     last : Embedded or None
-        The frame embedded last, by itself.
+        The frame embedded last, alone.
     n_reports : int
-        Frames reported so far; numbers them, from 0. One that cannot be embedded goes to the
-        sink as rejected, and the run goes on.
+        Frames reported so far; numbers them, from 0. A frame that cannot be embedded goes to the
+        sink as rejected, and the run continues.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class LandmarkReporter:
         self.sink = sink
         self.actions: tuple[Action, ...] = _actions(on_event)
         if self.actions and tracker is None:
-            raise InvalidInputError("on_event needs a tracker, which makes the events; pass tracker=")
+            raise InvalidInputError("on_event needs a tracker, which reports the events; pass tracker=")
         self.ignore_names = bool(ignore_names)
         self.last: Embedded | None = None
         self.n_reports = 0
@@ -116,7 +116,7 @@ class LandmarkReporter:
         return self._request
 
     def report(self, simulation: Any, state: Any) -> None:
-        """Embed the state's positions, tell the sink, and do what the events ask for."""
+        """Embed the state's positions, pass them to the sink, and act on the events."""
         positions = positions_in_nm(state, self._n_atoms)
         if self._atoms is not None:
             positions = positions[self._atoms]
@@ -148,14 +148,16 @@ def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event 
     Parameters
     ----------
     simulation : openmm.app.Simulation
+        Ready to step.
     steps : int
+        Most steps to run.
     reporter : LandmarkReporter
         Reports last during this run, whether or not it was appended before.
 
     Returns
     -------
     Event or None
-        Why the run was stopped; None if it went all the way.
+        What stopped the run; None if it did all steps.
     """
     before = list(simulation.reporters)
     # Last, so that no other reporter misses the frame at which the run stops.

@@ -34,7 +34,7 @@ def metadynamics_weights(
     variables: Sequence[Any] | None = None,
     temperature: Any = None,
 ) -> NDArray[np.float64]:
-    """Return how much each frame of a metadynamics run counts in the unbiased ensemble.
+    """Return the weight of each frame of a metadynamics run in the unbiased ensemble.
 
     Parameters
     ----------
@@ -91,8 +91,20 @@ def metadynamics_weights(
 
 
 def effective_number(weights: ArrayLike) -> float:
-    """Return (Σw)²/Σw², to how many equally weighted frames weighted ones amount.
+    """Return (Σw)²/Σw², the number of equally weighted frames that weighted ones amount to.
 
+    Parameters
+    ----------
+    weights : array-like of shape (n,)
+        Of the frames.
+
+    Returns
+    -------
+    float
+        From 1 to n.
+
+    Examples
+    --------
     >>> effective_number([1, 1, 1, 1]), effective_number([1, 0, 0, 0])
     (4.0, 1.0)
     """

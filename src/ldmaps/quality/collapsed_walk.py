@@ -19,7 +19,7 @@ from ldmaps import compiled
 from ldmaps.diffusion.pairwise import extend
 from ldmaps.diffusion.walk import Walk
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.threads import resolve_threads, tile_rows, walk
+from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 __all__ = ["CollapsedWalk", "apply_operator"]
 
@@ -58,7 +58,7 @@ def apply_operator(
 
     # Wider than the cache would like: a product of few rows is slow.
     tile = max(16, tile_rows(len(columns), rows.dtype.itemsize))
-    walk(len(rows), tile, work, resolve_threads(n_threads))
+    run_tiles(len(rows), tile, work, resolve_threads(n_threads))
     products /= degrees[:, None]
     return degrees, products
 
@@ -156,7 +156,7 @@ class CollapsedWalk:
                 sums[tile],
             )
 
-        walk(n, tile_rows(n, points.dtype.itemsize), work, resolve_threads(self.walk.n_threads))
+        run_tiles(n, tile_rows(n, points.dtype.itemsize), work, resolve_threads(self.walk.n_threads))
         # δM = δA/D − (δD/D²) A, and (A/D)ψ = λψ
         change = sums / degrees[:, None] - (degree_changes / degrees)[:, None] * (psi * lam)
         return degrees, change

@@ -1,8 +1,8 @@
 """What a region of a map is: something that a stream can enter and leave.
 
-A region answers for a batch of points with two masks, ``entering`` and ``staying``.
-What enters lies in the region itself; what stays may have strayed by the region's
-margin, so that a point which jitters on the border does not come and go.
+For a batch of points a region returns two masks, ``entering`` and ``staying``.
+A point that enters lies in the region itself; one that stays may be beyond its border
+by the margin, so that a point which jitters on the border does not enter and leave.
 
 Coordinates are named as in the package's tables: psi2 is the first one. Every mask
 is computed element by element, so it does not depend on how a stream is cut into
@@ -23,7 +23,7 @@ from ldmaps.extension.embedder import Coverage
 
 __all__ = ["Masks", "Region"]
 
-#: Entering and staying, one boolean a point each.
+#: Entering and staying, one boolean per point each.
 Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
@@ -52,17 +52,24 @@ class Region(ABC):
         Parameters
         ----------
         coordinates : ndarray of shape (n, k)
+            ψ of the points, as ``transform`` returns them.
         coverage : Coverage
             Of the same points.
 
         Returns
         -------
         entering, staying : ndarray of bool, shape (n,)
-            Whatever enters also stays.
+            Points that enter also stay.
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the region as JSON values, with its ``kind``."""
+        """Return the region as JSON values, with its ``kind``.
+
+        Returns
+        -------
+        dict
+            From which :meth:`from_dict` makes an equal region.
+        """
         return {
             "kind": self.kind,
             **{name: _as_json(getattr(self, name)) for name in (*self.required, *self.optional)},
@@ -70,7 +77,18 @@ class Region(ABC):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Make a region from what :meth:`as_dict` returned, or from a table of a regions file."""
+        """Return the region that JSON values describe.
+
+        Parameters
+        ----------
+        facts : mapping
+            What :meth:`as_dict` returned, or a table of a regions file.
+
+        Returns
+        -------
+        Region
+            Of this class.
+        """
         given = {key: value for key, value in facts.items() if key != "kind"}
         required, allowed = set(cls.required), {*cls.required, *cls.optional}
         missing, unknown = sorted(required - set(given)), sorted(set(given) - allowed)
@@ -82,7 +100,13 @@ class Region(ABC):
         return cls(**given)
 
     def check_model(self, model: Any) -> None:
-        """Raise when the region does not fit a map, such as when the map lacks one of its coordinates."""
+        """Raise when the region does not fit a map, such as when the map lacks one of its coordinates.
+
+        Parameters
+        ----------
+        model : LandmarkDiffusionMap or DiffusionMap
+            The map, fitted.
+        """
         k = int(model.n_components_)
         for place in self.columns:
             if place >= k:

@@ -10,8 +10,8 @@ of a simplex. Basins are given by memberships that are linear in these coordinat
     \sum_j \chi_j = 1, \qquad \chi_j \ge 0 \text{ on the landmarks,}
 
 so the basin of a point costs a (b-1)×b product. The first guess has its corners at
-landmarks (inner simplex); then A is changed until memberships are as crisp as they
-can be while they stay feasible and every basin has a landmark that clearly is its own.
+landmarks (inner simplex). Then A is optimised for the crispest memberships that are
+feasible and leave every basin a landmark that clearly belongs to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ldmaps.settings import is_whole_number
 
 __all__ = ["Basin", "Basins", "learn_basins"]
 
-#: Most basins to look for where nobody says how many.
+#: Most basins to look for by default.
 MOST_BASINS = 8
 #: Most basins whose memberships are optimised: the search has (b-1)² unknowns.
 MOST_OPTIMISED = 6
@@ -45,7 +45,7 @@ class Basin(Region):
     coefficients : sequence of float
         a₀, a₁, …: the membership is a₀ + a₁ψ₂ + a₂ψ₃ + …
     eigenvalues : sequence of float
-        Those of the map it was learned from, by which another map is told apart.
+        Those of the map it was learned from, to recognise other maps.
     enter, leave : float
         Membership from which the basin is entered, and below which it is left.
     """
@@ -66,13 +66,13 @@ class Basin(Region):
         self.eigenvalues = [finite("an eigenvalue of a basin", value) for value in eigenvalues]
         if not 2 <= len(self.coefficients) <= len(self.eigenvalues) + 1:
             raise InvalidInputError(
-                f"a basin has a constant and one coefficient a coordinate, got {len(self.coefficients)} coefficients "
+                f"a basin has a constant and one coefficient per coordinate, got {len(self.coefficients)} coefficients "
                 f"and {len(self.eigenvalues)} eigenvalues"
             )
         self.enter, self.leave = _thresholds(enter, leave)
 
     def membership(self, coordinates: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the membership of each point; beyond the landmarks it may leave 0 … 1."""
+        """Return the membership of each point; beyond the landmarks it may be below 0 or above 1."""
         # Summed by column, not by a matrix product, whose rounding depends on the batch. One point alone,
         # as it comes from a simulation, is quicker in plain numbers, and rounds the same.
         if len(coordinates) == 1:
@@ -130,12 +130,34 @@ class Basins:
         return tuple(self.regions)
 
     def memberships(self, coordinates: ArrayLike) -> NDArray[np.float64]:
-        """Return χ of shape (n, b); rows sum to 1."""
+        """Return the membership of points in every basin.
+
+        Parameters
+        ----------
+        coordinates : ndarray of shape (n, k)
+            As ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n, b)
+            χ; rows sum to 1.
+        """
         points = np.asarray(coordinates)
         return np.stack([basin.membership(points) for basin in self.regions.values()], axis=1)
 
     def labels(self, coordinates: ArrayLike) -> NDArray[np.intp]:
-        """Return the basin of highest membership of each point."""
+        """Return the basin of highest membership of each point.
+
+        Parameters
+        ----------
+        coordinates : ndarray of shape (n, k)
+            As ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+            Indices in ``names``.
+        """
         labels: NDArray[np.intp] = np.argmax(self.memberships(coordinates), axis=1)
         return labels
 
@@ -153,6 +175,7 @@ def learn_basins(
     Parameters
     ----------
     model : LandmarkDiffusionMap or DiffusionMap
+        The map, fitted.
     n_basins : int, optional
         b, up to ``n_components_ + 1``. By default the b at which the walk's timescales
         -1/ln λ drop most from λ_b to λ_{b+1} among the eigenvalues that were computed,
@@ -161,7 +184,7 @@ def learn_basins(
         Membership from which a basin is entered, and below which it is left. With
         ``leave`` of 0.5 or more, no record can be in two basins.
     names : sequence of str, optional
-        One a basin, most populated first; "basin 1", "basin 2", … by default.
+        One per basin, most populated first; "basin 1", "basin 2", … by default.
 
     Returns
     -------
@@ -280,7 +303,7 @@ def _crispest(
     b = len(A)
 
     def goal(chi: NDArray[np.float64]) -> float:
-        # By crispness alone, a basin too many would be given up for the others' sake.
+        # By crispness alone, the search would sacrifice a superfluous basin for the others.
         return _crispness(chi, weights) * float(chi.max(axis=0).min())
 
     def fuzziness(inner: NDArray[np.float64]) -> float:
@@ -321,7 +344,7 @@ def _names(names: Sequence[str] | None, b: int) -> list[str]:
         or not all(isinstance(name, str) for name in names)
         or not len(names) == len(set(names)) == b
     ):
-        raise InvalidInputError(f"names must be {b} different names, one a basin, got {names!r}")
+        raise InvalidInputError(f"names must be {b} different names, one per basin, got {names!r}")
     return list(names)
 
 

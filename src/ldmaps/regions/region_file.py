@@ -35,7 +35,7 @@ def load_regions(path: str | os.PathLike[str], model: Any) -> dict[str, Region]:
     Parameters
     ----------
     path : path-like
-        Holds a table ``regions`` with one table a region, each with a ``kind``, and
+        Holds a table ``regions`` with one table per region, each with a ``kind``, and
         may hold a table ``basins`` with arguments of
         :func:`~ldmaps.regions.basins.learn_basins`; what is learned comes after
         the regions.
@@ -52,7 +52,7 @@ def load_regions(path: str | os.PathLike[str], model: Any) -> dict[str, Region]:
     unknown = sorted(set(content) - {"regions", "basins"})
     if unknown:
         raise InvalidInputError(
-            f"{where}: {unknown[0]!r} is no part of a regions file; it has tables called regions.NAME, and basins"
+            f"{where}: {unknown[0]!r} does not belong in a regions file; it has tables called regions.NAME, and basins"
         )
     tables = content.get("regions", {})
     if not isinstance(tables, Mapping):
@@ -69,7 +69,7 @@ def load_regions(path: str | os.PathLike[str], model: Any) -> dict[str, Region]:
         for name, basin in _learned(where, content["basins"], model).items():
             if name in regions:
                 raise InvalidInputError(
-                    f"{where}: there are two regions called {name!r}; give the basins names of their own"
+                    f"{where}: there are two regions called {name!r}; give the basins other names"
                 )
             regions[name] = basin
     if not regions:
@@ -78,14 +78,22 @@ def load_regions(path: str | os.PathLike[str], model: Any) -> dict[str, Region]:
 
 
 def save_regions(path: str | os.PathLike[str], regions: Mapping[str, Region]) -> None:
-    """Write regions, learned basins among them, to a JSON file that :func:`load_regions` reads."""
+    """Write regions, including learned basins, to a JSON file that :func:`load_regions` reads.
+
+    Parameters
+    ----------
+    path : path-like
+        Replaced if it exists; written completely or not at all.
+    regions : mapping of str to Region
+        By name, in the order in which they count.
+    """
     content = {"regions": {name: region.as_dict() for name, region in regions.items()}}
     with written_whole(path) as file:
         file.write(json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
 
 
 def region_from_dict(facts: Mapping[str, Any]) -> Region:
-    """Make a region from what its ``as_dict`` returned, or from a table of a regions file.
+    """Return the region that JSON values describe: what its ``as_dict`` returned, or from a table of a regions file.
 
     >>> region_from_dict({"kind": "ball", "centre": {"psi2": 0.5}, "radius": 0.1})
     Ball(centre={'psi2': 0.5}, radius=0.1, margin=0.0)

@@ -23,6 +23,7 @@ def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]
     Parameters
     ----------
     model : LandmarkDiffusionMap or DiffusionMap
+        The map, fitted.
     regions : mapping of str to Region
         Such as ``learn_basins(model).regions``.
 

@@ -1,15 +1,15 @@
-"""Follows a stream through regions and says when it enters, leaves, or has dwelt.
+"""Follows a stream through regions and reports when it enters, leaves or dwells.
 
-A region's two masks give hysteresis in space; here is the one in time. Both make the
-same small state machine for each region:
+A region's two masks give hysteresis in space; this module adds the one in time. Each
+region has a small state machine:
 
                  enter_after records in a row that enter
     outside  ──────────────────────────────────────────────►  inside
              ◄──────────────────────────────────────────────
                  leave_after records in a row that do not stay
 
-What enters also stays, so no record can do both, and the state is set by whichever
-run of records was completed last. That is what lets a whole batch be done at once.
+A point that enters also stays, so no record can do both, and the state is set by whichever
+run of records was completed last. So a whole batch can be computed at once.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ class Event:
     Attributes
     ----------
     kind : {"enter", "leave", "dwell"}
+        What the stream did.
     region : str
         Name of the region.
     number : int
         Record at which it was decided.
     time : float or None
-        The record's own time, if the source has one.
+        The record's time, if the source has one.
     duration : int
         Records since the stream entered the region; 0 for "enter".
     """
@@ -60,7 +61,7 @@ class Event:
     duration: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the event as JSON values; a time that is no number is None."""
+        """Return the event as JSON values; a time that is not finite becomes None."""
         return {**vars(self), "time": None if self.time is None or not isfinite(self.time) else self.time}
 
 
@@ -72,18 +73,19 @@ class RegionTracker:
     Parameters
     ----------
     regions : mapping of str to Region
-        By name. Each is tracked by itself; where regions overlap, the first one that
-        holds a record is the record's label.
+        By name. Each is tracked independently; where regions overlap, a record gets the
+        label of the first one.
     enter_after : int
         Records in a row that must lie in a region before it is entered.
     leave_after : int
         Records in a row that must lie beyond a region's margin before it is left.
     dwell_every : int, optional
-        Report a "dwell" event each time so many more records were spent in a region.
+        Report a "dwell" event after every so many records in a region.
 
     Attributes
     ----------
     names : tuple of str
+        Of the regions, in their order.
 
     Examples
     --------
@@ -125,7 +127,7 @@ class RegionTracker:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the stream: every region is outside, as in the beginning."""
+        """Forget the stream: it is outside every region again."""
         self._followed = [_Followed(self.enter_after, self.leave_after) for _ in self.names]
 
     @property
@@ -140,20 +142,23 @@ class RegionTracker:
         numbers: ArrayLike,
         times: ArrayLike | None,
     ) -> tuple[NDArray[np.intp], tuple[Event, ...]]:
-        """Take the next records of the stream.
+        """Return labels and events of the next records of the stream.
 
         Parameters
         ----------
         coordinates : ndarray of shape (n, k)
+            As ``transform`` returns them.
         coverage : Coverage
+            Of the same points.
         numbers : array-like of shape (n,)
             Place of each record in the stream.
         times : array-like of shape (n,), optional
+            Copied to the events.
 
         Returns
         -------
         labels : ndarray of shape (n,)
-            Index in ``names`` of the first region each record is counted to, -1 for none.
+            Index in ``names`` of the first region that each record is in, -1 for none.
         events : tuple of Event
             By record; at one record what is left comes before what is entered.
         """

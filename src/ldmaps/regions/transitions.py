@@ -61,10 +61,16 @@ def region_labels(
     Parameters
     ----------
     coordinates : ndarray of shape (n, k)
+        As ``transform`` returns them.
     regions : mapping of str to Region
-        Margins do not count.
+        Margins are ignored.
     coverage : Coverage, optional
-        Of the points; by default all are taken to be inside the map.
+        Of the points; by default all count as inside the map.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Places in ``regions``.
     """
     n = len(coordinates)
     known = coverage or Coverage(np.zeros(n), np.ones(n, dtype=bool), np.zeros(n, dtype=np.intp))
@@ -92,7 +98,12 @@ def count_transitions(
     times : array-like of shape (n,), optional
         In ps; without them records are counted.
     files : array-like of shape (n,), optional
-        Which trajectory each record is of: from one to the next nothing goes.
+        Which trajectory each record belongs to; transitions from one to the next are not counted.
+
+    Returns
+    -------
+    Transitions
+        Counts, dwell times and their errors.
 
     Examples
     --------

@@ -1,0 +1,200 @@
+"""Fit the same data with other packages, convert their conventions, and compare: docs/benchmarks/compare.md.
+
+    python benchmarks/compare.py
+
+Each package runs in a process of its own (``compare_contestant.py``), datafold in ``.venv-peers``, which ``make bench``
+installs. Times are processor time, all threads together, so that other work on the machine does not count.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import tempfile
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from harness import DOCS, provenance
+
+from ldmaps.datasets import alanine_dipeptide, swiss_roll
+
+HERE = Path(__file__).resolve().parent
+PEERS = HERE.parent / ".venv-peers" / "bin" / "python"
+ROUNDS = 2
+
+INTRODUCTION = """\
+The same points, the same walk: each package's ε is converted to ours, exp(−d²/2ε), and α = 0 everywhere. The reference is
+`DiffusionMap` of ldmaps. [Compare](../compare.md) says how to convert by hand.
+
+- *λ off*: largest difference of the three leading eigenvalues, after conversion.
+- *coordinates off*: root mean square deviation from the reference in percent of its range, after the best sign and scale of
+  each coordinate; the worst of three.
+- *embedded again*: the training points through `transform`, divided by what `fit` gave them. 1 is right.
+- *fit*, *new point*: processor time, all threads together; the least of two runs. *Memory*: highest resident memory
+  during the fit, over that before it.
+"""
+
+NOTES = """\
+What the numbers show:
+
+- pyDiffMap with all neighbours and datafold solve the same problem as `DiffusionMap`, to rounding.
+- pyDiffMap's default of 64 neighbours is another kernel, and so another map.
+- pyDiffMap's `transform` is off by the factor λ of each coordinate, because it leaves out the division by λ.
+- `SpectralEmbedding` removes the kernel's diagonal before it normalises, so its coordinates differ slightly.
+- MDAnalysis finds the right eigenvalues. Its coordinates are rows of the eigenvector matrix. The last line sorts its columns
+  instead, and agrees.
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table."""
+
+    data: str
+    package: str
+    eigenvalues_off: str
+    coordinates_off: str
+    embedded_again: str
+    fit: str
+    memory: str
+    new_point: str
+
+
+HEADINGS = ("data", "package", "λ off", "coordinates off", "embedded again", "fit", "memory", "new point")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Points to fit, points to embed, ε, and who takes part; the first is the reference."""
+
+    name: str
+    points: np.ndarray
+    new: np.ndarray
+    epsilon: float
+    contestants: dict[str, str]
+
+
+def data_sets() -> list[Data]:
+    points = swiss_roll(5000).points
+    frames = alanine_dipeptide(stride=50)
+    heavy = frames.frames[:, frames.heavy_atoms].astype(np.float64)
+    return [
+        Data(
+            "Swiss roll, N = 4,000",
+            points[:4000],
+            points[4000:],
+            2.0,
+            {
+                "Ldmaps": "ldmaps {}, `DiffusionMap`",
+                "LdmapsLandmarks": "ldmaps {}, `LandmarkDiffusionMap`, M = 400",
+                "LdmapsDistilled": "the same, distilled",
+                "PyDiffMapWhole": "pyDiffMap {}, k = N",
+                "PyDiffMap": "pyDiffMap {}, k = 64 (default)",
+                "Datafold": "datafold {}, `DiffusionMaps`",
+                "Roseland": "datafold {}, `Roseland`, M = 400",
+                "SpectralEmbedding": 'scikit-learn {}, `SpectralEmbedding(affinity="rbf")`',
+            },
+        ),
+        Data(
+            "alanine dipeptide, 501 frames, heavy atoms, RMSD",
+            heavy,
+            heavy[:100],
+            1e-3,
+            {
+                "LdmapsFrames": "ldmaps {}, `DiffusionMap`",
+                "MDAnalysisMap": "MDAnalysis {}, `DiffusionMap`",
+                "MDAnalysisColumns": "MDAnalysis {}, its matrix, columns sorted",
+            },
+        ),
+    ]
+
+
+def run(name: str, data: Path, folder: Path) -> dict[str, np.ndarray] | None:
+    """Run one contestant; None where its environment is missing."""
+    interpreter = str(PEERS) if name in ("Datafold", "Roseland") else sys.executable
+    if not Path(interpreter).exists():
+        print(f"{name} left out: there is no {interpreter}", file=sys.stderr)
+        return None
+    out = folder / f"{name}.npz"
+    subprocess.run([interpreter, str(HERE / "compare_contestant.py"), name, str(data), str(out)], check=True)
+    with np.load(out) as stored:
+        return {key: stored[key] for key in stored.files}
+
+
+def worst_deviation(reference: np.ndarray, coordinates: np.ndarray) -> float:
+    """Return the largest deviation of any coordinate after its best scale, in percent of its range."""
+    centred, other = reference - reference.mean(axis=0), coordinates - coordinates.mean(axis=0)
+    scale = np.einsum("ij,ij->j", centred, other) / np.einsum("ij,ij->j", other, other)
+    deviation = np.sqrt(np.mean((centred - scale * other) ** 2, axis=0))
+    return float(np.max(100 * deviation / np.ptp(reference, axis=0)))
+
+
+def short(value: float) -> str:
+    """Return two digits, without an exponent where the number is not tiny."""
+    return f"{value:.0e}" if value < 0.001 else f"{value:.2g}" if value < 10 else f"{value:,.0f}"
+
+
+def again(results: dict[str, np.ndarray]) -> str:
+    """Return the factors between the training points as new points and as fitted."""
+    if "again" not in results:
+        return "no `transform`"
+    fitted, embedded = results["coordinates"][:-1], results["again"]
+    factors = np.einsum("ij,ij->j", fitted, embedded) / np.einsum("ij,ij->j", fitted, fitted)
+    if np.allclose(factors, 1, atol=5e-4):
+        return "1"
+    return ", ".join(f"{factor:.3f}" for factor in factors)
+
+
+def lines_of(data: Data) -> list[Line]:
+    lines = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "data.npz"
+        np.savez(path, points=data.points, new=data.new, epsilon=data.epsilon)
+        reference = None
+        for contestant, title in data.contestants.items():
+            print(f"... {contestant}", file=sys.stderr, flush=True)
+            runs = [run(contestant, path, folder) for _ in range(ROUNDS)]
+            if runs[0] is None:
+                continue
+            results = runs[0]
+            reference = reference or results
+            eigenvalues = results["eigenvalues"]
+            off = np.max(np.abs(eigenvalues - reference["eigenvalues"])) if eigenvalues.size else None
+            seconds = min(float(each["fit_seconds"]) for each in runs)
+            new_point = "–"
+            if "new" in results:
+                new_point = short(1e6 * min(float(each["new_seconds"]) for each in runs)) + " µs"
+            is_reference = results is reference
+            deviation = worst_deviation(reference["coordinates"], results["coordinates"])
+            lines.append(
+                Line(
+                    data.name,
+                    title.format(results["version"]),
+                    "" if is_reference else "not told" if off is None else short(off),
+                    "" if is_reference else short(deviation) + " %",
+                    again(results),
+                    f"{short(seconds)} s",
+                    short(max(float(each["memory"]) for each in runs) / 1e6) + " MB",
+                    new_point,
+                )
+            )
+    return lines
+
+
+def main() -> None:
+    lines = [line for data in data_sets() for line in lines_of(data)]
+    page = ["# Side by side with other packages", ""]
+    page += [f"`python benchmarks/compare.py` on {provenance()}.", "", INTRODUCTION]
+    page += ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
+    page += ["| " + " | ".join(astuple(line)) + " |" for line in lines]
+    (DOCS / "compare.md").write_text("\n".join([*page, "", NOTES]))
+    with (DOCS / "compare.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([[field.name for field in fields(Line)], *map(astuple, lines)])
+    print("\n".join(page[4:]))
+
+
+if __name__ == "__main__":
+    main()
