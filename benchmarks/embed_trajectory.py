@@ -27,7 +27,7 @@ from written_trajectories import mdtraj_trajectory
 
 import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.cli.embed import embed_chunks
+from ldmaps.cli.embed import embed_source
 from ldmaps.cli.writers import open_writer
 from ldmaps.metrics import RMSD
 from ldmaps.progress import Progress
@@ -89,7 +89,7 @@ def compare(
             Progress(False).stage("embedding") as stage,
             open_writer(output, model.n_components_, [str(path)]) as writer,
         ):
-            embed_chunks(embedder, ldmaps.inputs.prefetch(source()), writer, stage, threads)
+            embed_source(embedder, source(), writer, stage, threads)
         return stage.done
 
     embedder.extend(embedder.prepare(next(iter(source())).frames[:64]))  # compiles

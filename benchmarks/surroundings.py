@@ -24,7 +24,7 @@ from harness import Row, stored, turns, with_rows, write_table
 
 import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap, compiled
-from ldmaps.cli.embed import embed_chunks
+from ldmaps.cli.embed import embed_source
 from ldmaps.cli.writers import open_writer
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.diffusion.pairwise import Extended
@@ -168,7 +168,7 @@ def tables(folder: Path) -> list[Row]:
                 Progress(False).stage("embedding") as stage,
                 open_writer(str(folder / target), embedder.n_components, opened.files) as writer,
             ):
-                embed_chunks(embedder, ldmaps.inputs.prefetch(opened), writer, stage, None)
+                embed_source(embedder, opened, writer, stage, None)
 
         def bare(source: str, embedder=embedder) -> None:
             if source.endswith(".csv"):
@@ -325,7 +325,7 @@ def xtc(folder: Path) -> list[Row]:
             Progress(False).stage("embedding") as stage,
             open_writer(str(folder / target), embedder.n_components, [str(path)]) as writer,
         ):
-            embed_chunks(embedder, ldmaps.inputs.prefetch(opened), writer, stage, None)
+            embed_source(embedder, opened, writer, stage, None)
 
     def read() -> None:
         for _ in mdtraj.iterload(str(path), top=str(top), chunk=1000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import tempfile
@@ -9,12 +10,29 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 __all__ = ["lock", "sync_folder", "written_whole"]
 
 #: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
 _LEFT_BEHIND = 60.0
+#: Bytes after which a file that grows is brought to the disk.
+_SETTLED_BYTES = 16 << 20
+
+
+class _Settling(io.FileIO):
+    """A file that is brought to the disk as it grows, so that the end of a long one is no long wait."""
+
+    _unsettled = 0
+
+    def write(self, data: Any) -> int:
+        """Write, and every so often wait for the disk."""
+        count = super().write(data)
+        self._unsettled += count
+        if self._unsettled >= _SETTLED_BYTES:
+            self._unsettled = 0
+            getattr(os, "fdatasync", os.fsync)(self.fileno())
+        return count
 
 
 @contextmanager
@@ -29,7 +47,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     _remove_left_behind(target)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent or ".")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with io.BufferedWriter(_Settling(handle, "wb")) as stream:
             with suppress(OSError):  # file systems without locks keep what killed processes leave
                 lock(handle)
             yield stream

@@ -46,3 +46,22 @@ def test_no_more_is_read_than_the_depth_allows():
     time.sleep(0.2)
     assert len(taken) <= 5
     ahead.close()
+
+
+def test_a_caller_that_stops_ends_what_reads_ahead_inside():
+    closed = []
+
+    def endless():
+        try:
+            while True:
+                yield 0
+        finally:
+            closed.append(threading.current_thread().name)
+
+    inner = endless()
+    ahead = prefetch((item for item in prefetch(inner, depth=2)), depth=2)
+    assert next(ahead) == 0
+    ahead.close()
+    assert closed == ["ldmaps-reader"]
+    assert inner.gi_frame is None
+    assert not [thread for thread in threading.enumerate() if thread.name == "ldmaps-reader"]

@@ -3,6 +3,7 @@
 Not checked here: speed (benchmarks/rmsd.py).
 """
 
+import re
 import subprocess
 import sys
 
@@ -554,3 +555,39 @@ def test_small_distances_above_rounding_stay():
     points = RMSD().prepare(np.stack([chain, moved]))
     squared = squared_block(RMSD(), points, points)
     assert 0 < squared[0, 1] < 1e-10
+
+
+@pytest.mark.parametrize(
+    "kind", ["plain", "flat", "a list", "an atom without weight", "aligned", "to float32"]
+)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("n", [1, 21])
+def test_a_value_that_is_not_finite_is_found_wherever_it_stands(kind, bad, n):
+    frames = np.random.default_rng(0).normal(size=(n, 5, 3))
+    weights = {"an atom without weight": [1, 1, 1, 1, 0]}.get(kind)
+    metric = RMSD(weights, align=[0, 1, 2] if kind == "aligned" else None)
+    for frame, atom, axis in [(0, 0, 0), (n - 1, 4, 2), (n // 2, 2, 1)]:
+        broken = frames.copy()
+        broken[frame, atom, axis] = bad
+        place = f"({frame}, {atom}, {axis})"
+        if kind == "flat":
+            broken, place = broken.reshape(n, -1), f"({frame}, {3 * atom + axis})"
+        with pytest.raises(
+            InvalidInputError, match=rf"1 of {15 * n} values are NaN .* at index {re.escape(place)}"
+        ):
+            metric.prepare(
+                broken.tolist() if kind == "a list" else broken, np.float32 if kind == "to float32" else None
+            )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 5, 16, 19])
+def test_padding_of_prepared_frames_is_zero(dtype, n):
+    points = RMSD().prepare(np.random.default_rng(0).normal(size=(n, 4, 3)), dtype)
+    lanes = points.panels.shape[2]
+    frames = points.panels.transpose(0, 2, 1).reshape(-1, 12)
+    assert len(frames) == -(-n // lanes) * lanes
+    assert np.isfinite(frames).all()
+    assert (frames[n:] == 0).all()
+    taken = points.take(np.arange(n)[::-1].copy())
+    assert (taken.panels.transpose(0, 2, 1).reshape(-1, 12)[n:] == 0).all()

@@ -70,6 +70,22 @@ def test_a_file_is_on_disk_before_it_gets_its_name(tmp_path, calls):
     assert ("sync", rename[1], 1000) in calls[:place]
 
 
+def test_a_long_file_reaches_the_disk_as_it_grows(tmp_path, monkeypatch):
+    """Otherwise all of it is waited for at the end."""
+    settled = []
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: settled.append(os.fstat(descriptor).st_size))
+    monkeypatch.setattr("ldmaps.files._SETTLED_BYTES", 100_000)
+    path = tmp_path / "psi.npy"
+    with written_whole(path) as stream:
+        for _ in range(30):
+            stream.write(b"x" * 10_000)
+    assert 2 <= len(settled) <= 3
+    assert all(
+        95_000 <= after - before <= 125_000 for before, after in zip([0, *settled], settled, strict=False)
+    )
+    assert path.read_bytes() == b"x" * 300_000
+
+
 @needs_proc
 def test_the_name_is_on_disk_too(tmp_path, calls):
     """A rename lives in the folder, which is synchronised after it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import add_command as add_parser
@@ -13,13 +13,14 @@ from ldmaps.cli.workers import add_worker_options, asks_for_workers
 
 if TYPE_CHECKING:
     from ldmaps.cli.writers import Writer
-    from ldmaps.extension.embedder import Embedder
+    from ldmaps.diffusion.pairwise import Extended
+    from ldmaps.extension.embedder import Coverage, Embedder
     from ldmaps.inputs import FrameChunk, PointSource
     from ldmaps.maps.model_file import StoredMap
     from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
 
-__all__ = ["add_command", "embed_chunks", "run"]
+__all__ = ["add_command", "embed_source", "run"]
 
 _EPILOG = """\
 columns of the output:
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int | None:
     from ldmaps.cli.workers import embed_blocks, in_blocks, workers_of
     from ldmaps.cli.writers import check_format, open_writer
     from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import FrameSource, prefetch
+    from ldmaps.inputs import FrameSource
     from ldmaps.maps.model_file import read_model
     from ldmaps.maps.outside_reasons import outside_warning
     from ldmaps.progress import Progress
@@ -101,12 +102,11 @@ def run(arguments: argparse.Namespace) -> int | None:
                 sample = embed_blocks(model.embedder_, files, arguments.output, stage, parts=arguments.parts)
     else:
         total = source.n_frames if progress.visible else None
-        chunks = prefetch(source) if source.reads_ahead else source
         with (
             progress.stage("embedding", total, source.item) as stage,
             open_writer(arguments.output, model.n_components_, source.files) as writer,
         ):
-            sample = embed_chunks(model.embedder_, chunks, writer, stage, arguments.threads)
+            sample = embed_source(model.embedder_, source, writer, stage, arguments.threads)
     share = sample.inside / stage.done
     atoms = source.atoms if isinstance(source, FrameSource) else None
     warning = outside_warning(model, sample, source.item, None if atoms is None else atoms.labels)
@@ -121,15 +121,39 @@ def run(arguments: argparse.Namespace) -> int | None:
     return NOTHING_INSIDE
 
 
-def embed_chunks(
-    embedder: Embedder, chunks: Iterable[FrameChunk], writer: Writer, stage: Stage, n_threads: int | None
+def embed_source(
+    embedder: Embedder, source: PointSource, writer: Writer, stage: Stage, n_threads: int | None
 ) -> OutsideSample:
-    """Embed and write chunk after chunk; return how many points are inside the map, and some that are not."""
-    from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import check_frames_finite
+    """Embed and write chunk after chunk; return how many points are inside the map, and some that are not.
+
+    Where another thread may read, one chunk is read, the next embedded and the one
+    after that written at the same time; this thread writes.
+    """
+    from contextlib import closing
+
+    from ldmaps.inputs import prefetch
     from ldmaps.maps.outside_reasons import OutsideSample
 
+    if source.reads_ahead:
+        embedded = prefetch(_embedded(embedder, prefetch(source), n_threads), depth=2)
+    else:
+        embedded = _embedded(embedder, source, n_threads)
     sample = OutsideSample()
+    with closing(embedded):  # an output that fails ends the threads, too
+        for chunk, extended, coverage in embedded:
+            writer.write(chunk, extended.coordinates, coverage)
+            sample.add(chunk.frames, coverage.inside)
+            stage.advance(len(chunk))
+    return sample
+
+
+def _embedded(
+    embedder: Embedder, chunks: Iterable[FrameChunk], n_threads: int | None
+) -> Generator[tuple[FrameChunk, Extended, Coverage], None, None]:
+    """Embed chunk after chunk."""
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.inputs import check_frames_finite
+
     for chunk in chunks:
         try:
             points = embedder.prepare(chunk.frames)
@@ -137,11 +161,7 @@ def embed_chunks(
             check_frames_finite(chunk)  # says where in which file
             raise
         extended = embedder.extend(points, n_threads)
-        coverage = embedder.coverage_of(extended)
-        writer.write(chunk, extended.coordinates, coverage)
-        sample.add(chunk.frames, coverage.inside)
-        stage.advance(len(chunk))
-    return sample
+        yield chunk, extended, embedder.coverage_of(extended)
 
 
 def check_width(model: StoredMap, source: PointSource) -> None:

@@ -20,6 +20,9 @@ from ldmaps.text_rows import MANY_ROWS, formatted_rows, number_format, quoted, w
 
 __all__ = ["Writer", "check_format", "open_writer"]
 
+#: Bytes of rows that an .npy file gets at a time: they stay in cache while their columns are filled in.
+BLOCK_BYTES = 1 << 18
+
 
 class Writer(ABC):
     """Takes chunk after chunk."""
@@ -135,7 +138,7 @@ class _NpyWriter(Writer):
         self._dtype = np.dtype([(name, f"U{longest}" if kind == "U" else kind) for name, kind in columns])
         self._names = [name for name, _ in columns[1:]]
         self._file: str | None = None
-        self._block = np.empty(0, dtype=self._dtype)
+        self._block = np.empty(max(1, BLOCK_BYTES // self._dtype.itemsize), dtype=self._dtype)
         self._stream = stream
         self._rows = 0
         self._header_length = len(self._header(10**18))
@@ -151,15 +154,17 @@ class _NpyWriter(Writer):
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append rows."""
         file, *values = _values(chunk, coordinates, coverage)
-        if file != self._file or len(chunk) > len(self._block):
-            # The name takes more room than all numbers of a row, so it is written once for many chunks.
-            self._file, self._block = file, np.empty(len(chunk), dtype=self._dtype)
+        if file != self._file:
+            # The name takes more room than all numbers of a row, so it is filled in once for many blocks.
+            self._file = file
             self._block["file"] = file
-        rows = self._block[: len(chunk)]
-        for name, value in zip(self._names, values, strict=True):
-            rows[name] = np.nan if value is None else value
-        self._stream.write(rows.view(np.uint8).data)
-        self._rows += len(rows)
+        for start in range(0, len(chunk), len(self._block)):
+            rows = self._block[: len(chunk) - start]
+            part = slice(start, start + len(rows))
+            for name, value in zip(self._names, values, strict=True):
+                rows[name] = np.nan if value is None else value[part]
+            self._stream.write(rows.view(np.uint8).data)
+        self._rows += len(chunk)
 
     def finish(self) -> None:
         """Go back and write the true length."""

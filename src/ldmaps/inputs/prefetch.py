@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 __all__ = ["prefetch"]
@@ -13,11 +13,11 @@ T = TypeVar("T")
 _END = object()
 
 
-def prefetch(items: Iterable[T], depth: int = 3) -> Iterator[T]:
+def prefetch(items: Iterable[T], depth: int = 3) -> Generator[T, None, None]:
     """Yield what ``items`` yields, computed up to ``depth`` items ahead in a thread of its own.
 
     An error in ``items`` is raised where its item would have come. When the caller
-    stops early the thread ends after the item it is at.
+    stops early the thread ends after the item it is at; a generator is closed then.
 
     >>> list(prefetch(range(4)))
     [0, 1, 2, 3]
@@ -42,6 +42,11 @@ def prefetch(items: Iterable[T], depth: int = 3) -> Iterator[T]:
                     return
         except BaseException as error:  # handed over, whatever it is
             failure.append(error)
+        finally:
+            if isinstance(
+                items, Generator
+            ):  # what it reads ahead itself ends now, not when memory is tidied up
+                items.close()
         put(_END)
 
     thread = threading.Thread(target=work, name="ldmaps-reader", daemon=True)

@@ -493,9 +493,12 @@ def check_real(values: Any, name: str = "points") -> None:
 
 
 def as_float_array(
-    X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,)
+    X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,), finite: bool = True
 ) -> NDArray[Any]:
-    """Return ``X`` as a finite float32 or float64 array of one of the given ranks, or raise."""
+    """Return ``X`` as a float32 or float64 array of one of the given ranks, or raise.
+
+    Where ``finite`` is false, NaN and infinite values are let through.
+    """
     array = np.asarray(X)
     check_real(array)
     if array.dtype.kind in "OUSV":
@@ -520,7 +523,7 @@ def as_float_array(
         raise InvalidInputError(f"points must be a {ranks} array, got shape {array.shape}{hint}")
     if array.shape[0] == 0 or array.size == 0:
         raise InvalidInputError(f"points must not be empty, got shape {array.shape}")
-    if not np.isfinite(array).all():
+    if finite and not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))
         where = ", ".join(map(str, bad[0]))
         raise InvalidInputError(

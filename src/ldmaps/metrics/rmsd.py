@@ -7,7 +7,6 @@ R is proper: a molecule and its mirror image are different.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard, cast
 
@@ -28,7 +27,7 @@ from ldmaps.metrics.base import (
 )
 from ldmaps.metrics.gradient import AlignedGradient, SuperposedGradient
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
-from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, padded, to_panels, zero_panels
+from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, new_panels, padded, to_panels
 
 __all__ = ["RMSD"]
 
@@ -98,7 +97,7 @@ class RMSD(Metric):
             everything else becomes float64. Centring is done in float64 always.
         """
         # Not converted to ``dtype`` yet: far from the origin that would round the structure away.
-        frames = X if _is_plainly_finite(X) else as_float_array(X, ndim=(2, 3))
+        frames = X if _is_plain(X) else as_float_array(X, ndim=(2, 3), finite=False)
         if frames.ndim == 2:
             if frames.shape[1] % 3:
                 raise InvalidInputError(
@@ -115,7 +114,17 @@ class RMSD(Metric):
         kind = frames.dtype if dtype is None else np.dtype(dtype)
         if kind.char not in "fd":
             raise InvalidInputError(f"dtype must be float32 or float64, got {kind}")
-        return _pack(np.ascontiguousarray(frames), atoms, kind)
+        # What is not finite shows in a frame's norm, where every atom has a share in it.
+        if atoms.fitted is not None or len(atoms.kept) < frames.shape[1]:
+            as_float_array(X, ndim=(2, 3))
+        packed = _pack(np.ascontiguousarray(frames), atoms, kind)
+        if packed is None:
+            as_float_array(X, ndim=(2, 3))  # says which value is not finite
+            raise InvalidInputError(
+                f"coordinates up to {np.abs(frames).max():.3g} overflow when they are squared in {kind}; "
+                "use a larger unit of length, or float64"
+            )
+        return packed
 
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d² of a tile of pairs to ``out``; trusts its input."""
@@ -290,27 +299,27 @@ class RMSD(Metric):
         return kept[3]
 
 
-def _is_plainly_finite(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
-    """Say whether X is an array of a few finite frames, by one product.
+def _is_plain(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
+    """Say whether X is an array of frames that needs no conversion.
 
-    One streamed frame must not cost more to check than to embed. What this cannot
-    vouch for takes the slow way, which gives the reasons.
+    One streamed frame must not cost more to look at than to embed. Everything else
+    takes the slow way, which gives the reasons.
     """
     return (
         type(X) is np.ndarray
         and X.ndim == 3
-        and 0 < X.size <= 3000
+        and X.size > 0
         and (X.dtype is _SINGLE or X.dtype is _DOUBLE)
         and X.flags.c_contiguous
-        and math.isfinite(np.vdot(X, X))  # unlike dot, silent on overflow
     )
 
 
-def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RMSDPoints:
+def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RMSDPoints | None:
+    """Return frames, prepared, or None where a squared norm is not finite in the precision asked for."""
     n = len(frames)
     depth = 3 * len(atoms.kept)
     if atoms.fitted is None:
-        panels = zero_panels(n, depth, dtype)
+        panels = new_panels(n, depth, dtype)
         fit_panels = None
         moments = np.zeros((MOMENTS, padded(n, dtype)), dtype)
         finite = compiled.rmsd_frames.prepare_frames(frames, atoms.kept, atoms.root_weights, panels, moments)
@@ -318,8 +327,8 @@ def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RM
         # Where the superposition is not the best one for the whole, nothing bounds the growth of
         # rounding errors, so this path is float64 throughout; only d² is rounded.
         double = np.dtype(np.float64)
-        panels = zero_panels(n, depth, double)
-        fit_panels = zero_panels(n, 3 * len(atoms.fitted), double)
+        panels = new_panels(n, depth, double)
+        fit_panels = new_panels(n, 3 * len(atoms.fitted), double)
         moments = np.zeros((1, padded(n, double)))
         finite = compiled.rmsd_aligned.prepare_aligned_frames(
             frames,
@@ -332,9 +341,4 @@ def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RM
             moments[0],
             float(np.finfo(dtype).max) / 4.0,  # no d² is larger than four times the larger squared norm
         )
-    if not finite:
-        raise InvalidInputError(
-            f"coordinates up to {np.abs(frames).max():.3g} overflow when they are squared in {dtype}; "
-            "use a larger unit of length, or float64"
-        )
-    return RMSDPoints(n, dtype, panels, moments, fit_panels)
+    return RMSDPoints(n, dtype, panels, moments, fit_panels) if finite else None

@@ -11,7 +11,7 @@ from ldmaps import compiled
 from ldmaps.compiled.layout import PANEL_BYTES
 from ldmaps.metrics.base import Points
 
-__all__ = ["RMSDPoints", "from_panels", "padded", "to_panels", "zero_panels"]
+__all__ = ["RMSDPoints", "from_panels", "new_panels", "padded", "to_panels"]
 
 #: Bytes of a cache line, to which panels are aligned.
 ALIGNMENT = 64
@@ -74,23 +74,25 @@ def padded(n: int, dtype: np.dtype[Any]) -> int:
     return -(-n // lanes) * lanes
 
 
-def zero_panels(n: int, depth: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return panels for ``n`` frames; zeros, so that the padding of the last one is harmless."""
+def new_panels(n: int, depth: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return panels for ``n`` frames, to be filled in; the last one is zeros, so that its padding is harmless."""
     lanes = _lanes(dtype)
     count = -(-n // lanes)
     if count == 1:
         return np.zeros((1, depth, lanes), dtype)
     # Aligned, because a register that straddles two cache lines loads at half the speed.
     size = count * depth * lanes
-    raw = np.zeros(size + ALIGNMENT // dtype.itemsize, dtype)
+    raw = np.empty(size + ALIGNMENT // dtype.itemsize, dtype)
     start = -raw.ctypes.data % ALIGNMENT // dtype.itemsize
-    return raw[start : start + size].reshape(count, depth, lanes)
+    panels = raw[start : start + size].reshape(count, depth, lanes)
+    panels[-1] = 0
+    return panels
 
 
 def to_panels(frames: NDArray[Any]) -> NDArray[Any]:
     """Return frames, (n, 3·atoms), in panels."""
     n, depth = frames.shape
-    panels = zero_panels(n, depth, frames.dtype)
+    panels = new_panels(n, depth, frames.dtype)
     lanes = panels.shape[2]
     whole = n // lanes
     panels[:whole] = frames[: whole * lanes].reshape(whole, lanes, depth).transpose(0, 2, 1)
@@ -100,7 +102,7 @@ def to_panels(frames: NDArray[Any]) -> NDArray[Any]:
 
 
 def _take_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]:
-    taken = zero_panels(len(indices), panels.shape[1], panels.dtype)
+    taken = new_panels(len(indices), panels.shape[1], panels.dtype)
     compiled.rmsd_frames.take_frames(panels, indices, taken)
     return taken
 
