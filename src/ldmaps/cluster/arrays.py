@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.cluster.blocks import coverage_dtype, embed_block, judge_block
-from ldmaps.cluster.engine import shared
+from ldmaps.cluster.engine import shared, task_key
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
 
@@ -54,12 +54,16 @@ def lazy_coverage(X: Any, embedder: Embedder) -> Coverage:
     return Coverage(judged["distance"], judged["inside"], judged["nearest"])
 
 
-def array_of(parts: list[Any], sizes: list[int], dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Any:
+def array_of(
+    name: str, parts: list[Any], sizes: list[int], dtype: np.dtype[Any], shape: tuple[int, ...] = ()
+) -> Any:
     """Return the results of tasks, a block of rows each, as one dask array."""
     import dask.array as da
+    from dask.highlevelgraph import HighLevelGraph
 
-    blocks = [
-        da.from_delayed(part, (size, *shape), meta=np.empty((0, *shape), dtype))
-        for part, size in zip(parts, sizes, strict=True)
-    ]
-    return da.concatenate(blocks)
+    name = task_key(name)
+    corner = (0,) * len(shape)
+    layer = {(name, number, *corner): part.key for number, part in enumerate(parts)}
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
+    chunks = (tuple(sizes), *((width,) for width in shape))
+    return da.Array(graph, name, chunks, meta=np.empty((0, *shape), dtype))

@@ -6,12 +6,13 @@ what is small. A task has one thread: Dask runs as many at once as a worker has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ldmaps import compiled
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Embedder
@@ -23,6 +24,7 @@ __all__ = [
     "Block",
     "Cells",
     "Cover",
+    "PreparedBlock",
     "TrainingPart",
     "add_cells",
     "assign_block",
@@ -31,18 +33,48 @@ __all__ = [
     "embed_training_block",
     "judge_block",
     "pick_rows",
+    "prepare_block",
     "prepared",
     "rows_of",
 ]
 
 
-#: Rows as workers have them: a block of a dask array, or a chunk of a file.
-Block = NDArray[Any] | FrameChunk
+@dataclass(frozen=True)
+class PreparedBlock:
+    """A block that a worker keeps for the next pass.
+
+    Attributes
+    ----------
+    points : Points
+    times : ndarray of shape (n,) or None
+    n_bytes : int
+        Of the numbers as they were read.
+    """
+
+    points: Points
+    times: NDArray[np.float64] | None
+    n_bytes: int
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __sizeof__(self) -> int:
+        """Tell Dask what is kept here."""
+        return self.n_bytes
 
 
-def rows_of(block: Block) -> NDArray[Any]:
-    """Return the numbers of a block."""
+#: Rows as workers have them: a block of a dask array, a chunk of a file, or either prepared.
+Block = NDArray[Any] | FrameChunk | PreparedBlock
+
+
+def rows_of(block: NDArray[Any] | FrameChunk) -> NDArray[Any]:
+    """Return the numbers of a block as it was read."""
     return block.frames if isinstance(block, FrameChunk) else block
+
+
+def times_of(block: Block) -> NDArray[np.float64] | None:
+    """Return the times of a block's frames, where a file told them."""
+    return None if isinstance(block, np.ndarray) else block.times
 
 
 class Cells(NamedTuple):
@@ -52,10 +84,13 @@ class Cells(NamedTuple):
     ----------
     multiplicities : ndarray of shape (M,)
     squared_radii : ndarray of shape (M,)
+    noted : ndarray of int
+        Which cells some of the points are in.
     """
 
     multiplicities: NDArray[np.float64]
     squared_radii: NDArray[np.float64]
+    noted: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -80,6 +115,8 @@ class Cover:
 
 def prepared(metric: Metric, block: Block, start: int, dtype: DTypeLike | None = None) -> Points:
     """Prepare a block, and say which rows it is where something is wrong with it."""
+    if isinstance(block, PreparedBlock):
+        return block.points
     try:
         return metric.prepare(rows_of(block), dtype)
     except InvalidInputError as error:
@@ -89,13 +126,27 @@ def prepared(metric: Metric, block: Block, start: int, dtype: DTypeLike | None =
         raise InvalidInputError(f"rows {start} to {start + len(block) - 1}: {error}") from error
 
 
-def pick_rows(block: Block, rows: NDArray[np.intp]) -> NDArray[Any]:
+def prepare_block(
+    block: NDArray[Any] | FrameChunk, start: int, metric: Metric, dtype: DTypeLike
+) -> PreparedBlock:
+    """Prepare a block to be kept."""
+    return PreparedBlock(prepared(metric, block, start, dtype), times_of(block), rows_of(block).nbytes)
+
+
+def pick_rows(block: NDArray[Any] | FrameChunk, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Return some rows of a block, as a copy that does not keep the block alive."""
-    return np.array(rows_of(block)[rows])
+    picked = np.array(rows_of(block)[rows])
+    if isinstance(block, FrameChunk):
+        check_frames_finite(replace(block, frames=picked, numbers=block.numbers[rows], times=None))
+    return picked
 
 
 def assign_block(
-    block: Block, start: int, weights: NDArray[np.float64] | None, cover: Cover
+    block: Block,
+    start: int,
+    weights: NDArray[np.float64] | None,
+    cover: Cover,
+    noted: NDArray[np.intp],
 ) -> tuple[NDArray[np.int32], Cells]:
     """Give every point of a block to its nearest landmark; see :func:`ldmaps.landmarks.base.settle`.
 
@@ -105,6 +156,8 @@ def assign_block(
         Number of the block's first row in all data.
     weights : ndarray of shape (n,) or None
         None stands for ones. Points of weight 0 get a landmark but widen no cell.
+    noted : ndarray of int
+        Rows of the block whose cells are told with the sums.
     """
     count = len(cover.rows)
     with single_threaded_blas():
@@ -115,18 +168,20 @@ def assign_block(
     assignment[cover.rows[own] - start] = own
     if not cover.are_moved:
         squared[cover.rows[own] - start] = 0.0
-    members = slice(None) if weights is None else weights > 0
-    radii = np.zeros(count)
-    np.maximum.at(radii, assignment[members], squared[members])
-    multiplicities = np.bincount(assignment, weights=weights, minlength=count).astype(np.float64)
-    return assignment.astype(np.int32), Cells(multiplicities, radii)
+    multiplicities, radii = np.zeros(count), np.zeros(count)
+    compiled.cells.count_cells(
+        assignment, squared, np.empty(0) if weights is None else weights, multiplicities, radii
+    )
+    labels = assignment.astype(np.int32)
+    return labels, Cells(multiplicities, radii, labels[noted])
 
 
 def add_cells(parts: list[Cells]) -> Cells:
-    """Return the cells of several blocks together."""
+    """Return the cells of several consecutive blocks together."""
     return Cells(
         np.sum([part.multiplicities for part in parts], axis=0),
         np.max([part.squared_radii for part in parts], axis=0),
+        np.concatenate([part.noted for part in parts]),
     )
 
 
@@ -151,7 +206,7 @@ def embed_training_block(
     with single_threaded_blas():
         points = prepared(embedder.metric, block, start, embedder.landmarks.dtype)
         extended = embedder.extend(points, 1)
-    times = block.times if isinstance(block, FrameChunk) else None
+    times = times_of(block)
     part = TrainingPart(
         extended.squared_distance[remembered], None if times is None else np.array(times[remembered])
     )

@@ -16,10 +16,24 @@ from uuid import uuid4
 from ldmaps.errors import ClusterError, one_line
 from ldmaps.progress import tick
 
-__all__ = ["FAN_IN", "client_in_use", "computed", "faults", "keep", "lost", "shared", "task", "tree_sum"]
+__all__ = [
+    "FAN_IN",
+    "client_in_use",
+    "computed",
+    "faults",
+    "fits_in_workers",
+    "keep",
+    "lost",
+    "shared",
+    "task",
+    "task_key",
+    "tree_sum",
+]
 
 #: Partial results that one task adds up, so that neither a worker nor this process meets all of them at once.
 FAN_IN = 16
+#: Share of the workers' memory that points may take to be kept there from one pass to the next.
+KEPT_SHARE = 0.25
 
 
 def client_in_use() -> Any:
@@ -32,6 +46,15 @@ def client_in_use() -> Any:
     return owner if type(owner).__module__.partition(".")[0] == "distributed" else None
 
 
+def fits_in_workers(n_bytes: float) -> bool:
+    """Say whether the workers of the client in use can keep so much beside their work; no where nobody knows."""
+    client = client_in_use()
+    if client is None:
+        return False
+    limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    return all(limits) and n_bytes <= KEPT_SHARE * sum(limits)
+
+
 def shared(name: str, value: Any) -> Any:
     """Return a value as a task, which each worker gets once, from this process or from another worker.
 
@@ -40,17 +63,18 @@ def shared(name: str, value: Any) -> Any:
     import cloudpickle
     from dask import delayed
 
-    return delayed(pickle.loads, pure=False)(cloudpickle.dumps(value), dask_key_name=_key(name))
+    return delayed(pickle.loads, pure=False)(cloudpickle.dumps(value), dask_key_name=task_key(name))
 
 
 def task(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return a call to be made by a worker."""
     from dask import delayed
 
-    return delayed(function, pure=False, traverse=False)(*arguments, dask_key_name=_key(name))
+    return delayed(function, pure=False, traverse=False)(*arguments, dask_key_name=task_key(name))
 
 
-def _key(name: str) -> str:
+def task_key(name: str) -> str:
+    """Return a key for a task or an array that the dashboard shows by its name."""
     return f"ldmaps: {name}-{uuid4().hex}"
 
 

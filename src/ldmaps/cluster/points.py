@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -11,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.cluster.arrays import array_of
-from ldmaps.cluster.blocks import Cells, Cover, add_cells, assign_block, pick_rows
-from ldmaps.cluster.engine import computed, keep, shared, task, tree_sum
+from ldmaps.cluster.blocks import Cells, Cover, add_cells, assign_block, pick_rows, prepare_block
+from ldmaps.cluster.engine import computed, fits_in_workers, keep, shared, task, tree_sum
 from ldmaps.landmarks.base import Landmarks, PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.quality.error_estimate import reference_rows
 
 __all__ = ["BlockedLandmarks", "BlockedPoints", "Blocks", "Piece"]
 
@@ -112,15 +115,26 @@ class BlockedPoints(PointsElsewhere):
     blocks : Blocks
     weights : ndarray of shape (N,) or None
         None stands for ones.
+    recorded : function
+        Tells, from the rows of landmarks, which rows a map will remember: their cells are
+        noted while all are assigned.
     """
 
-    def __init__(self, metric: Metric, blocks: Blocks, weights: NDArray[np.float64] | None = None) -> None:
+    def __init__(
+        self,
+        metric: Metric,
+        blocks: Blocks,
+        weights: NDArray[np.float64] | None = None,
+        recorded: Callable[[NDArray[np.intp]], NDArray[np.intp]] = np.unique,
+    ) -> None:
         self.metric = metric
         self.blocks = blocks
         self.weights = weights
+        self.recorded = recorded
         self._used = None if weights is None or weights.all() else np.flatnonzero(weights)
         self.dtype = np.dtype(np.float32 if blocks.dtype == np.float32 else np.float64)
         self._gathers: list[tuple[NDArray[np.intp], Points]] = []
+        self._kept: list[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.blocks) if self._used is None else len(self._used)
@@ -128,6 +142,12 @@ class BlockedPoints(PointsElsewhere):
     def rows(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return which rows points are."""
         return indices if self._used is None else self._used[indices]
+
+    @cached_property
+    def foreseen(self) -> NDArray[np.intp]:
+        """Rows that estimates of errors will ask for: brought here with the first others, not by a pass of their own."""
+        drawn = reference_rows(len(self), math.prod(self.blocks.shape) * self.dtype.itemsize)
+        return self.rows(np.arange(0) if drawn is None else np.sort(drawn))
 
     def take(self, indices: NDArray[np.intp] | slice) -> Points:
         """Bring points here, in the order of ``indices``."""
@@ -138,15 +158,37 @@ class BlockedPoints(PointsElsewhere):
             at = np.minimum(np.searchsorted(held, rows), len(held) - 1)
             if (held[at] == rows).all():
                 return points.take(at[places])
-        points = self.metric.prepare(self.blocks.gather(rows))
-        self._gathers = [(rows, points), *self._gathers[: KEPT_GATHERS - 1]]
-        return points.take(places)
+        wanted = rows if self._gathers else np.union1d(rows, self.foreseen)
+        points = self.metric.prepare(self.blocks.gather(wanted))
+        self._gathers = [(wanted, points), *self._gathers[: KEPT_GATHERS - 1]]
+        return points.take(np.searchsorted(wanted, rows)[places])
+
+    def pass_over(self) -> tuple[list[Any], list[Any]]:
+        """Return the blocks as tasks for a pass, and those of them that are to be kept for the next one.
+
+        Prepared points stay with the workers where these have room; otherwise every
+        pass reads and prepares anew.
+        """
+        if self._kept is not None:
+            return self._kept, []
+        n_bytes = float(len(self.blocks)) * math.prod(self.blocks.shape) * self.blocks.dtype.itemsize
+        if not fits_in_workers(n_bytes):
+            return self.blocks.tasks, []
+        metric, starts = shared("metric", self.metric), self.blocks.starts.tolist()
+        tasks = [
+            task("prepare", prepare_block, block, start, metric, self.dtype)
+            for block, start in zip(self.blocks.tasks, starts, strict=False)
+        ]
+        return tasks, tasks
 
     def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> BlockedLandmarks:
         """Give every row to its nearest landmark, where the rows are; those of weight 0 count for nothing."""
+        landmark_rows = self.rows(indices)
         landmarks = self.take(indices) if places is None else places
-        cover = shared("landmarks", Cover(self.metric, landmarks, self.rows(indices), places is not None))
+        cover = shared("landmarks", Cover(self.metric, landmarks, landmark_rows, places is not None))
         blocks, starts = self.blocks, self.blocks.starts.tolist()
+        noted = np.union1d(self.recorded(landmark_rows), np.union1d(self.foreseen, landmark_rows))
+        sources, keeping = self.pass_over()
         results = [
             task(
                 "assign",
@@ -155,25 +197,46 @@ class BlockedPoints(PointsElsewhere):
                 start,
                 None if self.weights is None else self.weights[start : start + size],
                 cover,
+                places,
             )
-            for block, start, size in zip(blocks.tasks, starts, blocks.sizes, strict=False)
+            for block, start, size, places in zip(
+                sources, starts, blocks.sizes, blocks.split(noted), strict=False
+            )
         ]
         labels = [task("labels", itemgetter(0), result) for result in results]
         total = tree_sum("cells", [task("cells", itemgetter(1), result) for result in results], add_cells)
-        *labels, total = keep([*labels, total], blocks.sizes)
+        *kept, total = keep([*labels, *keeping, total], blocks.sizes)
+        labels = kept[: len(labels)]
+        self._kept = kept[len(labels) :] or self._kept
         cells: Cells = computed([total])[0]
-        assignment = array_of(labels, blocks.sizes, np.dtype(np.int32))
-        return BlockedLandmarks(indices, cells.multiplicities, assignment, None, cells.squared_radii, self)
+        return BlockedLandmarks(
+            indices,
+            cells.multiplicities,
+            array_of("labels", labels, blocks.sizes, np.dtype(np.int32)),
+            None,
+            cells.squared_radii,
+            self,
+            noted,
+            cells.noted,
+        )
 
 
 @dataclass(frozen=True)
 class BlockedLandmarks(Landmarks):
-    """Landmarks of points in blocks: the cells' sums are here, the assignment is a dask array over all rows."""
+    """Landmarks of points in blocks: the cells' sums are here, the assignment is a dask array over all rows.
+
+    Attributes
+    ----------
+    noted_rows, noted_cells : ndarray of int
+        Rows whose cells are known here, and these cells.
+    """
 
     assignment: Any
     squared_distances: Any
     cell_squared_radii: NDArray[np.float64]
     points: BlockedPoints
+    noted_rows: NDArray[np.intp]
+    noted_cells: NDArray[np.int32]
 
     @property
     def squared_radii(self) -> NDArray[np.float64]:
@@ -182,8 +245,15 @@ class BlockedLandmarks(Landmarks):
 
     def cells_of(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return which landmark some of the points belong to."""
-        rows, places = np.unique(self.points.rows(points), return_inverse=True)
-        return Blocks.of_array(self.assignment).gather(rows)[places].astype(np.intp)
+        return self.cells_of_rows(self.points.rows(points))
+
+    def cells_of_rows(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which landmark some of all rows belong to."""
+        at = np.minimum(np.searchsorted(self.noted_rows, rows), len(self.noted_rows) - 1)
+        if (self.noted_rows[at] == rows).all():
+            return self.noted_cells[at].astype(np.intp)
+        asked, places = np.unique(rows, return_inverse=True)
+        return Blocks.of_array(self.assignment).gather(asked)[places].astype(np.intp)
 
     def in_order(self, order: NDArray[np.intp]) -> BlockedLandmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""
@@ -195,4 +265,5 @@ class BlockedLandmarks(Landmarks):
             multiplicities=self.multiplicities[order],
             assignment=self.assignment.map_blocks(place.take, token="ldmaps: order", dtype=np.int32),
             cell_squared_radii=self.cell_squared_radii[order],
+            noted_cells=place[self.noted_cells],
         )

@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.opening import open as open_points
 from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
+from ldmaps.inputs.table_source import TableSource
 
 __all__ = ["PIECE_BYTES", "BlockedFiles", "open_blocks", "rows_of_piece"]
 
@@ -95,8 +95,8 @@ class BlockedFiles:
     def array(self) -> Any:
         """All points as a dask array, a chunk for each piece."""
         blocks = self.blocks
-        parts = [task("frames", attrgetter("frames"), block) for block in blocks.tasks]
-        return array_of(parts, blocks.sizes, blocks.dtype, blocks.shape)
+        parts = [task("frames", checked_frames, block) for block in blocks.tasks]
+        return array_of("points", parts, blocks.sizes, blocks.dtype, blocks.shape)
 
     def weights(self) -> NDArray[np.float64] | None:
         """Return the points' weights, if the source was opened with some."""
@@ -140,7 +140,9 @@ def count_rows(path: str, settings: Mapping[str, Any]) -> tuple[int, np.dtype[An
 def read_piece(
     path: str, name: str, settings: Mapping[str, Any], start: int, stop: int, size: int
 ) -> FrameChunk:
-    """Read a piece of a file.
+    """Read a piece of a file; that of a .npy is mapped, and whoever looks at it reads it.
+
+    Whether numbers are finite is asked where they are used.
 
     Parameters
     ----------
@@ -152,18 +154,24 @@ def read_piece(
         How many there are to be.
     """
     source = open_points([path], **{**settings, "start": start, "stop": stop})
-    chunks = list(source)
-    for chunk in chunks:
-        check_frames_finite(replace(chunk, file=name))
-    times = [chunk.times for chunk in chunks if chunk.times is not None]
-    numbers = np.concatenate([chunk.numbers for chunk in chunks])
-    if len(numbers) != size:
-        raise InvalidInputError(
-            f"{name} has changed while it was read: {len(numbers)} rows from {start} on, not {size}"
+    piece = source.mapped() if isinstance(source, TableSource) else None
+    if piece is None:
+        chunks = list(source)
+        times = [chunk.times for chunk in chunks if chunk.times is not None]
+        piece = FrameChunk(
+            np.concatenate([chunk.frames for chunk in chunks]),
+            np.concatenate([chunk.numbers for chunk in chunks]),
+            np.concatenate(times) if len(times) == len(chunks) else None,
+            name,
         )
-    return FrameChunk(
-        np.concatenate([chunk.frames for chunk in chunks]),
-        numbers,
-        np.concatenate(times) if len(times) == len(chunks) else None,
-        name,
-    )
+    if len(piece) != size:
+        raise InvalidInputError(
+            f"{name} has changed while it was read: {len(piece)} rows from {start} on, not {size}"
+        )
+    return replace(piece, file=name)
+
+
+def checked_frames(chunk: FrameChunk) -> NDArray[Any]:
+    """Return the numbers of a piece, or raise where one is not finite."""
+    check_frames_finite(chunk)
+    return chunk.frames

@@ -61,7 +61,11 @@ def workers(
         return
     if n_workers is None or n_workers < 1:
         raise InvalidInputError(f"workers must be a whole number of at least 1, got {n_workers!r}")
-    settings = {"distributed.scheduler.worker-ttl": f"{WORKER_LIFE}s"}
+    settings = {
+        "distributed.scheduler.worker-ttl": f"{WORKER_LIFE}s",
+        # Looking at every worker's stack a hundred times a second takes time from the work.
+        "distributed.worker.profile.enabled": False,
+    }
     with (
         dask.config.set(settings),
         LocalCluster(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ldmaps.compiled.jit import compiled
 
-__all__ = ["best_of_cells", "members_by_cell"]
+__all__ = ["best_of_cells", "count_cells", "members_by_cell"]
 
 
 @compiled
@@ -35,6 +35,23 @@ def members_by_cell(assignment: Any, cells: Any, n_cells: int) -> Any:
             order[following[place]] = point
             following[place] += 1
     return order, bounds
+
+
+@compiled
+def count_cells(assignment: Any, squared: Any, weights: Any, multiplicities: Any, radii: Any) -> None:
+    """Add the weights of points to their cells, and widen these to the farthest d² of a point of positive weight.
+
+    ``weights`` without an entry stand for ones.
+    """
+    is_weighted = weights.size > 0
+    weight = 1.0
+    for point in range(assignment.size):
+        cell = assignment[point]
+        if is_weighted:
+            weight = weights[point]
+        multiplicities[cell] += weight
+        if weight > 0.0 and squared[point] > radii[cell]:
+            radii[cell] = squared[point]
 
 
 @compiled

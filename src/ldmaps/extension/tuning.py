@@ -19,7 +19,7 @@ from ldmaps.diffusion.online_weights import interpolation_weights, weight_gradie
 from ldmaps.diffusion.products import transposed_product
 from ldmaps.extension.least_squares import Problem, Rows, Setting, solve_ridge
 from ldmaps.metrics.base import Points
-from ldmaps.threads import resolve_threads, walk
+from ldmaps.threads import resolve_threads, run_tiles
 
 __all__ = ["move", "tune"]
 
@@ -90,7 +90,7 @@ def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]
         def work(rows: slice) -> None:
             by_squares.add_up(values[rows], columns[rows], shares[rows], by_position[rows])
 
-        walk(size, 1, work, resolve_threads(problem.n_threads))
+        run_tiles(size, 1, work, resolve_threads(problem.n_threads))
         by_move = (by_position[:, 0, counting] * units).ravel() + (2.0 * MOVE_PENALTY / size) * moves
         return error + MOVE_PENALTY / size * float(moves @ moves), np.concatenate([gradient, by_move])
 

@@ -88,11 +88,20 @@ class TableSource(PointSource):
             )
         return self
 
+    def mapped(self) -> FrameChunk | None:
+        """Return the rows of one .npy in place, to be read when they are looked at; None for other tables."""
+        rows = self._tables[0].mapped() if len(self._tables) == 1 else None
+        if rows is None:
+            return None
+        kept = self._reading.of(len(rows))
+        numbers = np.arange(kept.start, kept.stop, kept.step, dtype=np.int64)
+        return FrameChunk(rows[kept.start : kept.stop : kept.step], numbers, None, self.files[0])
+
     def __iter__(self) -> Iterator[FrameChunk]:
         stop = self._reading.stop
         for table in self._tables:
-            position, empty = 0, True
-            for block in table.blocks(self._chunk):
+            position, empty = table.first_block(self._reading.first), True
+            for block in table.blocks(self._chunk, position):
                 kept = self._reading.among(position, len(block))
                 numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
                 position += len(block)

@@ -77,6 +77,10 @@ class Table(ABC):
         """Return the last row at or before ``row`` that :meth:`blocks` can begin at without reading those before."""
         return 0
 
+    def mapped(self) -> NDArray[Any] | None:
+        """Return all rows as they lie in the file, to be read when they are looked at; None where that is no way."""
+        return None
+
     @abstractmethod
     def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
         """Yield consecutive rows from a :meth:`first_block` on, ``chunk`` at a time."""
@@ -313,6 +317,11 @@ class _ArrayTable(Table):
     def first_block(self, row: int) -> int:
         """Return the row itself."""
         return min(row, int(self._rows.shape[0]))
+
+    def mapped(self) -> NDArray[Any] | None:
+        """Return the rows of a .npy that need no conversion."""
+        is_plain = self.places is None and self._rows.dtype in (np.float32, np.float64)
+        return self._rows if is_plain and isinstance(self._rows, np.memmap) else None
 
     def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
         """Copy ``chunk`` rows at a time out of the file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any
 
@@ -17,10 +17,11 @@ from ldmaps.cluster.arrays import array_of, rows_in_blocks
 from ldmaps.cluster.blocks import TrainingPart, embed_training_block
 from ldmaps.cluster.bracket import connected_bracket
 from ldmaps.cluster.engine import computed, keep, shared, task
-from ldmaps.cluster.points import BlockedPoints, Blocks
+from ldmaps.cluster.points import BlockedLandmarks, BlockedPoints, Blocks
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.errors import InvalidInputError
+from ldmaps.landmarks.base import Landmarks
 from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.training import EmbeddedTraining, Training, check_frames_taken, check_sample_weight
 from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
@@ -79,7 +80,7 @@ class BlockedTraining(Training):
         """The points of positive weight, which count by their weights."""
         if self.weights.strides == (0,):
             return self.points
-        return BlockedPoints(self.metric, self.points.blocks, self.weights)
+        return BlockedPoints(self.metric, self.points.blocks, self.weights, self.points.recorded)
 
     @property
     def member_weights(self) -> NDArray[np.float64]:
@@ -154,14 +155,15 @@ class BlockedTraining(Training):
 
     def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
         """Embed all rows where they are."""
-        blocks, embedder, landmarks = self.points.blocks, fit.embedder, fit.landmarks
+        blocks, embedder, landmarks = self.points.blocks, fit.embedder, _in_blocks(fit.landmarks)
         landmark_rows = self.used[landmarks.indices]
         rows = thinned_rows(len(blocks), landmark_rows)
         travelling = shared("map", embedder)
+        sources, _ = landmarks.points.pass_over()
         results = [
             task("embed", embed_training_block, block, start, travelling, remembered)
             for block, start, remembered in zip(
-                blocks.tasks, blocks.starts.tolist(), blocks.split(rows), strict=False
+                sources, blocks.starts.tolist(), blocks.split(rows), strict=False
             )
         ]
         coordinates = [task("embedding", itemgetter(0), result) for result in results]
@@ -169,7 +171,7 @@ class BlockedTraining(Training):
             [*coordinates, *(task("record", itemgetter(1), result) for result in results)], blocks.sizes
         )
         k, dtype = embedder.n_components, embedder.landmarks.dtype
-        embedding = array_of(kept[: len(results)], blocks.sizes, dtype, (k,))
+        embedding = array_of("embedding", kept[: len(results)], blocks.sizes, dtype, (k,))
         labels = landmarks.assignment.astype(np.intp)
         record = self._record(fit, rows, computed(kept[len(results) :]))
         if len(blocks) <= MAX_RECORDED:
@@ -193,7 +195,7 @@ class BlockedTraining(Training):
         blocks, embedder = self.points.blocks, fit.embedder
         extended = Extended(len(rows), 0, embedder.landmarks.dtype)
         extended.squared_distance = np.concatenate([part.squared_distance for part in parts])
-        extended.nearest = Blocks.of_array(fit.landmarks.assignment).gather(rows).astype(np.intp)
+        extended.nearest = _in_blocks(fit.landmarks).cells_of_rows(rows)
         coverage = embedder.coverage_of(extended)
         times = [part.times for part in parts if part.times is not None]
         has_weights = self.weights.strides != (0,) and not (self.weights == 1.0).all()
@@ -206,6 +208,12 @@ class BlockedTraining(Training):
             np.concatenate(times) if len(times) == len(parts) else None,
             blocks.files(rows),
         )
+
+
+def _in_blocks(landmarks: Landmarks) -> BlockedLandmarks:
+    if not isinstance(landmarks, BlockedLandmarks):
+        raise TypeError(f"landmarks must be of points in blocks, got {type(landmarks).__name__}")
+    return landmarks
 
 
 def prepare_blocked_training(
@@ -226,7 +234,7 @@ def prepare_blocked_training(
         check_frames_taken(metric, (len(blocks), *blocks.shape))
     estimator.n_features_in_ = math.prod(blocks.shape)
     estimator.__dict__.pop("feature_names_in_", None)
-    points = BlockedPoints(metric, blocks)
+    points = BlockedPoints(metric, blocks, recorded=partial(thinned_rows, len(blocks)))
     if sample_weight is None:
         ones = np.broadcast_to(1.0, (len(blocks),))
         return BlockedTraining(metric, points, ones, EveryRow(len(blocks)), units=units, source=source)  # type: ignore[arg-type]

@@ -43,6 +43,7 @@ __all__ = [
     "JudgedMap",
     "Reference",
     "can_be_rows",
+    "reference_rows",
     "sample_reference",
     "stand_in_reference",
 ]
@@ -137,18 +138,27 @@ class Reference:
     n_training: int
 
 
+def reference_rows(n_points: int, point_bytes: int) -> NDArray[np.intp] | None:
+    """Return which of the training points stand for all in estimates of errors; None where all are kept.
+
+    The draw has a generator of its own, so that keeping a reference changes no other result.
+    """
+    most = min(MAX_REFERENCE_POINTS, MAX_REFERENCE_BYTES // max(1, point_bytes))
+    if n_points <= most:
+        return None
+    return np.random.default_rng(0).choice(n_points, max(1, int(most)), replace=False)
+
+
 def sample_reference(
     points: Points, weights: NDArray[np.float64], landmarks: Landmarks, n_features: int
 ) -> Reference:
     """Keep the training points, or a bounded random sample of them, weighted cell by cell.
 
-    Cells that the sample misses are represented by their landmarks. The draw has a
-    generator of its own, so that keeping a reference changes no other result.
+    Cells that the sample misses are represented by their landmarks.
     """
-    most = min(MAX_REFERENCE_POINTS, MAX_REFERENCE_BYTES // max(1, n_features * points.dtype.itemsize))
-    if len(points) <= most:
+    chosen = reference_rows(len(points), n_features * points.dtype.itemsize)
+    if chosen is None:
         return Reference(points, weights, len(points))
-    chosen = np.random.default_rng(0).choice(len(points), max(1, int(most)), replace=False)
     count = len(landmarks.indices)
     empty = np.bincount(landmarks.cells_of(chosen), minlength=count) == 0
     chosen = np.unique(np.concatenate([chosen, landmarks.indices[empty]]))
