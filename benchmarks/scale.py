@@ -1,270 +1,28 @@
 """What grows with N and M: peak memory, time, fitted exponents, and where passing landmarks over pays.
 
-    python benchmarks/scale.py              all cases, docs/benchmarks/scale.md and figures
-    python benchmarks/scale.py CASE ARGS    one case in this process, as JSON
+    python benchmarks/scale.py                                 what docs/benchmarks/scale.json lacks
+    python benchmarks/scale.py --only streamed_3d --again      one section, measured again
+    python benchmarks/scale.py --only streamed_3d --most 20000 its smaller sizes alone
 
-Every case runs in a process of its own, because peak memory cannot be reset.
+Writes docs/benchmarks/scale.json, a row as soon as it is known, with its commit, and from
+it scale.md and figures. The cases are in scale_cases.py; each runs in a process of its own,
+because peak memory cannot be reset.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
-from harness import DOCS, peak_memory, provenance, turns
+from harness import DOCS, provenance
+from scale_cases import CASES, EPSILONS, SIZES
 
-M = 400
-#: Bandwidths at which landmarks are passed over by their boxes.
-EPSILONS = (1.0, 0.3, 0.1, 0.03)
-
-
-def swiss(n: int) -> np.ndarray:
-    from ldmaps.datasets import swiss_roll
-
-    return swiss_roll(n).points
-
-
-def frames(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``n`` frames of 22 atoms: the bundled ones, and copies of them shaken by 0.002 nm."""
-    from ldmaps.datasets import alanine_dipeptide
-
-    data = alanine_dipeptide()
-    rng = np.random.default_rng(0)
-    chosen = np.arange(n) % len(data.frames)
-    out = data.frames[chosen]
-    out[len(data.frames) :] += rng.normal(scale=0.002, size=out[len(data.frames) :].shape).astype(np.float32)
-    return out, data.masses
-
-
-def measured(work) -> dict:
-    before = peak_memory()
-    start, processor = time.perf_counter(), time.process_time()
-    extra = work() or {}
-    seconds, processor = time.perf_counter() - start, time.process_time() - processor
-    return {"seconds": seconds, "processor": processor, "peak": peak_memory(), "before": before, **extra}
-
-
-def landmark_fit(n: int) -> dict:
-    from ldmaps import LandmarkDiffusionMap
-
-    points = swiss(n)
-    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=M, extension="nystrom").fit(points[:8000])  # compile
-    return measured(lambda: model.fit(points) and None)
-
-
-def landmark_fit_rmsd(n: int) -> dict:
-    from ldmaps import LandmarkDiffusionMap
-    from ldmaps.metrics import RMSD
-
-    points, masses = frames(n)
-    metric = RMSD(weights=masses)
-    model = LandmarkDiffusionMap(2, 1.36e-3, metric=metric, n_landmarks=M, extension="nystrom")
-    model.fit(points[:8000])  # compile
-    return measured(lambda: model.fit(points) and None)
-
-
-def tree_landmarks(n: int) -> dict:
-    from ldmaps.diffusion.walk import Walk
-    from ldmaps.landmarks import PrunedSpanningTree
-    from ldmaps.metrics import Euclidean
-
-    points = Euclidean().prepare(swiss(n))
-
-    def work() -> dict:
-        chosen = PrunedSpanningTree().select(
-            Walk(Euclidean(), points, np.ones(n), 0.25), np.random.default_rng(0)
-        )
-        return {
-            "landmarks": len(chosen.indices),
-            "covered": bool(chosen.squared_distances.max() <= 0.25 * 1.000001),
-        }
-
-    return measured(work)
-
-
-def tree_landmarks_rmsd(n: int) -> dict:
-    from ldmaps.diffusion.walk import Walk
-    from ldmaps.landmarks import PrunedSpanningTree
-    from ldmaps.metrics import RMSD
-
-    data, masses = frames(n)
-    metric = RMSD(weights=masses)
-    points = metric.prepare(data)
-
-    def work() -> dict:
-        chosen = PrunedSpanningTree().select(
-            Walk(metric, points, np.ones(n), 1.6e-3), np.random.default_rng(0)
-        )
-        return {
-            "landmarks": len(chosen.indices),
-            "covered": bool(chosen.squared_distances.max() <= 1.6001e-3),
-        }
-
-    return measured(work)
-
-
-def exact_rmsd(n: int) -> dict:
-    from ldmaps import DiffusionMap
-    from ldmaps.metrics import RMSD
-
-    points, masses = frames(n)
-    before = peak_memory()
-    # Once untimed: it compiles, and a virtual machine that has lent its free memory out takes tens of seconds to get
-    # gigabytes back, which are then at hand for a moment.
-    model = DiffusionMap(2, "connected", metric=RMSD(weights=masses)).fit(points)
-    return {**measured(lambda: model.fit(points) and None), "before": before}
-
-
-def solution(model) -> dict:
-    """What a fitted exact map says of itself, for the table."""
-    made = model.solution_
-    return {"solver": made.solver, "passes": made.n_passes, "bound": float(np.max(made.error_bound))}
-
-
-def streamed_rmsd(n: int) -> dict:
-    """The exact map without its kernel; up to 20,000 frames also with it, and Z between the two."""
-    from ldmaps import DiffusionMap
-    from ldmaps.metrics import RMSD
-    from ldmaps.quality.fidelity import rms_error
-
-    points, masses = frames(n)
-    metric = RMSD(weights=masses)
-    settings = {"metric": metric, "memory_limit": 2e9}
-    model = DiffusionMap(2, "connected", solver="streamed", **settings).fit(points[:3000])  # compile
-    row = {**measured(lambda: model.fit(points) and None), **solution(model)}
-    if n <= 20_000:
-        stored = DiffusionMap(2, "connected", solver="stored", **settings).fit(points[:3000])
-        processor = measured(lambda: stored.fit(points) and None)["processor"]
-        row |= {"z": rms_error(stored.embedding_, model.embedding_), "stored": processor}
-    return row
-
-
-def exact_3d(n: int) -> dict:
-    """The exact map of points in a box, as many near each at any N, by whichever solver keeps the memory limit."""
-    from ldmaps import DiffusionMap
-
-    points = (np.random.default_rng(0).random((n, 3)) * [2.0, 1.4, 1.0]).astype(np.float32)
-    model = DiffusionMap(2, 2e-4 * (300_000 / 10_000) ** (2 / 3)).fit(points[:10_000])  # compile
-    model.set_params(epsilon=2e-4 * (300_000 / n) ** (2 / 3))
-    return {**measured(lambda: model.fit(points) and None), **solution(model)}
-
-
-def connected_rmsd(n: int) -> dict:
-    """ε at which all frames hang together, without most of their distances."""
-    from ldmaps.diffusion.connectivity import connecting_tree
-    from ldmaps.metrics import RMSD
-
-    data, masses = frames(n)
-    metric = RMSD(weights=masses)
-    points = metric.prepare(data)
-    connecting_tree(metric, points.take(slice(0, 3000)))  # compile
-    return measured(lambda: {"epsilon": connecting_tree(metric, points).connecting_epsilon})
-
-
-def per_point(m: int) -> dict:
-    """Batch transform on one thread against M, 22 atoms and 3-D; landmarks as they come and shuffled."""
-    from ldmaps import LandmarkDiffusionMap
-    from ldmaps.metrics import RMSD
-
-    out = {}
-    data, masses = frames(20_000)
-    roll = swiss(20_000)
-    for name, points, epsilon, metric in (
-        ("rmsd", data, 1.36e-3, RMSD(weights=masses)),
-        ("3-D", roll, 1.0, "euclidean"),
-    ):
-        grouped = LandmarkDiffusionMap(
-            2, epsilon, metric=metric, n_landmarks=m, extension="nystrom", landmarks="uniform"
-        ).fit(points)
-        mixed = np.random.default_rng(0).permutation(grouped.landmark_indices_)
-        shuffled = LandmarkDiffusionMap(2, epsilon, metric=metric, landmarks=mixed, extension="nystrom").fit(
-            points
-        )
-        new = [model.embedder_.prepare(points[:2000]) for model in (grouped, shuffled)]
-        a, b = turns(
-            [lambda: grouped.embedder_.extend(new[0], 1), lambda: shuffled.embedder_.extend(new[1], 1)],
-            rounds=7,
-        )
-        out[name] = {
-            "grouped": float(np.median(a)) / 2000,
-            "shuffled": float(np.median(b)) / 2000,
-            "ratio": float(np.median(np.array(b) / np.array(a))),
-        }
-    return out
-
-
-def passing_over(m: int) -> dict:
-    """Batch transform on one thread in 3-D with and without boxes that tell which landmarks cannot matter."""
-    from ldmaps import compiled
-    from ldmaps.diffusion.pairwise import extend, squared_matrix
-    from ldmaps.landmarks.grouping import neighbour_order
-    from ldmaps.metrics import euclidean
-
-    class Plain(euclidean.Euclidean):
-        def extension_scan(self, landmarks, rate):
-            return None
-
-    limit, euclidean.MAX_NEAR_SHARE = euclidean.MAX_NEAR_SHARE, 1.0  # boxes even where they do not pay
-    boxed, plain = euclidean.Euclidean(), Plain()
-    points = boxed.prepare(swiss(20_000))
-    landmarks = points.take(slice(0, m))
-    landmarks = landmarks.take(neighbour_order(squared_matrix(boxed, landmarks)))
-    new = points.take(slice(15_000, 17_000))
-    rng = np.random.default_rng(0)
-    weights, coefficients = rng.gamma(2.0, size=m), rng.normal(size=(2, m))
-    out = {}
-    for epsilon in EPSILONS:
-        without, with_boxes = turns(
-            [
-                lambda metric=metric, epsilon=epsilon: extend(
-                    metric, new, landmarks, epsilon, weights, coefficients, 1
-                )
-                for metric in (plain, boxed)
-            ],
-            rounds=9,
-        )
-        share = landmarks.near_share(landmarks.boxes(), compiled.rows.NEGLIGIBLE64 * 2.0 * epsilon)
-        out[f"{epsilon:g}"] = {
-            "share": share,
-            "taken": share <= limit,
-            "boxes": float(np.median(with_boxes)) / len(new),
-            "ratio": float(np.median(np.array(without) / np.array(with_boxes))),
-        }
-    return out
-
-
-CASES = {
-    case.__name__: case
-    for case in (
-        landmark_fit,
-        landmark_fit_rmsd,
-        tree_landmarks,
-        tree_landmarks_rmsd,
-        exact_rmsd,
-        streamed_rmsd,
-        exact_3d,
-        connected_rmsd,
-        per_point,
-        passing_over,
-    )
-}
-SIZES = {
-    "landmark_fit": (10_000, 30_000, 100_000, 300_000, 1_000_000),
-    "landmark_fit_rmsd": (10_000, 50_000, 200_000),
-    "tree_landmarks": (100_000, 1_000_000),
-    "tree_landmarks_rmsd": (25_000, 100_000),
-    "exact_rmsd": (5_000, 10_000, 20_000),
-    "streamed_rmsd": (20_000, 100_000),
-    "exact_3d": (100_000, 300_000),
-    "connected_rmsd": (20_000, 100_000),
-    "per_point": (400, 800, 1600, 3200, 6400),
-    "passing_over": (400, 1600, 6400),
-}
+STORE = DOCS / "scale.json"
 
 
 def exponent(x: list[float], y: list[float]) -> float:
@@ -272,30 +30,46 @@ def exponent(x: list[float], y: list[float]) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
+    parser.add_argument("--again", action="store_true", help="measure again what is known already")
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="largest size (all)")
+    arguments = parser.parse_args()
     provenance()  # asked before anything is written, so that the commit is clean if it was
-    store = DOCS / "scale.json"
-    known = json.loads(store.read_text()) if store.exists() and "--again" not in sys.argv else {}
+    known = json.loads(STORE.read_text()) if STORE.exists() else {}
     results: dict[str, dict[int, dict]] = {
         name: {int(size): row for size, row in rows.items()} for name, rows in known.items()
     }
-    for name, sizes in SIZES.items():
-        for size in sizes:
-            if size in results.get(name, {}):  # an interrupted run goes on; --again begins anew
+    for name in arguments.only:
+        for size in SIZES[name]:
+            if size > arguments.most or (size in results.get(name, {}) and not arguments.again):
                 continue
             print(f"... {name} {size:,}", file=sys.stderr, flush=True)
-            answer = subprocess.run(
-                [sys.executable, __file__, name, str(size)], capture_output=True, text=True, check=True
-            )
-            row = json.loads(answer.stdout.splitlines()[-1])
+            row = run(name, size)
             row["on"] = f"{provenance()}; load {os.getloadavg()[0]:.1f}"
             found = {**results.get(name, {}), size: row}
             results[name] = dict(sorted(found.items()))
             write(results)
+    write(results)
+
+
+def run(name: str, size: int) -> dict:
+    """Measure a case in a process of its own."""
+    script = Path(__file__).with_name("scale_cases.py")
+    answer = subprocess.run(
+        [sys.executable, script, name, str(size)], capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise SystemExit(f"{name} {size:,} failed:\n{answer.stderr}")
+    row: dict = json.loads(answer.stdout.splitlines()[-1])
+    return row
 
 
 def write(results: dict[str, dict[int, dict]]) -> None:
     DOCS.mkdir(parents=True, exist_ok=True)
-    (DOCS / "scale.json").write_text(json.dumps(results, indent=1))
+    STORE.write_text(json.dumps(results, indent=1))
     lines = ["# Scale: what grows with N and with M", "", "`make bench-scale`, on:", ""]
     places = list(dict.fromkeys(row["on"] for rows in results.values() for row in rows.values()))
     lines += [f"{number}. {place}" for number, place in enumerate(places, 1)] + [""]
@@ -307,6 +81,7 @@ def write(results: dict[str, dict[int, dict]]) -> None:
         "exact_rmsd": "Exact map, 22-atom frames with RMSD, connected ε",
         "streamed_rmsd": "The same without the kernel matrix: ε, start and passes over all pairs",
         "exact_3d": "Exact map, 3-D in single precision, ε falling with N, 4 GB at most",
+        "streamed_3d": "Exact map without the kernel matrix, 3-D in single precision, a quarter of all pairs near (ε = 0.01)",
         "connected_rmsd": "Connected ε alone, 22-atom frames with RMSD",
     }
     for name, title in titles.items():
@@ -392,7 +167,13 @@ def write(results: dict[str, dict[int, dict]]) -> None:
 def solved_note(row: dict) -> str:
     """How an exact map was solved, and how exact it is."""
     if not row.get("passes"):
-        return f"{row['solver']} kernel" if "solver" in row else ""
+        note = f"{row['solver']} kernel" if "solver" in row else ""
+        if "in_passes" in row:
+            note += (
+                f"; streamed at the same ε: {row['in_passes']} passes, {row['in_passes_processor']:.0f} s of processor "
+                f"time, Z = {row['z']:.1g} % between the two"
+            )
+        return note
     note = f"{row['passes']} pass{'es' if row['passes'] > 1 else ''}; errors at most {row['bound']:.2g} % of the range"
     if "z" in row:
         note += f"; Z = {row['z']:.1g} % against the stored kernel, which took {row['stored']:.1f} s"
@@ -412,6 +193,7 @@ def draw(results: dict[str, dict[int, dict]]) -> None:
         ("landmark_fit_rmsd", "landmark map, 22 atoms", "s"),
         ("exact_rmsd", "exact map, 22 atoms", "^"),
         ("streamed_rmsd", "exact map, streamed, 22 atoms", "v"),
+        ("streamed_3d", "exact map, streamed, 3-D", "D"),
     ):
         if name in results:
             sizes = list(results[name])
@@ -448,8 +230,4 @@ def draw(results: dict[str, dict[int, dict]]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        sys.path.insert(0, str(Path(__file__).parent))
-        print(json.dumps(CASES[sys.argv[1]](int(sys.argv[2]))))
-    else:
-        main()
+    main()

@@ -323,6 +323,22 @@ def test_the_reference_is_as_large_as_memory_allows(plan_on):
     assert reference(20_000, tolerance=1.0, extension="nystrom", memory_limit=4e8) == 20_000
     assert reference(20_000, tolerance=1.0, extension="nystrom", memory_limit=4e8, max_passes=0) == 5000
     assert reference(1_000_000, n_landmarks=300, extension="distilled", max_passes=1) == 1_000_000
+    # A million points have no room for a single block of vectors, so that the fit takes medoids.
+    assert (
+        reference(1_000_000, n_landmarks=300, extension="distilled", max_passes=1, memory_limit=4e8) == 5000
+    )
+
+
+@pytest.mark.parametrize("n_threads", [2, 16])
+def test_passes_over_a_million_points_keep_the_memory_limit(plan_on, n_threads):
+    settings = {"n_landmarks": 300, "extension": "distilled", "epsilon": 1.0, "max_passes": 3}
+    nothing = replace(machine(), raw_bytes=0.0)
+    planned = plan_on(nothing, 1_000_000, 3, memory_limit=4e9, n_threads=n_threads, **settings)
+    others = planning.PROGRAM_BYTES + 1_000_000 * (8 + 8 + 8 + 4)  # weights, and each point's landmark
+    assert 3.5e9 < planned.memory["reference map"] - others <= 4e9
+    assert (
+        plan_on(nothing, 1_000_000, 3, memory_limit=16e9, n_threads=n_threads, **settings).peak_bytes > 4.5e9
+    )
 
 
 def test_landmarks_that_the_fit_finds_are_guessed(plan_on):

@@ -286,6 +286,7 @@ print(model.solution_.solver)
         ("auto", "10.0", 100e6, "streamed"),
         ("auto", "0.2", 100e6, "sparse"),
         ("auto", "10.0", 700e6, "stored"),
+        ("streamed", "10.0", 30e6, "streamed"),  # blocks as narrow as there is room for
         ("stored", "frames", 100e6, "MemoryError"),  # the limit is real
     ],
 )

@@ -25,6 +25,7 @@ from ldmaps.extension import Distilled, Nystrom, distilled, least_squares, tunin
 from ldmaps.landmarks import FarthestPoint, Given, KMedoids, PrunedSpanningTree, Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.landmarks.grouping import group_neighbours, grouping_cost
+from ldmaps.maps.exact_map import Limits
 from ldmaps.maps.reference_map import reference_cost
 from ldmaps.maps.solved_map import solve, solve_cost
 from ldmaps.maps.tolerance import numbers_tried
@@ -320,13 +321,28 @@ def test_a_reference_over_medoids_costs_their_choice_and_their_kernel():
 
 def test_a_reference_in_passes_costs_all_pairs_each_time():
     data = DataSize(100_000, 3, 12.0, 0.0, 4)
-    one, two, many = (reference_cost(data, 100_000, 6, passes) for passes in (1, 2, 50))
+    one, two, many = (
+        reference_cost(data, 100_000, 6, Limits(4e9, passes), n_threads=2) for passes in (1, 2, 50)
+    )
     pairs = 100_000**2 / 2
     for cost, count in ((one, 1), (two, 2), (many, 3)):
         assert cost.exponentials == count * pairs
         assert cost.multiplications == count * 2 * pairs * 16
     assert two.distances - one.distances == pytest.approx(pairs)
-    assert one.memory < data.matrix_bytes / 100
+    # The start has two blocks of 16, and every pass adds one; five blocks of 32 and two more for a thread come on top.
+    for cost, blocks in ((one, 3), (two, 4), (many, 5)):
+        assert cost.memory == 8 * 100_000 * (3 * blocks * 16 + (5 + 2 * 2) * 32)
+
+
+@pytest.mark.parametrize("limit", [2.1e9, 4e9, 64e9])
+@pytest.mark.parametrize("n_threads", [1, 64])
+def test_passes_keep_the_memory_limit(limit, n_threads):
+    """A million points: the basis has as many vectors, and the solver as many threads, as there is room for."""
+    data = DataSize(1_000_000, 3, 12.0, 0.0, 4)
+    cost = reference_cost(data, 1_000_000, 6, Limits(limit, 3), n_threads=n_threads)
+    assert cost.memory <= limit
+    if limit == 64e9:
+        assert cost.memory == 8e6 * (3 * 5 * 16 + (5 + 2 * n_threads) * 32)
 
 
 def test_the_search_for_a_tolerance_is_the_search():

@@ -20,6 +20,7 @@ __all__ = [
     "choose_solver",
     "sparse_bytes",
     "stored_bytes",
+    "streamed_bytes",
     "streamed_room",
 ]
 
@@ -96,13 +97,24 @@ def check_memory(solver: str, needed: float, memory_limit: float) -> None:
         )
 
 
+def streamed_bytes(n_points: int, n_basis: int, block_size: int, n_threads: int) -> float:
+    """Return how much memory the streamed solver takes with a basis of so many vectors.
+
+    Counted are three times the basis (vectors, their images, and either of them while it is changed), five
+    blocks, and two more for each thread.
+
+    >>> streamed_bytes(1_000_000, 48, 16, 2)
+    2304000000.0
+    """
+    return 8.0 * n_points * (3 * n_basis + (5 + 2 * n_threads) * block_size)
+
+
 def streamed_room(
     n_points: int, n_eigenvalues: int, n_start: int, block_size: int, memory_limit: float, n_threads: int
 ) -> tuple[int, int]:
     """Return how many basis vectors the streamed solver may keep, and on how many threads it may run, or raise.
 
-    Counted are three times the basis (vectors, their images, and either of them while it is changed), five
-    blocks, and two more for each thread. There are as many threads as leave room for a basis.
+    There are as many threads as leave room for a basis.
 
     >>> streamed_room(1_000_000, 3, 16, 16, 4e9, 2)
     (118, 2)
@@ -110,13 +122,13 @@ def streamed_room(
     widest = max(n_start, block_size)
     column = 8.0 * n_points
     least = max(n_eigenvalues + 2 * block_size, n_start)
-    free = memory_limit - column * (5 * widest + 3 * least)
+    free = memory_limit - streamed_bytes(n_points, least, widest, 0)
     threads = min(n_threads, int(free / (2 * column * widest)))
     if threads < 1:
-        needed = memory_limit - free + 2 * column * widest
+        needed = streamed_bytes(n_points, least, widest, 1)
         raise InvalidInputError(
             f"the streamed solver needs {needed / 1e9:.2g} GB for {n_points:,} points with "
             f"blocks of {widest} vectors, but memory_limit is {memory_limit / 1e9:.2g} GB; raise it, or use fewer "
             "components"
         )
-    return int((memory_limit - column * (5 + 2 * threads) * widest) / (3 * column)), threads
+    return int((memory_limit - streamed_bytes(n_points, 0, widest, threads)) / (3 * column)), threads

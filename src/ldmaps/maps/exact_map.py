@@ -25,6 +25,7 @@ from ldmaps.diffusion.solver_choice import (
     Solver,
     choose_solver,
     stored_bytes,
+    streamed_bytes,
     streamed_room,
 )
 from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
@@ -38,7 +39,7 @@ from ldmaps.progress import stage
 from ldmaps.settings import is_whole_number
 from ldmaps.threads import resolve_threads
 
-__all__ = ["Limits", "check_max_passes", "solve_exact", "solver_for", "streamed_cost"]
+__all__ = ["Limits", "check_max_passes", "fits_in_passes", "solve_exact", "solver_for", "streamed_cost"]
 
 #: Medoids whose modes the passes begin with: one for so many points, the fewest and the most.
 START_SHARE, MIN_START, MAX_START = 40, 200, 4000
@@ -137,7 +138,7 @@ def _solve_in_passes(
         with stage("connectivity", n):
             check_points_connected(walk.metric, walk.points, walk.epsilon, REACH, walk.n_threads)
     kernel = kernel_of(walk)
-    width, n_start, room, n_threads = _sizes(walk, n_eigenvalues, limits.memory)
+    width, n_start, room, n_threads = _sizes(n, n_eigenvalues, limits.memory, walk.n_threads)
     with stage("start of the passes", unit="rows"):
         start = _start(walk, kernel, width, limits.memory, rng)[:, :n_start]
     solved = solve_streamed(
@@ -158,25 +159,31 @@ def _solve_in_passes(
     return SolvedMap(walk, np.arange(n), walk.points, walk.weights, np.zeros(n), solved.spectrum, solution)
 
 
-def fits_in_passes(walk: Walk, n_eigenvalues: int, memory_limit: float) -> bool:
+def fits_in_passes(n_points: int, n_eigenvalues: int, memory_limit: float) -> bool:
     """Say whether a streamed solve keeps the memory limit."""
     try:
-        _sizes(walk, n_eigenvalues, memory_limit)
+        _sizes(n_points, n_eigenvalues, memory_limit, 1)
     except InvalidInputError:
         return False
     return True
 
 
-def _sizes(walk: Walk, n_eigenvalues: int, memory_limit: float) -> tuple[int, int, int, int]:
+def _sizes(
+    n_points: int, n_eigenvalues: int, memory_limit: float, n_threads: int | None
+) -> tuple[int, int, int, int]:
     """Return the widths of the blocks and of the start, the room for a basis, and the threads, or raise.
 
     Where memory is short, the start is half as wide; then blocks are as narrow as can be.
     """
-    n, threads = len(walk.points), resolve_threads(walk.n_threads)
-    widths = _block_size(n, n_eigenvalues), n_eigenvalues
+    threads = resolve_threads(n_threads)
+    widths = _block_size(n_points, n_eigenvalues), n_eigenvalues
     for width, n_start in ((widths[0], 2 * widths[0]), (widths[0], widths[0]), (widths[1], widths[1])):
         try:
-            return width, n_start, *streamed_room(n, n_eigenvalues, n_start, width, memory_limit, threads)
+            return (
+                width,
+                n_start,
+                *streamed_room(n_points, n_eigenvalues, n_start, width, memory_limit, threads),
+            )
         except InvalidInputError as error:
             refusal = error
     raise refusal
@@ -206,12 +213,21 @@ def _start(
     )
 
 
-def streamed_cost(data: DataSize, n_eigenvalues: int, n_passes: float = TYPICAL_PASSES) -> Cost:
-    """Return what :func:`solve_exact` takes in so many passes."""
-    n, width = float(data.n_points), _block_size(data.n_points, n_eigenvalues)
+def streamed_cost(
+    data: DataSize,
+    n_eigenvalues: int,
+    memory_limit: float,
+    n_passes: int = TYPICAL_PASSES,
+    n_threads: int | None = None,
+) -> Cost:
+    """Return what :func:`solve_exact` takes in so many passes, or raise where it would not keep the memory limit."""
+    n = float(data.n_points)
+    width, n_start, room, n_threads = _sizes(data.n_points, n_eigenvalues, memory_limit, n_threads)
     one = Cost(distances=n**2 / 2, exponentials=n**2 / 2, multiplications=n**2 * width)
     start = KMedoids(max_iter=START_ITERATIONS).cost(
         data, min(MAX_START, max(MIN_START, int(n) // START_SHARE))
     )
-    columns = 3 * (n_passes + 1) * width + 9 * 2 * width
-    return start + one.times(n_passes).holding(8.0 * n * columns)
+    # A block more with every pass, as long as there is room.
+    n_basis = min(n_start + n_passes * width, room)
+    held = streamed_bytes(data.n_points, n_basis, max(n_start, width), n_threads)
+    return start + one.times(n_passes).holding(held)

@@ -14,7 +14,7 @@ from ldmaps.extension import Extension, resolve_extension
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assignment_cost
 from ldmaps.landmarks.grouping import grouping_cost
-from ldmaps.maps.exact_map import check_max_passes
+from ldmaps.maps.exact_map import Limits, check_max_passes, fits_in_passes
 from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_cost, reference_passes, reference_size
 from ldmaps.maps.solved_map import solve_cost
 from ldmaps.maps.tolerance import check_tolerance, n_held_out, numbers_tried
@@ -53,6 +53,7 @@ class FitSettings:
         Bytes of a number.
     memory_limit : float
     max_passes : int or None
+    n_threads : int or None
     """
 
     n_points: int
@@ -68,6 +69,7 @@ class FitSettings:
     itemsize: int
     memory_limit: float
     max_passes: int | None = None
+    n_threads: int | None = None
 
     @classmethod
     def checked(
@@ -86,6 +88,7 @@ class FitSettings:
         itemsize: int,
         memory_limit: float,
         max_passes: int | None,
+        n_threads: int | None,
     ) -> Self:
         """Check settings as :func:`ldmaps.plan` takes them."""
         _check_whole("n", n, 3)
@@ -128,6 +131,7 @@ class FitSettings:
             itemsize=itemsize,
             memory_limit=memory_limit,
             max_passes=max_passes,
+            n_threads=n_threads,
         )
 
     @property
@@ -140,21 +144,27 @@ class FitSettings:
         """How many eigenpairs are solved for."""
         if isinstance(self.n_components, str):
             return MAX_GAP_COMPONENTS + 1
-        return self.n_coordinates + (REFERENCE_EXTRA if self.reference_points else MAX_GAP_COMPONENTS)
+        return self.n_coordinates + (REFERENCE_EXTRA if self._has_reference else MAX_GAP_COMPONENTS)
 
     @property
     def reference_points(self) -> int:
         """Points of the map that is distilled from or certified against; 0 where there is none."""
-        if not (self.extension.learns_from_reference or self.has_tolerance):
+        if not self._has_reference:
             return 0
         return self.n_points if self.reference_passes else self._stored_points
 
     @property
     def reference_passes(self) -> int:
-        """Passes over all pairs that this map may take; 0 where its kernel is stored."""
+        """Passes over all pairs that this map may take; 0 where its kernel is stored, or memory too short for any."""
         if self._stored_points == self.n_points:
             return 0
+        if not fits_in_passes(self.n_points, self.n_eigenvalues, self.memory_limit):
+            return 0
         return reference_passes(self.metric, self.n_points, 0.0, self.max_passes)
+
+    @property
+    def _has_reference(self) -> bool:
+        return self.extension.learns_from_reference or self.has_tolerance
 
     @property
     def _stored_points(self) -> int:
@@ -201,7 +211,8 @@ def _steps_of_all(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
     if not settings.has_tolerance:
         steps["landmarks"] = _selection(settings, data, m).holding(held)
         held += _assignment_bytes(data)
-    reference = reference_cost(data, size, settings.n_eigenvalues, settings.reference_passes)
+    limits = Limits(settings.memory_limit, settings.reference_passes)
+    reference = reference_cost(data, size, settings.n_eigenvalues, limits, settings.n_threads)
     steps["reference map"] = reference.holding(held)
     eigenvectors = 8.0 * size * settings.n_eigenvalues
     if settings.has_tolerance:

@@ -197,6 +197,7 @@ def plan(
         itemsize=kind.itemsize,
         memory_limit=memory_limit,
         max_passes=max_passes,
+        n_threads=n_threads,
     )
     machine = measure(
         settings.metric,

@@ -112,7 +112,7 @@ def solve_reference(
     """
     if squared is not None:
         return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
-    if limits.max_passes and fits_in_passes(walk, n_eigenvalues, limits.memory):
+    if limits.max_passes and fits_in_passes(len(walk.points), n_eigenvalues, limits.memory):
         solver = solver_for(walk, n_eigenvalues, limits.memory, rng)
         return solve_exact(
             walk,
@@ -143,10 +143,13 @@ def _bounded(solved: SolvedMap, rng: np.random.Generator) -> SolvedMap:
     return replace(solved, solution=replace(solved.solution, error_bound=errors))
 
 
-def reference_cost(data: DataSize, size: int, n_eigenvalues: int, n_passes: int = 0) -> Cost:
+def reference_cost(
+    data: DataSize, size: int, n_eigenvalues: int, limits: Limits | None = None, n_threads: int | None = None
+) -> Cost:
     """Return what :func:`solve_reference` takes; d² of all points, if it is given those, is not counted."""
-    if n_passes:
-        return streamed_cost(data, n_eigenvalues, min(n_passes, TYPICAL_PASSES))
+    if limits is not None and limits.max_passes:
+        n_passes = min(limits.max_passes, TYPICAL_PASSES)
+        return streamed_cost(data, n_eigenvalues, limits.memory, n_passes, n_threads)
     if size == data.n_points:
         return solve_cost(data, n_eigenvalues, has_squares=True)
     medoids, solved = KMedoids(size, max_iter=REFERENCE_ITERATIONS).cost(data, size), data.of(size)

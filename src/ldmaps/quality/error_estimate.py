@@ -35,6 +35,7 @@ from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
 from ldmaps.quality.collapsed_walk import apply_operator
 from ldmaps.quality.fidelity import align, alignment
+from ldmaps.quality.sampling_noise import SampledWalk, draw_disturbances, first_order_changes
 
 __all__ = [
     "EXTRA_MODES",
@@ -76,8 +77,8 @@ class ErrorEstimate:
         Whether a landmark or reference point is within √ε. Beyond that the exact map
         itself extrapolates, and there is no error to speak of.
     sampling : ndarray of shape (n,)
-        Standard error of ``sigma`` where the estimate rests on a sample of the training
-        points, from two halves of it; 0 where it rests on all of them.
+        Standard error of ``change``, its length, where the estimate rests on a sample of the
+        training points; 0 where it rests on all of them.
     n_reference : int
         How many points the estimate rests on.
     """
@@ -177,20 +178,14 @@ def stand_in_reference(judged: JudgedMap, points: Points) -> Reference:
 
 
 class ErrorEstimator:
-    """The exact map's stand-in for one landmark map, and two of half the size where it rests on a sample.
+    """The exact map's stand-in for one landmark map.
 
     Costs 2R² distances to make and R a point to use; half as much again for a sample.
     """
 
     def __init__(self, judged: JudgedMap, reference: Reference) -> None:
         self._judged = judged
-        modes = _further_modes(judged)
-        self._whole = _StandIn(judged, reference, modes)
-        self._halves: list[_StandIn] = []
-        #: Share of the training points that the reference lacks: how far sampling can move the estimate.
-        self._missing = max(0.0, 1.0 - len(reference.points) / reference.n_training)
-        if self._missing:
-            self._halves = [_StandIn(judged, half, modes) for half in _halves(judged, reference)]
+        self._whole = _StandIn(judged, reference, _further_modes(judged))
 
     def estimate(self, points: Points) -> ErrorEstimate:
         """Compare the map with its stand-in at prepared points."""
@@ -201,29 +196,15 @@ class ErrorEstimator:
         change = ours.coordinates.astype(np.float64) - better.coordinates
         near = np.minimum(ours.squared_distance, better.squared_distance) <= judged.walk.epsilon
         sampling = np.zeros(len(points))
-        if self._halves:
-            first, second = (half.embedder.extend(points, n_threads).coordinates for half in self._halves)
-            # Halves vary twice as much as the whole, their difference four times: half of it is one
-            # standard error.
-            sampling = (
-                0.5 * np.sqrt(self._missing) * np.linalg.norm(first - second, axis=1).astype(np.float64)
+        if whole.variances is not None:
+            walk = judged.walk
+            nearby = extend(
+                walk.metric, points, whole.embedder.landmarks, walk.epsilon, *whole.variances, n_threads
             )
+            sampling = np.sqrt(nearby.coordinates.astype(np.float64).sum(axis=1))
         result = ErrorEstimate(change, whole.ranges, near, sampling, whole.n_points)
         _warn(result, whole)
         return result
-
-
-def _halves(judged: JudgedMap, reference: Reference) -> list[Reference]:
-    """Split a reference in two, each weighted to carry the cells' multiplicities again."""
-    cells = judged.embedder.extend(reference.points, judged.walk.n_threads).nearest
-    total = np.bincount(cells, weights=reference.weights)
-    parts = []
-    for start in (0, 1):
-        half = np.arange(start, len(cells), 2)
-        kept = np.bincount(cells[half], weights=reference.weights[half], minlength=len(total))
-        weights = reference.weights[half] * (total[cells[half]] / kept[cells[half]])
-        parts.append(Reference(reference.points.take(half), weights, reference.n_training))
-    return parts
 
 
 class _StandIn:
@@ -252,7 +233,8 @@ class _StandIn:
         further_products = apply_operator(metric, points, points, epsilon, source, residuals, n_threads)[1]
         trial = np.column_stack([trial, residuals])
         products = np.column_stack([products, further_products])
-        values, mixtures = _leading_pairs(trial, products, stationary, k)
+        all_values, all_mixtures = _rayleigh_ritz(trial, products, stationary)
+        values, mixtures = all_values[1 : k + 1], all_mixtures[:, 1 : k + 1]
         coordinates = products @ mixtures / values
         order, signs = alignment(own, coordinates)
         lengths = np.sqrt(reference.weights @ coordinates**2)
@@ -279,6 +261,30 @@ class _StandIn:
             bandwidth=epsilon,
         )
         self.embedder = Embedder.build(metric, points, epsilon, step, np.zeros(len(points)))
+        #: Source weights, and variances of each coordinate over samples like this one, to be averaged near a point.
+        self.variances: _Modes | None = None
+        missing = max(0.0, 1.0 - len(points) / reference.n_training)
+        if missing:
+            sampled = SampledWalk(
+                lambda weights, vectors: apply_operator(
+                    metric, points, points, epsilon, weights, vectors, n_threads
+                ),
+                reference.weights,
+                source,
+                walk.alpha,
+                stationary,
+                trial @ all_mixtures,
+                all_values,
+            )
+            cells = judged.embedder.extend(points, n_threads).nearest
+            draws = draw_disturbances(reference.weights, cells, np.random.default_rng(0))
+            changes = first_order_changes(sampled, k, draws)[:, :, order] * scale * powers
+            variances = missing * np.mean(changes**2, axis=0)
+            dtype = points.dtype
+            self.variances = (
+                (source / source.max()).astype(dtype),
+                np.ascontiguousarray(variances.T, dtype=dtype),
+            )
 
 
 def _warn(result: ErrorEstimate, whole: _StandIn) -> None:
