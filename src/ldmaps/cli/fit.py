@@ -90,7 +90,7 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="SHARE",
-        help="leave out up to this share of the points where they lie apart from all others: 0.01 is 1 %% (0)",
+        help="leave out up to this share of the points where they are far from all others: 0.01 is 1 %% (0)",
     )
     group.add_argument(
         "--components",
@@ -207,11 +207,11 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
         return name
     if name != "rmsd" or not isinstance(source, FrameSource):
         raise InvalidInputError(
-            "--mass-weighted belongs to --metric rmsd on trajectories, whose topology tells masses"
+            "--mass-weighted belongs to --metric rmsd on trajectories, whose topology has masses"
         )
     if source.atoms is None or source.atoms.masses is None:
         raise InvalidInputError(
-            "the topology does not tell the elements of all atoms, so their masses are unknown; leave --mass-weighted "
+            "the topology lacks the elements of some atoms, so their masses are unknown; leave --mass-weighted "
             "out, or give a topology with elements"
         )
     return RMSD(weights=source.atoms.masses)

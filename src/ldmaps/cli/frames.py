@@ -153,7 +153,7 @@ def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
 
     if arguments.picks is not None:
         return FramePicks.from_table(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
-    # Opened in any case, so that a trajectory of other atoms is told.
+    # Opened in any case, so that a trajectory of other atoms is refused.
     source = open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")

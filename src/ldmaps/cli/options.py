@@ -132,7 +132,7 @@ def add_weight_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_matching_options(parser: argparse.ArgumentParser) -> None:
-    """Add how atoms of the inputs are told to be those of the model."""
+    """Add how atoms of the inputs are matched with those of the model."""
     group = parser.add_argument_group("atoms")
     group.add_argument(
         "--match-atoms",

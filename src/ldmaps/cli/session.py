@@ -137,7 +137,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
     try:
         before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: somebody called main() from a program
+    except ValueError:  # not the main thread: main() was called by a program
         yield
         return
     try:

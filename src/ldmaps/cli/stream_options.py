@@ -28,7 +28,9 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     )
     reading = parser.add_argument_group("reading")
     reading.add_argument(
-        "--format", choices=table_streams(), help="format of stdin or of a table (its first bytes tell)"
+        "--format",
+        choices=table_streams(),
+        help="format of stdin or of a table (default: by its first bytes)",
     )
     reading.add_argument(
         "--columns",
@@ -126,7 +128,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         "throughput (0)",
     )
     pace.add_argument(
-        "--max-batch", type=positive, default=4096, metavar="N", help="most records to a batch (4096)"
+        "--max-batch", type=positive, default=4096, metavar="N", help="most records per batch (4096)"
     )
 
 

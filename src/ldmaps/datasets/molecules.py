@@ -1,6 +1,6 @@
 """The two molecular trajectories that ship with the package.
 
-``data/README.md`` tells how each was simulated and what was checked;
+``data/README.md`` says how each was simulated and what was checked;
 :mod:`ldmaps.datasets.packed_frames` is the file format.
 """
 

@@ -156,7 +156,7 @@ def leave_out_outliers(
 
     The points that stay are the largest group joined by hops of h, where h is √ε, or
     longer if that is needed to keep the others' share at or below ``share``. With
-    "connected", ε is the smallest at which hops of √ε join all but that share.
+    "connected", ε is the smallest at which hops of √ε join all points except that share.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def solve_streamed(
     max_vectors : int, optional
         Largest basis; beyond it the least promising vectors are dropped. No limit by default.
     state_file : path, optional
-        Where the state is kept: after each pass, and once a minute in between. A solve goes
+        Where the state is kept: after each pass, and once per minute in between. A solve goes
         on from what an earlier one with the same points, weights, ε and α left there,
         finished or not; the other settings may differ.
     n_threads : int or None

@@ -99,21 +99,21 @@ class SpanningTree:
         return float(lengths[low])
 
     def among(self, members: NDArray[np.bool_]) -> SpanningTree:
-        """Return the tree of the points of one component, numbered anew."""
+        """Return the tree of the points of one component, renumbered."""
         number = np.cumsum(members) - 1
         kept = members[self.edges].all(axis=1)
         return SpanningTree(number[self.edges[kept]].astype(np.intp), self.squared_lengths[kept])
 
 
-#: The longest edge hangs on outliers when its square is so many times that which joins all but this share of the
-#: points.
+#: The longest edge depends on outliers when its square is this many times the square of the edge that joins all
+#: points except this share.
 OUTLIER_SHARE, RAISED = 0.01, 10.0
 
 
 def connecting_tree(metric: Metric, points: Points, n_threads: int | None = None) -> SpanningTree:
     """Return a spanning tree with the longest edge of the minimum spanning tree, quicker where that is possible.
 
-    Where its longest edge hangs on outliers, it is the minimum spanning tree, which tells them.
+    Where its longest edge depends on outliers, it is the minimum spanning tree, which reveals them.
     """
     if raw_values(metric, points) is None and cells_pay(metric, len(points)):
         edges = bottleneck_edges(metric, points, n_threads, outliers=(OUTLIER_SHARE, RAISED))

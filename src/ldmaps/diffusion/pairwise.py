@@ -1,4 +1,4 @@
-"""Tiled, threaded loops over blocks of squared distances: nobody else loops over pairs.
+"""Tiled, threaded loops over blocks of squared distances: no other module loops over pairs.
 
             b: cols ─►
           ┌──────────────┐   A tile of rows against all columns. Each tile is
@@ -137,7 +137,7 @@ def gathered_rows(
     near: Callable[[slice], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]],
     n_threads: int | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
-    """Return as CSR arrays what ``near`` tells of each tile of rows: how many to a row, columns, d²."""
+    """Return as CSR arrays what ``near`` tells of each tile of rows: how many per row, columns, d²."""
     parts: list[Any] = [None] * len(range(0, n_points, tile))
 
     def work(rows: slice) -> None:

@@ -129,7 +129,7 @@ class StateFile:
             given = {name: arrays[name] for name in self._problem}
         except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
             raise CheckpointError(
-                f"{self.path} is no state of a streamed solve, or damaged ({error}); remove it to start again"
+                f"{self.path} is not a state of a streamed solve, or is damaged ({error}); remove it to start again"
             ) from error
         self._check(given)
         return state

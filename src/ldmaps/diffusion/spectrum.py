@@ -201,7 +201,7 @@ def solve_spectrum(
                     tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
                 )
         except scipy.sparse.linalg.ArpackNoConvergence:
-            # Eigenvalues crowd below 1 when data hardly hang together. A small kernel can still be solved in full.
+            # Eigenvalues crowd below 1 when data are barely connected. A small kernel can still be solved in full.
             if not fits_dense:
                 raise LdmapsError(
                     f"the {n_eigenvalues} leading eigenvalues lie too close together to be separated: at this "

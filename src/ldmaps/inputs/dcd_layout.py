@@ -1,7 +1,7 @@
 """How many whole frames a DCD file holds, from its header and its size.
 
 Readers stop at the last whole frame of a DCD without a word. Its frames are all of one
-size, so a file that was cut off tells itself by the bytes left over.
+size, so leftover bytes reveal a file that was cut off.
 
     int 84 │ "CORD", 20 integers │ int 84     what is in a frame, among other things
     titles                                    a record: length, that many bytes, length

@@ -41,7 +41,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else
         mdtraj or MDAnalysis reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr; "-"
         is CSV from stdin); or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A
-        file's suffix tells what it is.
+        file's suffix says what it is.
     top : path or mdtraj Topology, optional
         File that names the atoms, for trajectories that hold coordinates only: PDB, GRO,
         PSF, prmtop, or TPR and others that MDAnalysis reads.

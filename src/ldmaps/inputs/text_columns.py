@@ -1,4 +1,4 @@
-"""The columns of a text table: what its first line tells, and numbers out of the other lines.
+"""The columns of a text table: what its first line says, and numbers out of the other lines.
 
 Whoever reads text tables does so through :class:`TextColumns`: ``fit`` and ``embed``
 (which stop at a bad line and say where it is), streams (which reject it and go on)

@@ -174,7 +174,7 @@ class TrajectoryFiles(SelectedFrames):
     def _check_end(self, path: str) -> None:
         """Raise at the end of a DCD that stops within a frame, and warn of one that stops early between two.
 
-        Mdtraj passes over both in silence. The latter is no error: programs that write
+        mdtraj ignores both silently. The latter is no error: programs that write
         how many frames there will be leave such files while they run.
         """
         layout = dcd_layout(path) if self._formats[path].name == "DCD" else None

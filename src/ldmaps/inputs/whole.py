@@ -26,7 +26,7 @@ AMBIGUOUS = 0.45
 
 
 class Molecules:
-    """Which atoms hang together.
+    """Which atoms belong to one molecule.
 
     Parameters
     ----------

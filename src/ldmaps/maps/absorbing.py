@@ -1,4 +1,4 @@
-r"""Learning on: a landmark map takes in points it did not cover, without its training points.
+r"""Absorbing: a landmark map takes in points it did not cover, without its training points.
 
     old landmarks z, c ─┐
                         ├─► landmarks z', c' ──► M'×M' eigenproblem ──► modes ──► aligned to the old map
@@ -224,7 +224,7 @@ def _check_weights(weights: ArrayLike | None, n_points: int) -> NDArray[np.float
     mass = np.asarray(weights, dtype=np.float64)
     if mass.shape != (n_points,) or not (np.isfinite(mass) & (mass > 0)).all():
         raise InvalidInputError(
-            f"weights must be {n_points} finite numbers above 0, one a point, got shape {mass.shape}"
+            f"weights must be {n_points} finite numbers above 0, one per point, got shape {mass.shape}"
             + (f" with lowest {mass.min():g}" if mass.size else "")
         )
     if mass.size and not (mass.min() >= 1 / LARGEST_WEIGHT and mass.max() <= LARGEST_WEIGHT):
@@ -268,7 +268,9 @@ def _warn(match: ModeMatch, spectrum: Spectrum, n_old: int) -> None:
         )
     if reasons:
         warnings.warn(
-            f"absorbing changed what the map tells apart: {'; '.join(reasons)}", AccuracyWarning, stacklevel=3
+            f"absorbing changed what the map distinguishes: {'; '.join(reasons)}",
+            AccuracyWarning,
+            stacklevel=3,
         )
 
 

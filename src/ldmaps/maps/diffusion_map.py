@@ -56,9 +56,9 @@ class DiffusionMap(DiffusionEstimator):
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
-        Share of the points that may be left out of the walk because they lie apart from
+        Share of the points that may be left out of the walk because they are far from
         all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
-        the smallest ε that joins all but this share, so that one broken frame does not
+        the smallest ε that joins all points except this share, so that one broken frame does not
         set the bandwidth of the whole map. The points left out are still embedded, and
         ``coverage`` says that they are outside.
     alpha : float
@@ -82,10 +82,10 @@ class DiffusionMap(DiffusionEstimator):
         :class:`~ldmaps.errors.ConvergenceWarning`, if the coordinates are not accurate to
         0.1 % by then. Molecules take two or three, spectra that crowd below 1 ten or more.
     resume : path or None
-        A file in which "streamed" keeps its state, once a minute: an interrupted fit with the
+        A file in which "streamed" keeps its state, once per minute: an interrupted fit with the
         same data and the same file goes on where it was.
     memory_limit : float
-        Most bytes that solving may take beside the points.
+        Most bytes that solving may take in addition to the points.
     random_state : int, RandomState or None
         Only the "coifman" rule on more than 4,000 points draws at random.
     n_threads : int or None

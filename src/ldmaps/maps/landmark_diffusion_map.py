@@ -78,15 +78,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
-        Share of the points that may be left out of the walk because they lie apart from
+        Share of the points that may be left out of the walk because they are far from
         all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
-        the smallest ε that joins all but this share, so that one broken frame does not
+        the smallest ε that joins all points except this share, so that one broken frame does not
         set the bandwidth of the whole map. The points left out are still embedded, and
         ``coverage`` says that they are outside.
     landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
-        M. More are more accurate and cost more a point. None takes 400 (all points,
+        M. More are more accurate and cost more per point. None takes 400 (all points,
         when there are fewer); "pst" finds its own number.
     tolerance : float or None
         Z on unseen points, in percent of the coordinates' ranges, that the map must keep;
@@ -116,7 +116,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         landmark map with many more landmarks, whose error against the exact map is bounded by
         residuals at 2,000 points.
     resume : path or None
-        A file in which these passes keep their state, once a minute: an interrupted fit with
+        A file in which these passes keep their state, once per minute: an interrupted fit with
         the same data and settings goes on where it was.
     random_state : int, RandomState or None
         Seeds the choice of landmarks (and the sample of the "coifman" rule).
@@ -422,7 +422,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         AccuracyWarning
             For points farther than √ε from all known ones, for coordinates that the
             landmark map has lost, and when the estimate has not settled or the reference is
-            too small to tell.
+            too small to judge.
 
         Notes
         -----

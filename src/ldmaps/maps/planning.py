@@ -276,7 +276,7 @@ def _sufficient_stride(settings: FitSettings, machine: Machine) -> int:
 
 
 def _machine_memory() -> float:
-    """Return the bytes of memory of this machine, infinity where it does not tell."""
+    """Return the bytes of memory of this machine, infinity where unknown."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):

@@ -46,7 +46,7 @@ REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
 REFERENCE_EXTRA = 4
 #: Medoids of a reference settle well enough in so many iterations.
 REFERENCE_ITERATIONS = 3
-#: Passes that a reference takes at most, and pairs of points in all of them, if nobody says how many: a quarter of an
+#: Passes that a reference takes at most, and pairs of points in all of them, by default: a quarter of an
 #: hour on two cores for small molecules. Metrics that take microseconds a pair take none.
 MAX_PASSES, MAX_PAIRS = 20, 1e11
 #: Modes of a landmark map that bound its errors: those beyond the coordinates tell how far the rest is.

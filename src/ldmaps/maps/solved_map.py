@@ -136,7 +136,7 @@ def solve(
         d² between them (of a sparse one, those that matter), which becomes the kernel;
         computed by default.
     is_known_connected : bool
-        Whether ε was found to hold the walk together, so that nobody need look again.
+        Whether ε was found to hold the walk together, so that it need not be checked again.
     """
     if landmarks is None:
         indices, points = np.arange(len(walk.points)), walk.points

@@ -202,7 +202,7 @@ class FramePicks:
         Returns
         -------
         ndarray of shape (n,) or None
-            Times of the frames in ps, where the files tell.
+            Times of the frames in ps, where the files have them.
         """
         source = TrajectoryFiles(self.files, top, Reading(select=atoms, periodic="keep"))
         times: list[NDArray[np.float64] | None] = []

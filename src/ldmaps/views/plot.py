@@ -189,7 +189,7 @@ class MapPlots:
         x : int
             Which coordinate, 0 for ψ₂.
         points, weights
-            As for :meth:`free_energy`; in the order of time, so that blocks tell something.
+            As for :meth:`free_energy`; in the order of time, so that blocks are independent.
         blocks : int
             How many; see :func:`ldmaps.views.free_energy_profile`.
         ax : matplotlib Axes, optional

@@ -74,7 +74,7 @@ class ChosenAtoms(SelectedFrames):
 
     @property
     def can_repair(self) -> bool:
-        """Whether molecules that the box cut apart are joined."""
+        """Whether molecules that the box has split are joined."""
         return self._selection.molecules is not None
 
     @property

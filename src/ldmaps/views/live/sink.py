@@ -44,7 +44,7 @@ class LivePage(Sink):
     title : str, optional
         Heading; by default the name of the file the map was fitted on.
     max_viewers : int
-        Further ones are told to try again later.
+        Others are asked to try again later.
     frame_rate : float
         Frames sent a second.
 

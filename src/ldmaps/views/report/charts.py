@@ -145,7 +145,7 @@ class Chart:
             )
 
     def mark(self, x: float, text: str, *, low: bool = False) -> None:
-        """Draw a dashed vertical line with words beside it, at its top or its foot."""
+        """Draw a dashed vertical line with words next to it, at its top or its foot."""
         px = self.at(x, self._y[0])[0]
         self._line(px, TOP, px, HEIGHT - BOTTOM, "mark")
         left = px > LEFT + 0.6 * (WIDTH - LEFT - RIGHT)

@@ -50,7 +50,7 @@ _NM_PER_UNIT = {"nm": 1.0, "Å": 0.1, "A": 0.1, "angstrom": 0.1, "pm": 1e-3}
 
 @dataclass(frozen=True)
 class Molecule:
-    """What is known of the atoms of a map's frames; ``from_files`` if a topology told, which may leave gaps."""
+    """What is known of the atoms of a map's frames; ``from_files`` if from a topology, which may leave gaps."""
 
     elements: Sequence[str] | None = None
     bonds: NDArray[np.intp] | None = None
@@ -221,7 +221,7 @@ def _bonds(
     kept: NDArray[np.intp],
     n_atoms: int,
 ) -> tuple[NDArray[np.intp], str]:
-    """Return the bonds between the kept atoms, as told where anybody did, and where they come from."""
+    """Return the bonds between the kept atoms, those of the topology where it has any, and where they come from."""
     if molecule.bonds is None:
         return guess_bonds(frames, elements), "bonds guessed from distances"
     told = bonds_among(molecule.bonds, kept, n_atoms)
