@@ -136,8 +136,8 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
 
     Notes
     -----
-    Its methyl hydrogens spin freely, so what RMSD sees depends on the weights. With equal
-    weights λ₃ and λ₄ nearly coincide and two coordinates are not set apart; with ``masses``
+    Its methyl hydrogens spin freely, so the map depends on the weights. With equal
+    weights λ₃ and λ₄ nearly coincide and two coordinates are not separated; with ``masses``
     (the paper's choice) or with ``heavy_atoms`` only, they are.
 
     Examples

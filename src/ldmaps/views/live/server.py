@@ -1,7 +1,7 @@
-"""The live page's server: it runs in a thread of its own and sends each viewer what is new to it.
+"""The live page's server: it runs in its own thread and sends each viewer what is new to it.
 
 A viewer that reads slowly is sent fewer and larger steps: its next frame is made when the last one is on its way, so
-nothing queues up for it, and nobody else waits.
+nothing queues up for it, and no other viewer waits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LiveServer:
         Where to bind; port 0 takes any that is free.
     max_viewers : int
     frame_rate : float
-        Frames a second.
+        Frames per second.
     """
 
     def __init__(
