@@ -104,7 +104,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         "--periodic",
         choices=("whole", "keep"),
         default="whole",
-        help="join molecules that a periodic box cut apart, or keep coordinates as they stand (whole)",
+        help="join molecules that a periodic box has split, or keep coordinates as they are (whole)",
     )
     group.add_argument(
         "--columns",

@@ -120,7 +120,7 @@ class Atoms:
     names : tuple of str
         As the topology spells them.
     labels : tuple of str
-        Residue and atom, for people: "ALA2-CB".
+        Residue and atom, for messages: "ALA2-CB".
     masses : ndarray of shape (atoms,) or None
         In amu; 0 for virtual sites.
     elements : tuple of str or None
@@ -159,7 +159,7 @@ class PointSource(ABC):
 
     #: Unit of the coordinates, if it is known.
     units: ClassVar[str | None] = None
-    #: What a point is, for people.
+    #: What a point is called in messages.
     item: ClassVar[str] = "rows"
     #: Whether another thread may do the reading.
     reads_ahead: bool = False

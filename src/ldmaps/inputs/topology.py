@@ -32,7 +32,7 @@ class Selection(NamedTuple):
     places : ndarray of int or None
         Where the selected ones stand among those read; None where these are the same in the same order.
     molecules : Molecules or None
-        Of the atoms read; None takes coordinates as they stand.
+        Of the atoms read; None takes coordinates as they are.
     atoms : Atoms
         Of those chosen.
     """
@@ -62,7 +62,7 @@ class Selection(NamedTuple):
 
 
 class SelectedFrames(FrameSource):
-    """Frames of selected atoms, a chunk at a time."""
+    """Frames of selected atoms, in chunks."""
 
     def __init__(self, selection: Selection, reading: Reading) -> None:
         self._selection, self._reading = selection, reading

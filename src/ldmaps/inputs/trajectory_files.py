@@ -80,7 +80,7 @@ class TrajectoryFiles(SelectedFrames):
         return self._topology.subset(self._selection.chosen)
 
     def blocks_at(self, path: str, numbers: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Block]]:
-        """Yield frames of a file by their numbers, which ascend, with times and boxes, as they stand in the file."""
+        """Yield frames of a file by their numbers, which ascend, with times and boxes, as they are in the file."""
         if not len(numbers):
             return
         last, position = int(numbers[-1]), -1
@@ -187,7 +187,7 @@ class TrajectoryFiles(SelectedFrames):
         if layout.announced > whole:
             warnings.warn(
                 f"{path} holds {whole} frames but announces {layout.announced}: the run that wrote it was cut short or "
-                f"still goes on, or the file was not copied to its end; the {whole} are used",
+                f"is still running, or the file was not copied to its end; the {whole} are used",
                 ShortFileWarning,
                 stacklevel=2,
             )

@@ -87,7 +87,7 @@ class KMedoids(LandmarkSelector):
             raise InvalidInputError(f'init must be "k-means++" or "random", got {self.init!r}')
         if count == len(walk.points):
             return assign(walk, np.arange(count))
-        # One limit on BLAS for all the walks below, instead of one each.
+        # One limit on BLAS for all the loops below, instead of one each.
         with single_threaded_blas():
             return self._iterate(walk, count, rng)
 

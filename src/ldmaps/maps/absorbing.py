@@ -93,14 +93,14 @@ def absorb(
     model : LandmarkDiffusionMap
         Fitted, or read from a file, with ``extension="nystrom"``.
     points : array-like of shape (n, features), or (n, atoms, 3) for frames
-        What to take in, such as ``reservoir.points``. Points outside the domain are
+        Points to absorb, such as ``reservoir.points``. Points outside the domain are
         covered by new landmarks; points inside add to the multiplicities.
     weights : array-like of shape (n,), optional
         How many points each stands for, such as ``reservoir.weights``; 1 by default.
     counts : array-like of shape (≤ M,), optional
         How many further points inside the domain each landmark was nearest to, such as
-        ``reservoir.counts``; they are added to the multiplicities. Leave them out and the
-        new places get more than their share of all that was seen, which bends the map.
+        ``reservoir.counts``; they are added to the multiplicities. Without them the
+        new places get more than their share of the mass, which distorts the map.
     spacing : float, optional
         Farthest that a new point may be from its landmark, in units of √ε, at most 1.
         Smaller makes more landmarks. By default as dense as the map is: the median

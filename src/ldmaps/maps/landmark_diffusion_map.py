@@ -63,13 +63,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     - :math:`\tilde\psi^T \tilde C \tilde\psi = 1`, so that the map equals the exact map of the data set
       in which landmark j stands :math:`c_j` times.
 
-    Embedding a point takes M distances and an M×k product, whatever N was.
+    Embedding a point takes M distances and an M×k product for any N.
 
     Parameters
     ----------
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues, two at least.
+        ten leading non-trivial eigenvalues, at least two.
     epsilon : {"connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer
         landmarks. "connected" takes N rows of distances, "coifman" a sample; a
@@ -87,7 +87,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
         M. More are more accurate and cost more per point. None takes 400 (all points,
-        when there are fewer); "pst" finds its own number.
+        when there are fewer); "pst" finds the number from ε.
     tolerance : float or None
         Z on unseen points, in percent of the coordinates' ranges, that the map must keep;
         the fewest landmarks that do so are taken in place of ``n_landmarks``. Half of the
@@ -100,7 +100,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
         the same online step to the exact map of the training points, or where that takes
         too long, to a landmark map with many more landmarks; eight to over a
-        hundred times more accurate at the same cost per point. It pays with a slower fit (the N×N
+        hundred times more accurate at the same cost per point, for a slower fit (the N×N
         kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
@@ -117,7 +117,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         residuals at 2,000 points.
     resume : path or None
         A file in which these passes keep their state, once per minute: an interrupted fit with
-        the same data and settings goes on where it was.
+        the same data and settings resumes where it stopped.
     random_state : int, RandomState or None
         Seeds the choice of landmarks (and the sample of the "coifman" rule).
     n_threads : int or None
@@ -136,7 +136,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     spectrum_ : ndarray
         All non-trivial eigenvalues that were computed.
     epsilon_ : float
+        ε, given or found.
     n_components_ : int
+        k, given or found.
     bandwidth_ : Bandwidth
         How ε was found.
     certificate_ : Certificate or None
@@ -147,8 +149,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     solution_ : Solution or None
         How the map distilled from was solved, and a bound on its own error; None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
-        Which training points are landmarks; neighbours stand together.
+        Which training points are landmarks; neighbours have neighbouring indices.
     landmark_embedding_ : ndarray of shape (M, n_components_)
+        Coordinates of the landmarks.
     multiplicities_ : ndarray of shape (M,)
         c_j.
     labels_ : ndarray of shape (N,)
@@ -156,7 +159,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     diagnosis_ : Diagnosis
         How many points carry each coordinate, and which decide ε.
     embedder_ : Embedder
-        The frozen part that embeds, for lowest overhead.
+        The part that embeds new points, for lowest overhead.
 
     Examples
     --------

@@ -143,7 +143,7 @@ class RMSD(Metric):
             super().group_distance_sums(points, bounds, weights, sums)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
-        """Return what sums up gradients of d² to these landmarks."""
+        """Return an object that sums up gradients of d² to these landmarks."""
         assert isinstance(landmarks, RMSDPoints)
         # Prepared frames know how many of their atoms have a weight, not how many there were.
         n_atoms = landmarks.n_atoms if self.weights is None else np.size(self.weights)

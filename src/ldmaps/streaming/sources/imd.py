@@ -213,7 +213,7 @@ class IMDSource(Source):
             raise InvalidInputError(
                 f"{self.name} sends coordinates wrapped into the periodic box, and without a topology molecules cannot "
                 "be joined: give one with top=... (-t top.pdb), let the engine unwrap them (LAMMPS: unwrap on), or "
-                "take them as they stand with periodic='keep' (--periodic keep)"
+                "take them as they are with periodic='keep' (--periodic keep)"
             )
 
     # -- the thread -----------------------------------------------------------
