@@ -127,7 +127,7 @@ def check_outlier_share(share: Any) -> float:
 def bandwidth_cost(
     rule: float | str, metric: Metric, data: DataSize, *, leaves_out_outliers: bool = False
 ) -> Cost:
-    """Return what finding ε takes; a number takes nothing, unless outliers are looked for, which takes the tree."""
+    """Return the cost of finding ε; a number costs nothing, unless outliers are looked for, which takes the tree."""
     cost = Cost()
     if rule == "coifman":
         sample = data.of(min(data.n_points, COIFMAN_POINTS))

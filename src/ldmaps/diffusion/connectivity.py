@@ -181,7 +181,7 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
 
 
 def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
-    """Return what :func:`minimum_spanning_tree` takes."""
+    """Return the cost of :func:`minimum_spanning_tree`."""
     n = data.n_points
     if tree_pays(metric, n, data.n_features):
         return spanning_edges_cost(data)
@@ -198,7 +198,7 @@ def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
 
 
 def connecting_tree_cost(metric: Metric, data: DataSize) -> Cost:
-    """Return what :func:`connecting_tree` takes where nothing hangs on outliers."""
+    """Return the cost of :func:`connecting_tree` where outliers do not matter."""
     if not tree_pays(metric, data.n_points, data.n_features) and cells_pay(metric, data.n_points):
         return bottleneck_cost(data)
     return spanning_tree_cost(metric, data)
@@ -219,7 +219,7 @@ def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH)
 def check_points_connected(
     metric: Metric, points: Points, epsilon: float, reach: float = REACH, n_threads: int | None = None
 ) -> None:
-    """Raise as :func:`check_connected` does; the tree that tells the pieces is made only where there are some."""
+    """Raise as :func:`check_connected` does; the tree that shows the pieces is built only where there are some."""
     edges = bottleneck_edges(metric, points, n_threads, enough=reach**2 * epsilon)
     if edges is None or edges.squares.max(initial=0.0) > reach**2 * epsilon:
         check_connected(minimum_spanning_tree(metric, points), epsilon, reach=reach)

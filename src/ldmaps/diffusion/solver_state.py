@@ -175,7 +175,7 @@ class StateFile:
 
 
 def _probes(kernel: StreamedKernel) -> NDArray[Any]:
-    """Return d² from a few points to all, which tell data, their order and the metric."""
+    """Return d² from a few points to all, which identify data, their order and the metric."""
     n = len(kernel)
     rows = kernel.points.take(np.linspace(0, n - 1, min(n, PROBES)).astype(np.intp))
     squared = np.empty((len(rows), n), dtype=kernel.points.dtype)

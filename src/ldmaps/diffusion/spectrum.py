@@ -9,7 +9,7 @@ With kernel A, multiplicities c (diagonal C) and density exponent α:
     S = G A G,     G_ii = q_i^-α √(c_i/D_ii)  symmetric, same λ, u = √(C D) ψ
 
 S differs from A by a diagonal on either side, so it is applied to vectors and
-never stored beside A. The exact map is c = 1; the landmark map has the
+never stored in addition to A. The exact map is c = 1; the landmark map has the
 multiplicities; biased samples have any positive weights.
 """
 

@@ -174,7 +174,7 @@ def solve_cost(data: DataSize, n_eigenvalues: int, *, has_squares: bool) -> Cost
 
 
 def _check_points_connected(walk: Walk, squared: Any) -> None:
-    """Raise when hops of REACH·√ε leave the points in pieces; the tree that tells the pieces is made only then."""
+    """Raise when hops of REACH·√ε leave the points in pieces; the tree that shows the pieces is built only then."""
     if is_connected(squared, REACH**2 * walk.epsilon):
         return
     if issparse(squared):

@@ -169,7 +169,7 @@ class Chart:
 
 
 def spectrum_chart(spectrum: NDArray[np.float64], places: NDArray[np.intp]) -> str:
-    """Draw the non-trivial eigenvalues with the gap behind those kept, which stand at ``places``."""
+    """Draw the non-trivial eigenvalues with the gap after those kept, which are at ``places``."""
     n_kept = len(places)
     values = spectrum[: max(12, n_kept + 4, int(places.max()) + 1)]
     numbers = np.arange(len(values)) + 2
