@@ -31,6 +31,7 @@ suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 language = "en"
+highlight_language = "none"  # a block without a language is a command or its output
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections say the types
@@ -51,7 +52,7 @@ html_theme_options = {
     "footer_end": [],
     "header_links_before_dropdown": 8,
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "compare": []}  # they have no pages below them
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -109,6 +110,12 @@ def skip_routing(app: object, what: str, name: str, obj: object, skip: bool, opt
     return True if name in ROUTING else None
 
 
+def theory_last(app: object, docname: str, source: list[str]) -> None:
+    """Put the theory behind the pictures; a gallery's header can only put it before them."""
+    if docname == "understand/index":
+        source[0] += "\n\n.. toctree::\n   :hidden:\n\n   /method\n"
+
+
 def escape_trailing_underscores(
     app: object, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -120,6 +127,7 @@ def setup(app: object) -> None:
     """Sphinx calls this."""
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)  # type: ignore[attr-defined]
     app.connect("autodoc-skip-member", skip_routing)  # type: ignore[attr-defined]
+    app.connect("source-read", theory_last)  # type: ignore[attr-defined]
 
 
 # Before Sphinx looks for pages.

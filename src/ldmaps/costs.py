@@ -4,7 +4,7 @@
     seconds = Σ over kinds of work (how often it is done) × (what it takes on this machine)
 
 The cost of a step stands in the step's own file and is computed from the same sizes, so
-that nobody else has to know how the step works. :mod:`ldmaps.maps.planning` adds costs up.
+that no other module has to know how the step works. :mod:`ldmaps.maps.planning` adds costs up.
 """
 
 from __future__ import annotations

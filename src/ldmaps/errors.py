@@ -1,4 +1,4 @@
-"""Every exception and warning that ldmaps raises on its own account.
+"""Every exception and warning that ldmaps defines.
 
 All exceptions derive from :class:`LdmapsError`; those about an argument are
 also :class:`ValueError`, so code written against scikit-learn keeps working.
@@ -44,7 +44,7 @@ class InvalidInputError(LdmapsError, ValueError):
 
 
 class ClusterError(LdmapsError):
-    """A Dask cluster failed in a way that it could not mend by itself; nothing was written."""
+    """A Dask cluster failed and did not recover; nothing was written."""
 
 
 class DisconnectedError(InvalidInputError):
@@ -94,7 +94,7 @@ class DisconnectedError(InvalidInputError):
             f"at epsilon = {self.epsilon:.6g} the graph of {self.counted} closer than {hop} falls into "
             f"{len(self.component_sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map "
             f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}"
-            'use epsilon="connected", or fit each component by itself.'
+            'use epsilon="connected", or fit each component separately.'
         )
 
 
@@ -110,11 +110,11 @@ class ToleranceError(LdmapsError, ValueError):
     tolerance : float
         What was asked for, in percent.
     best_bound : float
-        Lowest upper bound of Z that was reached, in percent; infinite where none could be had.
+        Lowest upper bound of Z that was reached, in percent; infinite where there was none.
     n_landmarks : int
-        With how many landmarks; 0 where none were tried.
+        Landmarks of that map; 0 where none were tried.
     n_held_out : int
-        On how many points it was measured; few make the bound wide.
+        Points it was measured on; few make the bound wide.
     reason : str
         Why there is no bound, or why it is wide; empty where only Z is too large.
     """
@@ -150,19 +150,19 @@ class ModelFileError(LdmapsError, ValueError):
 
 
 class SourceError(LdmapsError):
-    """A stream cannot go on: its file shrank, its server is gone, or records were removed before they were read."""
+    """A stream cannot continue: its file shrank, its server is gone, or records were removed before they were read."""
 
 
 class StreamStalledError(SourceError):
-    """Nothing came from a source for longer than was allowed."""
+    """A source delivered nothing for longer than allowed."""
 
 
 class SinkError(LdmapsError):
-    """A sink could not take records; what the others took is safe."""
+    """A sink could not take records; those of the other sinks are safe."""
 
 
 class BadRecordError(LdmapsError, ValueError):
-    """A record cannot be embedded, and bad records were asked to end the stream."""
+    """A record cannot be embedded, and ``bad_records="raise"`` was set."""
 
 
 class CheckpointError(LdmapsError, ValueError):
@@ -190,7 +190,7 @@ class BandwidthWarning(LdmapsWarning):
 
 
 class OutlierWarning(LdmapsWarning):
-    """A few points decide the bandwidth, or carry a coordinate all by themselves."""
+    """A few points decide the bandwidth, or carry a coordinate alone."""
 
 
 class AccuracyWarning(LdmapsWarning):
@@ -208,6 +208,20 @@ class OutsideDomainWarning(LdmapsWarning):
 def one_line(error: object, most: int | None = None) -> str:
     """Return the text of an error or warning in one line of at most ``most`` characters.
 
+    Parameters
+    ----------
+    error : object
+        Whose text; an empty one is replaced by the name of its class.
+    most : int, optional
+        Most characters; all by default.
+
+    Returns
+    -------
+    str
+        Without line breaks.
+
+    Examples
+    --------
     >>> one_line(ValueError("much   space")), one_line(TimeoutError())
     ('much space', 'TimeoutError')
     """

@@ -37,7 +37,7 @@ class _Settling(io.FileIO):
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a temporary file beside ``path`` and rename it to ``path`` when the block ends without an error.
+    """Open a temporary file next to ``path`` and rename it to ``path`` when the block ends without an error.
 
     Whatever stood at ``path`` stays untouched until then, and stays for good if
     the block raises. The temporary file is ``.NAME.XXXXXXXX.part``. A process that

@@ -188,7 +188,7 @@ class Progress:
 
     @property
     def visible(self) -> bool:
-        """Whether anybody sees a bar, so that finding out a total is worth it."""
+        """Whether a bar is shown, so that finding out a total is worth it."""
         return self._stream is not None
 
     @contextmanager
@@ -288,7 +288,7 @@ def stage(name: str, total: int | None = None, unit: str = "points") -> Abstract
 
 
 def is_shown() -> bool:
-    """Say whether anybody sees a bar of the stages that open now, so that finding out a total is worth it."""
+    """Say whether a bar is shown for the stages that open now, so that finding out a total is worth it."""
     return bool(_reporter) and _reporter[-1].visible
 
 

@@ -38,7 +38,7 @@ def _digits(dtype: np.dtype[Any]) -> int:
 
 
 def formatted_rows(template: str, columns: Sequence[Sequence[Any]]) -> bytes:
-    r"""Fill a template once a row, all rows in one go: a loop over rows would cost more than embedding them.
+    r"""Fill a template once per row, all rows in one go: a loop over rows would cost more than embedding them.
 
     >>> formatted_rows("%d,%s\n", [[1, 2], ["a", "b"]])
     b'1,a\n2,b\n'

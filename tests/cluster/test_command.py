@@ -158,7 +158,7 @@ def test_workers_of_its_own_and_an_interruption(run, tmp_path):
         process.send_signal(signal.SIGINT)
         error = process.communicate(timeout=60)[1]
     assert process.returncode == 130, error
-    assert error.strip().splitlines()[-1] == "ldmaps: interrupted; no output was left half-written"
+    assert error.strip().splitlines()[-1] == "ldmaps: interrupted; no partial output was left"
     assert sorted(os.listdir(tmp_path)) == ["many.npy", "map.ldm"]
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and any(os.path.exists(f"/proc/{number}") for number in started):

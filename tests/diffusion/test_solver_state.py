@@ -211,7 +211,7 @@ def test_rounding_of_another_processor_is_no_other_problem(state):
 def test_damaged_file(damage, state):
     state.write_bytes(state.read_bytes()[:-2000] if damage is None else damage)
     with pytest.raises(
-        CheckpointError, match=r"state.npz is no state of a streamed solve, or damaged .*; remove it"
+        CheckpointError, match=r"state.npz is not a state of a streamed solve, or is damaged .*; remove it"
     ):
         solve(problem(), state)
 
@@ -224,5 +224,5 @@ def test_file_of_another_format(state, monkeypatch):
 
 def test_archive_of_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))
-    with pytest.raises(CheckpointError, match="is no state of a streamed solve"):
+    with pytest.raises(CheckpointError, match="is not a state of a streamed solve"):
         solve(problem(), tmp_path / "other.npz")

@@ -128,7 +128,7 @@ def test_what_can_only_be_streamed_and_what_cannot(tmp_path):
     ):
         ldmaps.inputs.open(tmp_path / "rows.ndjson")
     (tmp_path / "rows.parquet").write_text("")
-    with pytest.raises(InvalidInputError, match="is Parquet, which is no stream of records"):
+    with pytest.raises(InvalidInputError, match="is Parquet, which is not a stream of records"):
         open_source(tmp_path / "rows.parquet")
     (tmp_path / "run.pdb").write_text("")
     with pytest.raises(InvalidInputError, match=r"only \.xtc, \.trr, \.dcd can"):

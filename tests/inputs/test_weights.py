@@ -94,7 +94,7 @@ def test_one_row_per_point_in_order(files, tmp_path, suffix):
         path.write_text("\n".join([*(["w"] if suffix == "csv" else []), *map(repr, given.tolist())]))
     np.testing.assert_array_equal(opened(files, weights=str(path)).read().weights, given)
     with pytest.raises(
-        InvalidInputError, match=r"101 rows for 51 points, and nothing tells .* file and frame"
+        InvalidInputError, match=r"101 rows for 51 points, and nothing says .* file and frame"
     ):
         opened(files, weights=str(path), stride=2).read()
 

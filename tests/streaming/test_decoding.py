@@ -358,7 +358,7 @@ def test_no_line_is_lost_and_batching_changes_nothing(lines, form, cuts, most):
 def test_formats_by_name():
     assert [form_of(name) for name in ("a.CSV", "b.jsonl", "c.npy", "d")] == ["csv", "ndjson", "npy", None]
     for name in ("rows.parquet", "rows.npz", "run.xtc"):
-        with pytest.raises(InvalidInputError, match="is no stream of records; embed it with ldmaps embed"):
+        with pytest.raises(InvalidInputError, match="is not a stream of records; embed it with ldmaps embed"):
             form_of(name)
     with pytest.raises(InvalidInputError, match="one of csv, ndjson, npy, got 'xml'"):
         open_decoder("xml")

@@ -182,7 +182,7 @@ def test_a_cancelled_stream_closes_its_source_once_the_poll_is_back(model, max_d
 
 
 def test_a_cancellation_does_not_wait_for_records_to_be_delivered(model):
-    """Whoever cancels has stopped listening: the records that wait for company are not forced on the consumer."""
+    """Whoever cancels has stopped listening: the records that wait for others are not forced on the consumer."""
     source, got = Watched(), []
 
     async def main():

@@ -329,7 +329,7 @@ def test_a_refused_restart_cuts_nothing(model, place):
         ("replaced", "was replaced by another file"),
         ("cut", "bytes, but .* were written"),
         ("extended", "bytes, but .* were written"),
-        ("written over", "was written over"),
+        ("written over", "was overwritten"),
     ],
 )
 def test_an_output_that_somebody_else_touches_is_an_error(model, place, how, message):

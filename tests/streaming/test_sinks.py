@@ -214,7 +214,7 @@ def test_functions_are_sinks():
     sink.write("anything")
     assert seen == ["anything"]
     assert as_sink(sink) is sink
-    with pytest.raises(InvalidInputError, match="is no sink"):
+    with pytest.raises(InvalidInputError, match="is not a sink"):
         as_sink(3)
 
 

@@ -704,7 +704,7 @@ def test_bad_arguments(model):
     engine = StreamEmbedder(model)
     with pytest.raises(InvalidInputError, match="a fitted map is needed"):
         StreamEmbedder(LandmarkDiffusionMap())
-    with pytest.raises(InvalidInputError, match="int is no source"):
+    with pytest.raises(InvalidInputError, match="int is not a source"):
         engine.run(3)
     with pytest.raises(InvalidInputError, match="max_records must be"):
         engine.run(POINTS, max_records=-1)

@@ -1,4 +1,4 @@
-"""The ``ldmaps`` command; one file a command.
+"""The ``ldmaps`` command; one file per command.
 
 Nothing here or at the top of a command's file imports numpy or anything slower,
 so that ``--help`` and completion answer at once; commands import what they need
@@ -22,6 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     ----------
     argv : sequence of str, optional
         Arguments without the program's name; ``sys.argv`` by default.
+
+    Returns
+    -------
+    int
+        Exit status; see ``ldmaps --help``.
     """
     try:
         arguments = parse(argv)

@@ -1,4 +1,4 @@
-"""``ldmaps absorb``: let a map take in what a stream found outside of it."""
+"""``ldmaps absorb``: extend a map by what a stream found outside of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "absorb",
-        "let a map take in what a stream found outside of it",
+        "extend a map by what a stream found outside of it",
         "Write a map that also covers the records a stream found outside of the old one.",
         _EPILOG,
     )

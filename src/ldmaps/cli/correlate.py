@@ -11,7 +11,7 @@ from ldmaps.cli.options import add_common, add_input_options, add_matching_optio
 __all__ = ["add_command", "run"]
 
 _EPILOG = """\
-Of a trajectory: rg (radius of gyration, by masses where the topology tells them), end_to_end (first to last CA, or
+Of a trajectory: rg (radius of gyration, by masses where the topology has them), end_to_end (first to last CA, or
 else first to last atom of the map's selection) and rmsd (to --reference, or else to the first frame), in nm.
 Correlations are Spearman's, from -1 to 1.
 

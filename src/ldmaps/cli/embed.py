@@ -36,7 +36,7 @@ examples:
   cat sensors.csv | ldmaps embed map.ldm - -o - | head
 
 The model remembers its atom selection (or columns) and applies it to the inputs. Where fewer than 1 % of the points
-are inside the map, a warning says what may be wrong, and the exit status is 5; the output is written all the same.
+are inside the map, a warning says what may be wrong, and the exit status is 5; the output is written nevertheless.
 Inputs are read in chunks: memory does not depend on their length.
 """
 

@@ -38,8 +38,8 @@ examples:
   ldmaps fit sensors.csv --columns temp,flow,load --components 3 -o map.ldm
   ldmaps fit metad.xtc -t top.pdb --weights COLVAR:metad.rbias --kt 2.494 -o map.ldm
 
-Landmarks cost time when points are embedded and buy accuracy: 400 suit most molecules. Hydrogens that spin hide
-slow motions in a plain RMSD: leave them out with --select, or use --mass-weighted.
+More landmarks are more accurate and cost more time per embedded point; 400 suit most molecules.
+Hydrogens that spin hide slow motions in a plain RMSD: leave them out with --select, or use --mass-weighted.
 """
 
 
@@ -60,7 +60,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--resume",
         metavar="FILE",
-        help="keep the state of the passes in FILE, and go on from there if an earlier fit was interrupted",
+        help="keep the state of the passes in FILE, and resume an interrupted fit from it",
     )
     add_map_options(parser)
     add_input_options(parser)
@@ -76,7 +76,9 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--metric", choices=METRIC_NAMES, help="distance (rmsd for trajectories, euclidean for tables)"
     )
-    group.add_argument("--mass-weighted", action="store_true", help="weigh atoms by their masses in the RMSD")
+    group.add_argument(
+        "--mass-weighted", action="store_true", help="weight atoms by their masses in the RMSD"
+    )
     group.add_argument("--period", type=float, metavar="P", help="period of --metric periodic (2π)")
     group.add_argument(
         "--epsilon",
@@ -90,20 +92,24 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="SHARE",
-        help="leave out up to this share of the points where they lie apart from all others: 0.01 is 1 %% (0)",
+        help="leave out up to this share of the points where they are far from all others: 0.01 is 1 %% (0)",
     )
     group.add_argument(
         "--components",
         type=n_components,
         default="gap",
         metavar="K",
-        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum, two at least)",
+        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum, at least two)",
     )
     group.add_argument(
         "--landmarks", choices=LANDMARK_NAMES, default="kmedoids", help="how to choose them (kmedoids)"
     )
     group.add_argument(
-        "-m", "--n-landmarks", type=positive, metavar="M", help="how many (400; pst finds its own)"
+        "-m",
+        "--n-landmarks",
+        type=positive,
+        metavar="M",
+        help="how many (400; pst finds the number from epsilon)",
     )
     group.add_argument(
         "--tolerance",
@@ -124,7 +130,7 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
         "--max-passes",
         type=not_negative,
         metavar="P",
-        help="passes over all pairs of points that the exact map to distil from may take where its kernel does not fit "
+        help="most passes over all pairs of points for the exact map to distil from, where its kernel does not fit "
         "into memory; 0 distils from a map of many more landmarks (20, fewer above 100,000 points)",
     )
     group.add_argument("--time", type=float, default=0.0, metavar="T", help="diffusion time (0)")
@@ -207,11 +213,11 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
         return name
     if name != "rmsd" or not isinstance(source, FrameSource):
         raise InvalidInputError(
-            "--mass-weighted belongs to --metric rmsd on trajectories, whose topology tells masses"
+            "--mass-weighted belongs to --metric rmsd on trajectories, whose topology has masses"
         )
     if source.atoms is None or source.atoms.masses is None:
         raise InvalidInputError(
-            "the topology does not tell the elements of all atoms, so their masses are unknown; leave --mass-weighted "
+            "the topology lacks the elements of some atoms, so their masses are unknown; leave --mass-weighted "
             "out, or give a topology with elements"
         )
     return RMSD(weights=source.atoms.masses)

@@ -26,7 +26,7 @@ _VALUE = r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,;()]*[^\s,;().:]"
 #: Such as "stop=5 (--stop 5)", where a message already says both.
 _BOTH = re.compile(rf"\b(?:{'|'.join(_OPTIONS)})(?:=\.\.\.|=(?:{_VALUE}))? \((--?[a-z][^)]*)\)")
 _SETTING = re.compile(rf"(?<![\w./\\-])({'|'.join(_OPTIONS)})=({_VALUE})")
-#: Names that are no English words.
+#: Names that are not English words.
 _NAME = re.compile(rf"(?<![\w./\\-])({'|'.join(name for name in _OPTIONS if '_' in name)})\b(?!=)")
 
 

@@ -23,7 +23,7 @@ examples:
   ldmaps frames map.ldm run.xtc -t top.pdb --representatives -o basins.pdb
   ldmaps frames map.ldm --landmarks -o landmarks.pdb      without a trajectory: the map's own atoms, superposed
 
-Frames are written with all atoms of the topology (or --atoms), coordinates, times and boxes as they stand in the files;
+Frames are written with all atoms of the topology (or --atoms), coordinates, times and boxes as in the files;
 velocities are not. They stay in the files' order. Landmarks and representatives are frames of the files the map was
 fitted on: name the same ones. A PDB says in its remarks where each model is from; --table writes that for any format.
 """
@@ -153,7 +153,7 @@ def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
 
     if arguments.picks is not None:
         return FramePicks.from_table(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
-    # Opened in any case, so that a trajectory of other atoms is told.
+    # Opened in any case, so that a trajectory of other atoms is refused.
     source = open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")
@@ -193,7 +193,7 @@ def _from_the_map_alone(arguments: argparse.Namespace, model: Any) -> None:
         say(
             arguments,
             f"{arguments.output}: {count:,} landmarks as the model holds them ({model.n_features_in_ // 3} atoms each, "
-            "superposed); name the trajectory for all atoms as they stood",
+            "superposed); name the trajectory for all atoms as they were",
         )
 
 

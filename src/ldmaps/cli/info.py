@@ -19,8 +19,8 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "info",
-        "say what a model file holds",
-        "Say what a model file holds: metric, bandwidth, spectrum, landmarks, atoms.",
+        "print what a model file holds",
+        "Print what a model file holds: metric, bandwidth, spectrum, landmarks, atoms.",
         "example:\n  ldmaps info map.ldm --json",
     )
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")

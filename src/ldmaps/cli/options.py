@@ -104,7 +104,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         "--periodic",
         choices=("whole", "keep"),
         default="whole",
-        help="join molecules that a periodic box cut apart, or keep coordinates as they stand (whole)",
+        help="join molecules that a periodic box has split, or keep coordinates as they are (whole)",
     )
     group.add_argument(
         "--columns",
@@ -132,7 +132,7 @@ def add_weight_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_matching_options(parser: argparse.ArgumentParser) -> None:
-    """Add how atoms of the inputs are told to be those of the model."""
+    """Add how atoms of the inputs are matched with those of the model."""
     group = parser.add_argument_group("atoms")
     group.add_argument(
         "--match-atoms",

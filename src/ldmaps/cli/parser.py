@@ -69,7 +69,7 @@ examples:
   ldmaps plan 200000 22 --metric rmsd -m 400
 
 Data go to stdout, everything else to stderr. Existing files are only
-overwritten with --force. "ldmaps COMMAND --help" tells more.
+overwritten with --force. "ldmaps COMMAND --help" lists all options.
 
 {EXIT_CODES}"""
 

@@ -99,7 +99,7 @@ def _data(arguments: argparse.Namespace) -> tuple[int, int, Any, Any]:
     first = next(chunks, None)
     if first is None:
         raise InvalidInputError(f"there is nothing to read in {source.describe()}")
-    # Where the file does not tell beforehand, it is read to the end.
+    # Where the file does not say beforehand, it is read to the end.
     n_points = source.n_frames or len(first) + sum(map(len, chunks))
     return n_points, first.frames.shape[1], metric_of(arguments, source), first.frames.dtype
 

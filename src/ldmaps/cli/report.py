@@ -33,7 +33,7 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "report",
-        "write a page to look at a map",
+        "write a page that shows a map",
         "Write one HTML page that shows a map: embedding, free energy, landmarks, spectrum, coverage.",
         _EPILOG,
     )
@@ -58,7 +58,7 @@ def add_command(commands: Any) -> None:
         type=positive,
         default=100_000,
         metavar="N",
-        help="draw at most so many points (100000)",
+        help="most points to draw (100000)",
     )
     add_input_options(parser)
     add_common(parser)

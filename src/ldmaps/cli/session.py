@@ -44,7 +44,7 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
             sys.stdout.flush()
         return DONE if status is None else status
     except KeyboardInterrupt:
-        complain("interrupted; no output was left half-written")
+        complain("interrupted; no partial output was left")
         return INTERRUPTED
     except _Terminated:
         return TERMINATED
@@ -82,7 +82,7 @@ def say(arguments: argparse.Namespace, text: str) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Return text that moves no cursor and turns no line round: files hold names, and a name may be an escape.
+    r"""Return text that moves no cursor and turns no line round: a name in a file may hold an escape.
 
     >>> print(printable("café\x1b[31m"))
     café\u001b[31m
@@ -130,14 +130,14 @@ class _Terminated(BaseException):
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that half-written files go."""
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that half-written files are removed."""
 
     def stop(*_: object) -> None:
         raise _Terminated
 
     try:
         before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: somebody called main() from a program
+    except ValueError:  # not the main thread: main() was called by a program
         yield
         return
     try:

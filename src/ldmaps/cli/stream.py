@@ -1,4 +1,4 @@
-"""``ldmaps stream``: place records on a map as they come."""
+"""``ldmaps stream``: place records on a map as they arrive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ examples:
   ldmaps stream map.ldm run.xtc -t top.pdb --follow -o psi.csv --events events.ndjson
   ldmaps stream map.ldm sensors.csv -o psi.csv --checkpoint psi.checkpoint
 
-With --checkpoint a stream that was killed goes on where it was: run the same command again. No record is lost or
+With --checkpoint a stream that was killed continues where it was: run the same command again. No record is lost or
 repeated in the output. Exit status 4: an event of --exit-on happened; 5: fewer than 1 % of the records were inside
 the map, and a warning says what may be wrong.
 """
@@ -42,8 +42,8 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "stream",
-        "place records on a map as they come",
-        "Place records on a fitted map as they come, and say where they are.",
+        "place records on a map as they arrive",
+        "Place records on a fitted map as they arrive, and say where they are.",
         _EPILOG,
     )
     add_stream_options(parser, output="-")

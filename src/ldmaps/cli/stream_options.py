@@ -28,7 +28,9 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     )
     reading = parser.add_argument_group("reading")
     reading.add_argument(
-        "--format", choices=table_streams(), help="format of stdin or of a table (its first bytes tell)"
+        "--format",
+        choices=table_streams(),
+        help="format of stdin or of a table (default: by its first bytes)",
     )
     reading.add_argument(
         "--columns",
@@ -87,7 +89,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     writing.add_argument(
         "--bad-records",
         choices=("count", "quarantine", "raise"),
-        help="what they do: be counted, be kept as well, or end the stream (count; quarantine if there is a file)",
+        help="what they do: are counted, are also kept, or end the stream (count; quarantine if there is a file)",
     )
     writing.add_argument("--checkpoint", metavar="FILE", help="remember in FILE how far the outputs are safe")
     writing.add_argument(
@@ -126,7 +128,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         "throughput (0)",
     )
     pace.add_argument(
-        "--max-batch", type=positive, default=4096, metavar="N", help="most records to a batch (4096)"
+        "--max-batch", type=positive, default=4096, metavar="N", help="most records per batch (4096)"
     )
 
 
@@ -273,7 +275,7 @@ def _named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
         raise InvalidInputError(
-            f"{twice} is named twice; inputs, outputs and the checkpoint are files of their own"
+            f"{twice} is named twice; inputs, outputs and the checkpoint must be different files"
         )
     if arguments.output == "-" and "-" in (arguments.events, arguments.quarantine):
         raise InvalidInputError("stdout takes one kind of output; name a file for the others")

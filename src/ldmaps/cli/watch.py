@@ -17,7 +17,7 @@ __all__ = ["add_command", "run"]
 PORT = 8765
 
 _EPILOG = """\
-Inputs and most options are those of ldmaps stream. Records are written nowhere unless -o names an output.
+Inputs and most options are those of ldmaps stream. Records are not stored unless -o names an output.
 The page is served to this machine only, unless --host says otherwise; then it needs a token. It stays when the
 stream ends, until Ctrl-C.
 
@@ -36,8 +36,8 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "watch",
-        "place records on a map as they come, and show them on a live page",
-        "Place records on a fitted map as they come, and show them moving over it in a browser.",
+        "place records on a map as they arrive, and show them on a live page",
+        "Place records on a fitted map as they arrive, and show them moving over it in a browser.",
         _EPILOG,
     )
     add_stream_options(parser, output=None)
@@ -48,7 +48,7 @@ def add_command(commands: Any) -> None:
     )
     tokens = page.add_mutually_exclusive_group()
     tokens.add_argument(
-        "--token", metavar="TOKEN", help="what viewers must know, at least 16 characters; auto makes one up"
+        "--token", metavar="TOKEN", help="what viewers must know, at least 16 characters; auto generates one"
     )
     tokens.add_argument("--token-file", metavar="FILE", help="file that holds the token")
     page.add_argument(

@@ -30,9 +30,7 @@ def add_worker_options(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--workers", type=positive, metavar="N", help="start N worker processes here, which read the inputs"
     )
-    where.add_argument(
-        "--scheduler", metavar="ADDRESS", help="give the work to the Dask scheduler at tcp://HOST:PORT"
-    )
+    where.add_argument("--scheduler", metavar="ADDRESS", help="run on the Dask scheduler at tcp://HOST:PORT")
     group.add_argument(
         "--worker-memory", default="auto", metavar="SIZE", help="memory of each started worker, such as 2GB"
     )

@@ -1,6 +1,6 @@
 """The two molecular trajectories that ship with the package.
 
-``data/README.md`` tells how each was simulated and what was checked;
+``data/README.md`` says how each was simulated and what was checked;
 :mod:`ldmaps.datasets.packed_frames` is the file format.
 """
 
@@ -136,8 +136,8 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
 
     Notes
     -----
-    Its methyl hydrogens spin freely, so what RMSD sees depends on the weights. With equal
-    weights λ₃ and λ₄ nearly coincide and two coordinates are not set apart; with ``masses``
+    Its methyl hydrogens spin freely, so the map depends on the weights. With equal
+    weights λ₃ and λ₄ nearly coincide and two coordinates are not separated; with ``masses``
     (the paper's choice) or with ``heavy_atoms`` only, they are.
 
     Examples

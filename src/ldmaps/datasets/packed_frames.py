@@ -4,10 +4,10 @@
          ──► byte planes ──► deflate
 
 An xtc file holds whole numbers: coordinates on a grid of 0.1 pm here. Three facts
-make them small. Bonded atoms are close, so a bond vector needs 12 bits a component
+make them small. Bonded atoms are close, so a bond vector needs 12 bits per component
 where a position needs 17. Both simulations constrain their bonds, so x and y of a
 bond vector give z up to its sign and a few grid steps. And the high bytes of such
-numbers repeat while the low ones do not, so they are stored apart.
+numbers repeat while the low ones do not, so they are stored separately.
 
 Everything is integer arithmetic apart from one square root of integers below 2⁵³,
 which IEEE 754 rounds the same way everywhere: what is unpacked is what was packed.

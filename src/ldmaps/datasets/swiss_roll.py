@@ -78,7 +78,7 @@ def swiss_roll(
         smallest connected bandwidth; 20,000 is the size of the Isomap set.
     noise : float, default=0.0
         Standard deviation of isotropic Gaussian noise added to every point. The turns
-        are 2π apart; noise that is not small beside that bridges them.
+        are 2π apart; noise that is not small against that bridges them.
     random_state : int, numpy Generator or None, default=0
         Seed. The same integer gives the same points, and, without noise, a smaller
         set is the beginning of a larger one. None draws fresh points on every call.

@@ -90,7 +90,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """All that the table and the figure show.
+    """Everything that the table and the figure show.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Demonstration:
 
     @property
     def approximations(self) -> tuple[Mapped, ...]:
-        """All maps but the exact one."""
+        """All maps except the exact one."""
         return self.landmark_maps if self.distilled is None else (*self.landmark_maps, self.distilled)
 
 
@@ -226,7 +226,7 @@ def _judge(
         raise RuntimeError(
             "frames embedded one by one differ from the same frames in a batch; please report this"
         )
-    # The training frames decide order and signs; the held-out ones are compared as they come.
+    # The training frames decide order and signs; the held-out ones are compared as they are.
     places, signs = alignment(exact.training, model.embedding_)
     training, held_out = model.embedding_[:, places] * signs, stream[:, places] * signs
     return Mapped(

@@ -1,4 +1,4 @@
-"""The demo's figure: six panels, in colours told apart with any colour vision."""
+"""The demo's figure: six panels, in colours that every kind of colour vision distinguishes."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def check_outlier_share(share: Any) -> float:
 def bandwidth_cost(
     rule: float | str, metric: Metric, data: DataSize, *, leaves_out_outliers: bool = False
 ) -> Cost:
-    """Return what finding ε takes; a number takes nothing, unless outliers are looked for, which takes the tree."""
+    """Return the cost of finding ε; a number costs nothing, unless outliers are looked for, which takes the tree."""
     cost = Cost()
     if rule == "coifman":
         sample = data.of(min(data.n_points, COIFMAN_POINTS))
@@ -156,7 +156,7 @@ def leave_out_outliers(
 
     The points that stay are the largest group joined by hops of h, where h is √ε, or
     longer if that is needed to keep the others' share at or below ``share``. With
-    "connected", ε is the smallest at which hops of √ε join all but that share.
+    "connected", ε is the smallest at which hops of √ε join all points except that share.
 
     Parameters
     ----------

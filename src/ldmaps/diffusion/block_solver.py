@@ -37,7 +37,7 @@ from ldmaps.threads import single_threaded_blas
 
 __all__ = ["StreamedSpectrum", "solve_streamed"]
 
-#: Directions of a block shorter than this, beside its longest, are dropped: of their products little is exact.
+#: Directions of a block shorter than this, relative to its longest, are dropped: of their products little is exact.
 RANK = 1e-4
 #: Norm of the error that rounding of the tiles makes in S, in units of it.
 TILE_NOISE = 4.0
@@ -108,11 +108,11 @@ def solve_streamed(
         Whatever is known of the leading right eigenvectors ψ, at least ``n_eigenvalues``
         vectors; the closer, the fewer passes.
     alpha : float
-        Density exponent. Above 0 the density takes a pass of its own.
+        Density exponent. Above 0 the density takes one more pass.
     tolerance : float
         Stop once ``angle_errors`` are no larger.
     n_coordinates : int or callable, optional
-        How many leading pairs have to meet the tolerance, or a function that tells it from
+        How many leading pairs have to meet the tolerance, or a function that derives it from
         the Ritz values; all by default.
     block_size : int, optional
         Vectors that each further pass multiplies, at least ``n_eigenvalues``; as many as the
@@ -122,15 +122,15 @@ def solve_streamed(
     max_vectors : int, optional
         Largest basis; beyond it the least promising vectors are dropped. No limit by default.
     state_file : path, optional
-        Where the state is kept: after each pass, and once a minute in between. A solve goes
-        on from what an earlier one with the same points, weights, ε and α left there,
+        Where the state is kept: after each pass, and once per minute in between. A solve resumes
+        from what an earlier one with the same points, weights, ε and α left there,
         finished or not; the other settings may differ.
     n_threads : int or None
         The result does not depend on it.
 
     Notes
     -----
-    A mode of which the start holds nothing at all, by symmetry, is not found, and no residual tells.
+    A mode of which the start holds nothing at all, by symmetry, is not found, and no residual reveals it.
 
     Memory beyond the points is about 8 n (3 m + 5 b) bytes for a basis of m vectors and blocks
     of b, and 16 n b more per thread: see :func:`~ldmaps.diffusion.solver_choice.streamed_room`.

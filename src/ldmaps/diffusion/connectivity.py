@@ -99,21 +99,21 @@ class SpanningTree:
         return float(lengths[low])
 
     def among(self, members: NDArray[np.bool_]) -> SpanningTree:
-        """Return the tree of the points of one component, numbered anew."""
+        """Return the tree of the points of one component, renumbered."""
         number = np.cumsum(members) - 1
         kept = members[self.edges].all(axis=1)
         return SpanningTree(number[self.edges[kept]].astype(np.intp), self.squared_lengths[kept])
 
 
-#: The longest edge hangs on outliers when its square is so many times that which joins all but this share of the
-#: points.
+#: The longest edge depends on outliers when its square is this many times the square of the edge that joins all
+#: points except this share.
 OUTLIER_SHARE, RAISED = 0.01, 10.0
 
 
 def connecting_tree(metric: Metric, points: Points, n_threads: int | None = None) -> SpanningTree:
     """Return a spanning tree with the longest edge of the minimum spanning tree, quicker where that is possible.
 
-    Where its longest edge hangs on outliers, it is the minimum spanning tree, which tells them.
+    Where its longest edge depends on outliers, it is the minimum spanning tree, which reveals them.
     """
     if raw_values(metric, points) is None and cells_pay(metric, len(points)):
         edges = bottleneck_edges(metric, points, n_threads, outliers=(OUTLIER_SHARE, RAISED))
@@ -181,7 +181,7 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
 
 
 def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
-    """Return what :func:`minimum_spanning_tree` takes."""
+    """Return the cost of :func:`minimum_spanning_tree`."""
     n = data.n_points
     if tree_pays(metric, n, data.n_features):
         return spanning_edges_cost(data)
@@ -198,7 +198,7 @@ def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
 
 
 def connecting_tree_cost(metric: Metric, data: DataSize) -> Cost:
-    """Return what :func:`connecting_tree` takes where nothing hangs on outliers."""
+    """Return the cost of :func:`connecting_tree` where outliers do not matter."""
     if not tree_pays(metric, data.n_points, data.n_features) and cells_pay(metric, data.n_points):
         return bottleneck_cost(data)
     return spanning_tree_cost(metric, data)
@@ -219,7 +219,7 @@ def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH)
 def check_points_connected(
     metric: Metric, points: Points, epsilon: float, reach: float = REACH, n_threads: int | None = None
 ) -> None:
-    """Raise as :func:`check_connected` does; the tree that tells the pieces is made only where there are some."""
+    """Raise as :func:`check_connected` does; the tree that shows the pieces is built only where there are some."""
     edges = bottleneck_edges(metric, points, n_threads, enough=reach**2 * epsilon)
     if edges is None or edges.squares.max(initial=0.0) > reach**2 * epsilon:
         check_connected(minimum_spanning_tree(metric, points), epsilon, reach=reach)

@@ -1,9 +1,9 @@
-"""Tiled, threaded loops over blocks of squared distances: nobody else loops over pairs.
+"""Tiled, threaded loops over blocks of squared distances: no other module loops over pairs.
 
             b: cols ─►
           ┌──────────────┐   A tile of rows against all columns. Each tile is
    a rows │ tile 0       │   filled by the metric, reduced by a compiled loop in
-     │    ├──────────────┤   cache, and thrown away; tiles run on threads. Where
+     │    ├──────────────┤   cache, and discarded; tiles run on threads. Where
      ▼    │ tile 1       │   the cuts fall depends on the shapes alone, never on
           └──────────────┘   the number of threads, so results do not either.
 
@@ -44,7 +44,7 @@ __all__ = [
 # A first fit says what it waits for.
 compiled.listeners.append(compiling)
 
-#: Pairs to a part of a search that stores no distances: enough to be worth another thread, and where progress shows.
+#: Pairs per part of a search that stores no distances: enough to be worth another thread, and where progress shows.
 SCAN_ENTRIES = 1 << 19, 1 << 24
 #: Landmarks from which a single point is worth asking the metric how to skip some of them.
 SCANNED_LANDMARKS = 2048
@@ -81,7 +81,7 @@ def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None
     return squared
 
 
-# -- blocks thrown away ------------------------------------------------------
+# -- blocks discarded ---------------------------------------------------------
 
 
 def squared_row(metric: Metric, a: Points, index: int, b: Points, out: NDArray[Any]) -> NDArray[Any]:
@@ -165,7 +165,7 @@ def gathered_rows(
     near: Callable[[slice], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]],
     n_threads: int | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
-    """Return as CSR arrays what ``near`` tells of each tile of rows: how many to a row, columns, d²."""
+    """Return as CSR arrays what ``near`` finds in each tile of rows: how many per row, columns, d²."""
     parts: list[Any] = [None] * len(range(0, n_points, tile))
 
     def work(rows: slice) -> None:
@@ -202,7 +202,7 @@ def distance_sums(
     for group in np.flatnonzero(large).tolist():
         members = slice(int(bounds[group]), int(bounds[group + 1]))
         _group_sums(metric, points, weights, members, sums, n_threads)
-    # Small groups are dealt with in parcels. A parcel ends before a group that is large or would make it too big.
+    # Small groups are handled in parcels. A parcel ends before a group that is large or would make it too big.
     entries = np.concatenate([[0], np.cumsum(np.where(large, 0, sizes**2))])
     parcel = max(threads.MIN_TILE_ENTRIES, int(entries[-1]) // 32)
     begins = np.diff(entries[:-1] // parcel, prepend=-1) > 0
@@ -270,7 +270,7 @@ def kernel_curve(
 
 
 class Extended:
-    """What one pass over the landmarks tells of a batch of points."""
+    """What one loop over the landmarks gives for a batch of points."""
 
     __slots__ = ("coordinates", "nearest", "squared_distance")
 
@@ -330,7 +330,7 @@ def extend(
 
 
 def extension_cost(data: DataSize, n_landmarks: int, n_components: int) -> Cost:
-    """Return what embedding all points takes."""
+    """Return the cost of embedding all points."""
     n = float(data.n_points)
     # Coordinates, nearest landmark and its d².
     return Cost(landmark_shares=n * n_landmarks, memory=n * ((n_components + 1) * data.itemsize + 8))

@@ -47,7 +47,7 @@ def symmetric_product(
     """Return ``matrix @ vector`` of a symmetric dense matrix, of which only the upper half is read."""
     n = len(matrix)
     bands = equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
-    # Each band has sums of its own, added up in order, so that threads cannot change the rounding.
+    # Each band has its own sums, added up in order, so that threads cannot change the rounding.
     parts = {band.start: np.empty(n) for band in bands}
     function = compiled.products.symmetric_matvec_band
     run_slices(

@@ -1,4 +1,4 @@
-"""How far Ritz pairs can be from the exact eigenpairs, told by their residuals.
+"""How far Ritz pairs can be from the exact eigenpairs, bounded by their residuals.
 
 Let S be symmetric and Y its orthonormal Ritz vectors, SY = YΘ + R with YᵀR = 0. Take
 the p leading ones; μ is the largest eigenvalue of S on the rest of the space. An
@@ -53,7 +53,7 @@ def error_bounds(
 
     Notes
     -----
-    Taken for granted is what no residual can tell: that Ritz value i belongs to
+    Assumed is what no residual can show: that Ritz value i belongs to
     eigenvalue i, so that none was overlooked, which makes eigenvalue p + 1 at most
     θ_{p+1} + r_{p+1}; and that S has no eigenvalue below −μ.
 

@@ -1,7 +1,7 @@
-"""How far a landmark map is from the exact one, told by residuals at a random set of rows.
+"""How far a landmark map is from the exact one, estimated from residuals at random rows.
 
 A pass over all pairs is what an exact map costs. Whether given coordinates ψ nearly are its
-eigenvectors is told by R of the N rows of the walk, R·N distances. With r_l = P ψ_l − θ_l ψ_l
+eigenvectors is estimated from R of the N rows of the walk, R·N distances. With r_l = P ψ_l − θ_l ψ_l
 at these points, split into what lies along the other modes and what does not,
 
     r_l = Σ_m ρ_m ψ_m + r_⊥,
@@ -26,7 +26,7 @@ from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas, til
 
 __all__ = ["sampled_errors", "sampled_errors_cost"]
 
-#: Rows of the walk that tell residuals.
+#: Rows of the walk at which residuals are computed.
 SAMPLED_ROWS = 2000
 #: Points whose coordinates are held at a time.
 CHUNK = 1 << 16
@@ -54,7 +54,7 @@ def sampled_errors(
     modes_at : callable
         Returns b approximate right eigenvectors ψ, ψᵀCψ = 1, in falling order of their
         eigenvalues, at some of the points. Those that follow the coordinates in question
-        tell how far other modes are.
+        show how far other modes are.
     rng : Generator
         Draws the rows.
 
@@ -84,7 +84,7 @@ def sampled_errors(
     values = (vectors * images).sum(axis=0)
     defects = images - vectors * values
     angles = np.array([_relative_error(number, vectors, defects, values) for number in range(1, len(values))])
-    # What no residual can tell: the scale of a mode, by which it is not normalised over all points.
+    # What no residual can show: the scale of a mode, by which it is not normalised over all points.
     angles = np.minimum(angles + np.abs(np.sqrt(squares) - 1.0), 1.0)
     ranges = highest - lowest
     return in_percent_of_range(angles, symmetric[:, 1:], defects[:, 1:], weights[rows], degrees, ranges)
@@ -105,7 +105,7 @@ def sampled_errors_cost(data: DataSize, n_modes: int) -> Cost:
 def _relative_error(
     number: int, vectors: NDArray[np.float64], defects: NDArray[np.float64], values: NDArray[np.float64]
 ) -> float:
-    """Return the bound on the error of one of the modes beside its length, in the measure C D; 1 says nothing."""
+    """Return the bound on the error of one of the modes relative to its length, in the measure C D; 1 says nothing."""
     residual, n_rows = defects[:, number], len(vectors)
     shares, *_ = np.linalg.lstsq(vectors, residual, rcond=None)
     others = np.delete(np.arange(len(values)), number)

@@ -1,8 +1,8 @@
-"""Which way to solve the exact map's eigenproblem, told by what each would take.
+"""Which way to solve the exact map's eigenproblem, by the cost of each.
 
 stored     the N×N kernel in memory, Lanczos               quickest where it fits
 sparse     its entries above rounding alone, Lanczos       where near pairs are few
-streamed   tiles that are thrown away, block Lanczos       any N, in a few passes over all pairs
+streamed   tiles that are discarded, block Lanczos         any N, in a few passes over all pairs
 """
 
 from __future__ import annotations

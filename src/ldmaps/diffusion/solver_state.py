@@ -129,7 +129,7 @@ class StateFile:
             given = {name: arrays[name] for name in self._problem}
         except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
             raise CheckpointError(
-                f"{self.path} is no state of a streamed solve, or damaged ({error}); remove it to start again"
+                f"{self.path} is not a state of a streamed solve, or is damaged ({error}); remove it to start again"
             ) from error
         self._check(given)
         return state
@@ -175,7 +175,7 @@ class StateFile:
 
 
 def _probes(kernel: StreamedKernel) -> NDArray[Any]:
-    """Return d² from a few points to all, which tell data, their order and the metric."""
+    """Return d² from a few points to all, which identify data, their order and the metric."""
     n = len(kernel)
     rows = kernel.points.take(np.linspace(0, n - 1, min(n, PROBES)).astype(np.intp))
     squared = np.empty((len(rows), n), dtype=kernel.points.dtype)

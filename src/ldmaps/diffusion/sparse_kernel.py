@@ -15,7 +15,7 @@ __all__ = ["near_fraction", "sparse_squares"]
 
 #: A spatial tree finds near pairs quicker than rows of distances while no more than this share is near; rows at a time.
 TREE_FRACTION, TREE_ROWS = 0.03, 512
-#: Rows that tell the near fraction, and how many of them are in memory at a time.
+#: Rows that give the near fraction, and how many of them are in memory at a time.
 SAMPLED_ROWS, ROWS_AT_ONCE = 64, 8
 
 

@@ -58,7 +58,7 @@ def neighbour_finder(values: NDArray[Any], radius: float) -> Callable[[int], NDA
 def near_rows(
     values: NDArray[Any], cutoff: float, dtype: np.dtype[Any]
 ) -> Callable[[slice], tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Return a function from rows to their near pairs, d² ≤ cutoff: how many to a row, columns, and d²."""
+    """Return a function from rows to their near pairs, d² ≤ cutoff: how many per row, columns, and d²."""
     tree = scipy.spatial.cKDTree(values)
     radius = float(np.sqrt(cutoff))
 

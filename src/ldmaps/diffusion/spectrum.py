@@ -9,7 +9,7 @@ With kernel A, multiplicities c (diagonal C) and density exponent α:
     S = G A G,     G_ii = q_i^-α √(c_i/D_ii)  symmetric, same λ, u = √(C D) ψ
 
 S differs from A by a diagonal on either side, so it is applied to vectors and
-never stored beside A. The exact map is c = 1; the landmark map has the
+never stored in addition to A. The exact map is c = 1; the landmark map has the
 multiplicities; biased samples have any positive weights.
 """
 
@@ -201,7 +201,7 @@ def solve_spectrum(
                     tol=float(np.finfo(kernel.dtype).eps) * 1e-2 if kernel.dtype == np.float32 else 1e-13,
                 )
         except scipy.sparse.linalg.ArpackNoConvergence:
-            # Eigenvalues crowd below 1 when data hardly hang together. A small kernel can still be solved in full.
+            # Eigenvalues crowd below 1 when data are barely connected. A small kernel can still be solved in full.
             if not fits_dense:
                 raise LdmapsError(
                     f"the {n_eigenvalues} leading eigenvalues lie too close together to be separated: at this "
@@ -255,7 +255,7 @@ def residuals(kernel: Any, weights: NDArray[np.float64], spectrum: Spectrum) -> 
 
 
 def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
-    """Return how many coordinates stand before the largest drop of the eigenvalues, two at least.
+    """Return how many coordinates stand before the largest drop of the eigenvalues, at least two.
 
     Molecules often have their largest drop behind the first coordinate, and one
     coordinate is nothing to look at. The second is kept unless its eigenvalue is
@@ -292,7 +292,7 @@ def reason_for_kept(eigenvalues: NDArray[np.float64], n_kept: int, setting: int 
     """Say in a few words why ``n_kept`` coordinates were kept.
 
     >>> reason_for_kept(np.array([0.9, 0.3, 0.2]), 2, "gap")
-    'two at least; the largest drop, 0.600, is behind psi2'
+    'at least two; the largest drop, 0.600, is after psi2'
     """
     if setting != "gap":
         return "as asked for"
@@ -300,9 +300,9 @@ def reason_for_kept(eigenvalues: NDArray[np.float64], n_kept: int, setting: int 
         return "all there are"
     largest = _largest_drop(eigenvalues)
     drop = (
-        f"the largest drop, {eigenvalues[largest - 1] - eigenvalues[largest]:.3f}, is behind psi{largest + 1}"
+        f"the largest drop, {eigenvalues[largest - 1] - eigenvalues[largest]:.3f}, is after psi{largest + 1}"
     )
-    return drop if largest == n_kept else f"two at least; {drop}"
+    return drop if largest == n_kept else f"at least two; {drop}"
 
 
 def _largest_drop(eigenvalues: NDArray[np.float64]) -> int:

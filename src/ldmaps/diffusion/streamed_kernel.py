@@ -5,13 +5,13 @@
  rows │ ▓▓ tile │ tile │ ... │   filled by the metric, turned into A = exp(−d²/(2ε)),
   │   │    ▓▓ tile │ ...     │   multiplied both ways while it is in cache,
   ▼   │       ▓▓ ...         │       own rows += A V[columns],   columns += Aᵀ V[rows],
-      └──────────────────────┘   and thrown away. ▓▓ lies on the diagonal: one way.
+      └──────────────────────┘   and discarded. ▓▓ lies on the diagonal: one way.
 
 A pass over all pairs is cut into bands of rows of equal work. A band is one call of
-:meth:`StreamedKernel.band_product`, which needs nothing but the points and the
+:meth:`StreamedKernel.band_product`, which needs only the points and the
 vectors, so any thread, process or cluster worker can do it. The cuts depend on the
 number of points alone and the bands' sums are added in order, so the result does not
-depend on who did what.
+depend on how bands were distributed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
 __all__ = ["PartialProduct", "StreamedKernel"]
 
-#: Shape of a tile: half a megabyte in single precision, which a core's own cache holds beside the vectors.
+#: Shape of a tile: half a megabyte in single precision, which a core's own cache holds together with the vectors.
 TILE_ROWS, TILE_COLUMNS = 256, 512
 #: A pass has at most this many bands; the first and shortest has no less than this many rows.
 MAX_BANDS, MIN_BAND_ROWS = 256, 256
@@ -44,7 +44,7 @@ class PartialProduct:
     Attributes
     ----------
     sums : ndarray of shape (n, b)
-        A V as far as those bands tell.
+        A V of those bands.
     n_bands : int
         How many bands are in it.
     """

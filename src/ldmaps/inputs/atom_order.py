@@ -1,7 +1,7 @@
 """The atoms of a model among those of a file: the same ones in the same order, in another one, or others.
 
-labels ("ALA2-CB") of file and model are the same, each once ──► the order they give, told in a warning
-else: names agree place by place                             ──► as they stand (a file numbered anew)
+labels ("ALA2-CB") of file and model are the same, each once ──► the order they give, with a warning
+else: names agree place by place                             ──► as they are (a renumbered file)
 else: asked to match, residues have the same names inside    ──► residue by residue, by name
 else                                                         ──► an error
 """

@@ -1,7 +1,7 @@
 """How many whole frames a DCD file holds, from its header and its size.
 
-Readers stop at the last whole frame of a DCD without a word. Its frames are all of one
-size, so a file that was cut off tells itself by the bytes left over.
+Readers stop at the last complete frame of a DCD without a warning. Its frames are all of one
+size, so leftover bytes reveal a file that was cut off.
 
     int 84 │ "CORD", 20 integers │ int 84     what is in a frame, among other things
     titles                                    a record: length, that many bytes, length
@@ -31,7 +31,7 @@ class DCDLayout(NamedTuple):
     left_over : int
         Bytes behind the last of them.
     announced : int
-        Frames that the header speaks of; programs that crash or append leave it behind, so it may be 0.
+        Frames that the header announces; programs that crash or append leave it behind, so it may be 0.
     """
 
     whole: int

@@ -112,7 +112,7 @@ _BY_SUFFIX = {suffix: form for form in FORMATS for suffix in form.suffixes}
 
 
 def format_of(path: str) -> Format | None:
-    """Return the format that a file's name tells, or None.
+    """Return the format that a file's name says, or None.
 
     >>> format_of("RUN.PDB.GZ").name, format_of("rows")
     ('compressed PDB', None)
@@ -136,7 +136,7 @@ def is_mdanalysis_topology(path: str) -> bool:
 
 
 def known_format(path: str) -> Format:
-    """Return the format of a finished file, or raise if its name does not tell one."""
+    """Return the format of a finished file, or raise if its name does not say one."""
     form = format_of(path)
     if form is None:
         raise InvalidInputError(

@@ -137,7 +137,7 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def stacked_boxes(boxes: Sequence[NDArray[Any] | None]) -> NDArray[np.float64] | None:
-    """Return one box (3, 3) a frame as an array, zeros where a frame has none; None where no frame has one."""
+    """Return one box (3, 3) per frame as an array, zeros where a frame has none; None where no frame has one."""
     if all(box is None for box in boxes):
         return None
     return np.asarray([np.zeros((3, 3)) if box is None else box for box in boxes], dtype=np.float64)

@@ -33,7 +33,7 @@ class MDAnalysisFile:
     ----------
     path : str
     n_atoms : int
-        Atoms per frame, for formats that do not tell.
+        Atoms per frame, for formats that do not say.
     """
 
     distance_unit = "angstroms"
@@ -138,7 +138,7 @@ def _element(md: ModuleType, symbol: str) -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep MDAnalysis' remarks on what a file does not tell to itself."""
+    """Silence MDAnalysis' remarks on what a file lacks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

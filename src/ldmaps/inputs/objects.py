@@ -21,7 +21,7 @@ NM_PER_ANGSTROM = 0.1
 
 
 def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
-    """Return ``X`` as a source, or None when it is none of the kinds known here.
+    """Return ``X`` as a source, or None when its kind is not known.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One way to open whatever holds points."""
+"""One way to open trajectories, tables and objects of other packages."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else
         mdtraj or MDAnalysis reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr; "-"
         is CSV from stdin); or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A
-        file's suffix tells what it is.
+        file's suffix says what it is.
     top : path or mdtraj Topology, optional
         File that names the atoms, for trajectories that hold coordinates only: PDB, GRO,
         PSF, prmtop, or TPR and others that MDAnalysis reads.
     select : str, optional
         Atoms to keep, in mdtraj's selection language (MDAnalysis' for its objects).
-        Fewer atoms make distances cheaper, and decide what the map can see.
+        Fewer atoms make distances cheaper; the map shows their motions only.
     columns : sequence of str, optional
         Columns of tables to take, by name or by number from 1; all by default.
     array : str, optional
@@ -56,14 +56,14 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         Every ``stride``-th frame or row from ``start`` to before ``stop``, counted from 0
         in each file.
     chunk : int, optional
-        Frames or rows to a chunk; about 4 MB by default.
+        Frames or rows per chunk; about 4 MB by default.
     periodic : {"whole", "keep"}
-        What to do with molecules that a periodic box cut apart. "whole" joins them
+        What to do with molecules that a periodic box has split. "whole" joins them
         along their bonds and puts molecules into the image nearest to the largest
         one; where there are no bonds and the atoms spread over more than half the box,
-        it refuses. "keep" takes coordinates as they stand.
+        it refuses. "keep" takes coordinates as they are.
     weights : str, optional
-        Weights of the points for ``fit``: a column of the tables, which is then no feature,
+        Weights of the points for ``fit``: a column of the tables, which is then not a feature,
         or ``FILE`` or ``FILE:COLUMN``: a table, an array or a PLUMED COLVAR. Its rows belong
         to points by its columns ``file`` and ``frame``, by ``time``, or by their order.
     kt : float, optional

@@ -4,7 +4,7 @@
     mdtraj, MDAnalysis objects ┼─► PointSource ──iterate──► FrameChunk ──► fit, transform, the command line
     tables                    ─┘
 
-Units and periodic images are dealt with in a source and nowhere else.
+Only sources handle units and periodic images.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FrameChunk:
     numbers : ndarray of shape (n,)
         Which frames or rows of their file these are, counted from 0.
     times : ndarray of shape (n,) or None
-        Simulated time in ps, where the file tells.
+        Simulated time in ps, where the file has it.
     file : str
         Name of the file; empty for data in memory, or for all points of several files.
     files : ndarray of int, shape (n,) or None
@@ -86,7 +86,7 @@ class Reading:
             )
         if self.periodic not in ("whole", "keep"):
             raise InvalidInputError(
-                'periodic must be "whole" (join molecules that the box cut apart) or "keep", '
+                'periodic must be "whole" (join molecules that the box has split) or "keep", '
                 f"got {self.periodic!r}"
             )
 
@@ -120,13 +120,13 @@ class Atoms:
     names : tuple of str
         As the topology spells them.
     labels : tuple of str
-        Residue and atom, for people: "ALA2-CB".
+        Residue and atom, for messages: "ALA2-CB".
     masses : ndarray of shape (atoms,) or None
         In amu; 0 for virtual sites.
     elements : tuple of str or None
-        Symbols ("C", "Cl"), empty for an atom that is of none; None where nobody told.
+        Symbols ("C", "Cl"), empty for an atom that is of none; None where unknown.
     bonds : ndarray of shape (bonds, 2) or None
-        Pairs of these atoms, by their places here; None where nobody told.
+        Pairs of these atoms, by their places here; None where unknown.
     """
 
     names: tuple[str, ...]
@@ -159,7 +159,7 @@ class PointSource(ABC):
 
     #: Unit of the coordinates, if it is known.
     units: ClassVar[str | None] = None
-    #: What a point is, for people.
+    #: What a point is called in messages.
     item: ClassVar[str] = "rows"
     #: Whether another thread may do the reading.
     reads_ahead: bool = False
@@ -174,7 +174,7 @@ class PointSource(ABC):
 
     @property
     def n_frames(self) -> int | None:
-        """Number of points to come, or None if only reading will tell."""
+        """Number of points to come, or None if it is unknown before reading."""
         return None
 
     @abstractmethod
@@ -247,7 +247,7 @@ class FrameSource(PointSource):
     n_atoms : int
         Atoms in every frame, after selection.
     atoms : Atoms or None
-        Their names, if anybody told.
+        Their names, if known.
     select : str or None
         The selection that chose them.
     """

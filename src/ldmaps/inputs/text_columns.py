@@ -1,7 +1,7 @@
-"""The columns of a text table: what its first line tells, and numbers out of the other lines.
+"""The columns of a text table: what its first line says, and numbers out of the other lines.
 
-Whoever reads text tables does so through :class:`TextColumns`: ``fit`` and ``embed``
-(which stop at a bad line and say where it is), streams (which reject it and go on)
+All readers of text tables use :class:`TextColumns`: ``fit`` and ``embed``
+(which stop at a bad line and say where it is), streams (which reject it and continue)
 and reports (which also want columns of words).
 """
 
@@ -22,7 +22,7 @@ __all__ = ["TextColumns", "UnreadableError", "find_columns"]
 
 
 class UnreadableError(ValueError):
-    """A line is no row of the table; the text is the reason."""
+    """A line is not a row of the table; the text is the reason."""
 
 
 @dataclass

@@ -32,7 +32,7 @@ class Selection(NamedTuple):
     places : ndarray of int or None
         Where the selected ones stand among those read; None where these are the same in the same order.
     molecules : Molecules or None
-        Of the atoms read; None takes coordinates as they stand.
+        Of the atoms read; None takes coordinates as they are.
     atoms : Atoms
         Of those chosen.
     """
@@ -62,7 +62,7 @@ class Selection(NamedTuple):
 
 
 class SelectedFrames(FrameSource):
-    """Frames of selected atoms, a chunk at a time."""
+    """Frames of selected atoms, in chunks."""
 
     def __init__(self, selection: Selection, reading: Reading) -> None:
         self._selection, self._reading = selection, reading
@@ -115,11 +115,7 @@ def load_topology(top: Any, first_file: str) -> Any:
         raise
     except Exception as error:
         # mdtraj answers an unknown suffix with all those it knows, which is no message's length.
-        why = (
-            "its name tells no format that is known"
-            if "filename extension" in str(error)
-            else one_line(error)
-        )
+        why = "its name has no known suffix" if "filename extension" in str(error) else one_line(error)
         raise InvalidInputError(
             f"{path} cannot be read as a topology ({why}); use PDB, GRO, PSF, prmtop, TPR or another that mdtraj or "
             "MDAnalysis knows, such as a PDB of the first frame"
@@ -163,7 +159,7 @@ def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
 
 
 def _with_molecules(n_atoms: int, bonds: NDArray[np.intp], chosen: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the chosen atoms and all that hang on them, sorted."""
+    """Return the chosen atoms and all that are bonded to them, sorted."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -173,7 +169,7 @@ def _with_molecules(n_atoms: int, bonds: NDArray[np.intp], chosen: NDArray[np.in
 
 
 def atoms_of(topology: Any, indices: NDArray[np.intp], bonds: NDArray[np.intp] | None = None) -> Atoms:
-    """Return what an mdtraj topology tells of some atoms; ``bonds`` are those of the whole topology."""
+    """Return what an mdtraj topology knows about some atoms; ``bonds`` are those of the whole topology."""
     atoms = [topology.atom(int(index)) for index in indices]
     masses = [None if atom.element is None else atom.element.mass for atom in atoms]
     known = not any(mass is None for mass in masses)

@@ -80,7 +80,7 @@ class TrajectoryFiles(SelectedFrames):
         return self._topology.subset(self._selection.chosen)
 
     def blocks_at(self, path: str, numbers: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Block]]:
-        """Yield frames of a file by their numbers, which ascend, with times and boxes, as they stand in the file."""
+        """Yield frames of a file by their numbers, which ascend, with times and boxes, as they are in the file."""
         if not len(numbers):
             return
         last, position = int(numbers[-1]), -1
@@ -174,7 +174,7 @@ class TrajectoryFiles(SelectedFrames):
     def _check_end(self, path: str) -> None:
         """Raise at the end of a DCD that stops within a frame, and warn of one that stops early between two.
 
-        Mdtraj passes over both in silence. The latter is no error: programs that write
+        mdtraj ignores both silently. The latter is no error: programs that write
         how many frames there will be leave such files while they run.
         """
         layout = dcd_layout(path) if self._formats[path].name == "DCD" else None
@@ -187,7 +187,7 @@ class TrajectoryFiles(SelectedFrames):
         if layout.announced > whole:
             warnings.warn(
                 f"{path} holds {whole} frames but announces {layout.announced}: the run that wrote it was cut short or "
-                f"still goes on, or the file was not copied to its end; the {whole} are used",
+                f"is still running, or the file was not copied to its end; the {whole} are used",
                 ShortFileWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""Weights of points from a file beside them: a column of a table, an array, or a PLUMED COLVAR.
+"""Weights of points from another file: a column of a table, an array, or a PLUMED COLVAR.
 
                     ┌ by file and frame, where the table has these columns
 row of the table ───┼ by time, where the table and the points have times, each once
@@ -29,7 +29,7 @@ _KEYS = ("file", "frame", "time")
 
 @dataclass(frozen=True)
 class WeightTable:
-    """Weights, and what tells which point each belongs to.
+    """Weights, and which point each belongs to.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class WeightTable:
         Parameters
         ----------
         path : str
-            A table, an array, or a COLVAR, which its first line tells.
+            A table, an array, or a COLVAR, recognised by its first line.
         column : str, optional
-            Name, or number from 1. By default the only column beside file, frame and time,
+            Name, or number from 1. By default the only column besides file, frame and time,
             or the one called weight.
         kt : float, optional
             k_BT in the unit of the column, which is then the energy V of a bias: a point weighs
@@ -129,12 +129,12 @@ class WeightTable:
             return self._rows_of_times(points, times)
         if len(self.values) != n:
             why = (
-                "; times that stand in several files cannot tell"
+                "; times that occur in several files do not say which"
                 if several and self.times is not None
                 else ""
             )
             raise InvalidInputError(
-                f"{self.name} has {len(self.values):,} rows for {n:,} points, and nothing tells which belong together"
+                f"{self.name} has {len(self.values):,} rows for {n:,} points, and nothing says which belong together"
                 f"{why}; give it one row per point that is read, or columns file and frame, or time"
             )
         return np.arange(n)

@@ -1,4 +1,4 @@
-"""Putting molecules that a periodic box cut apart back together.
+"""Joins molecules that a periodic box has split.
 
     bonds ──► spanning forest ──► integer lattice shift of every bond ──► summed from the root outwards
 
@@ -18,7 +18,7 @@ from ldmaps.errors import InvalidInputError
 __all__ = ["KEEP_HINT", "Molecules"]
 
 KEEP_HINT = (
-    "or take the coordinates as they stand: open the trajectory with ldmaps.inputs.open(..., periodic='keep') "
+    "or take the coordinates as they are: open the trajectory with ldmaps.inputs.open(..., periodic='keep') "
     "(--periodic keep)"
 )
 #: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
@@ -26,7 +26,7 @@ AMBIGUOUS = 0.45
 
 
 class Molecules:
-    """Which atoms hang together.
+    """Which atoms belong to one molecule.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Molecules:
     bonds : ndarray of shape (bonds, 2)
         Indices into the atoms.
     labels : sequence of str
-        One an atom, for messages.
+        One per atom, for messages.
     """
 
     def __init__(self, n_atoms: int, bonds: NDArray[np.intp], labels: Sequence[str]) -> None:
@@ -181,7 +181,7 @@ class Molecules:
         if (spread > 0.5).any():
             raise InvalidInputError(
                 f"{file}: in frame {int(numbers[np.argmax(spread > 0.5)])} the atoms spread over more than half of the "
-                "periodic box, so molecules may be cut apart, and the topology has no bonds to join them by; give a "
+                "periodic box, so molecules may be split, and the topology has no bonds to join them by; give a "
                 "topology with bonds (PDB with CONECT, PSF, prmtop), make the molecules whole first "
                 f"(gmx trjconv -pbc mol), {KEEP_HINT}"
             )

@@ -37,10 +37,16 @@ def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int
     Parameters
     ----------
     landmarks : str, LandmarkSelector or array-like of int
+        A name of the table, a selector, or the landmarks themselves.
     n_landmarks : int or None
         The estimator's setting; must not contradict the selector's own.
     default_count : int
         How many landmarks to take where neither says so.
+
+    Returns
+    -------
+    LandmarkSelector
+        A copy where a selector was given.
     """
     if isinstance(landmarks, str):
         if landmarks not in SELECTORS:

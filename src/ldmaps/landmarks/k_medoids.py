@@ -24,10 +24,10 @@ from ldmaps.threads import single_threaded_blas
 
 __all__ = ["KMedoids"]
 
-#: The iteration looks at no more points than this, or this many to a landmark.
+#: The iteration looks at no more points than this, or this many per landmark.
 MIN_SAMPLE = 50_000
 SAMPLE_PER_LANDMARK = 100
-#: K-means++ seeds are drawn from no more points than this, or this many to a landmark,
+#: K-means++ seeds are drawn from no more points than this, or this many per landmark,
 MIN_POOL = 5_000
 POOL_PER_LANDMARK = 8
 #: and at once this share of those there are already.
@@ -37,7 +37,7 @@ SEEDS_AT_ONCE = 0.25
 CELL_PASSES, ASSIGNMENT_PASSES = 5, 3
 #: Seconds that it takes beside the distances: some ten iterations in Python.
 OVERHEAD = 0.02
-#: Where more than this share of the landmarks moved, comparing all points anew costs no more.
+#: Where more than this share of the landmarks moved, comparing all points again costs no more.
 MOSTLY_MOVED = 0.7
 
 
@@ -46,7 +46,7 @@ class KMedoids(LandmarkSelector):
 
     An iteration takes at most N·M + Σ|S_i|² distances, where S_i are the cells, and
     fewer the fewer medoids still move; O(N) memory. The sum of weighted distances to
-    the medoids never rises. Beyond 50,000 points (or 100 to a landmark, if that is
+    the medoids never rises. Beyond 50,000 points (or 100 per landmark, if that is
     more) the iteration runs on a random sample of that size: medoids of so many
     members hardly move with more of them. Multiplicities always count all points.
 
@@ -87,7 +87,7 @@ class KMedoids(LandmarkSelector):
             raise InvalidInputError(f'init must be "k-means++" or "random", got {self.init!r}')
         if count == len(walk.points):
             return assign(walk, np.arange(count))
-        # One limit on BLAS for all the walks below, instead of one each.
+        # One limit on BLAS for all the loops below, instead of one each.
         with single_threaded_blas():
             return self._iterate(walk, count, rng)
 
@@ -98,7 +98,7 @@ class KMedoids(LandmarkSelector):
             drawn = np.arange(n_points)
         sample = walk if drawn is None else walk.take(drawn)
         if self.init == "k-means++":
-            # A pool of a few points to a seed spreads them as well as all points; the iteration moves them anyway.
+            # A pool of a few points per seed spreads them as well as all points; the iteration moves them anyway.
             pool = np.sort(rng.permutation(len(sample.points))[: _pool_size(count)])
             seeds = pool[_spread_seeds(sample.take(pool), count, rng)]
         else:
@@ -130,7 +130,7 @@ class KMedoids(LandmarkSelector):
         pool = data.of(min(sample.n_points, _pool_size(n_landmarks) if self.init == "k-means++" else 0))
         seeding = Cost(distances=pool.n_points * m, memory=pool.points_bytes, overhead=OVERHEAD)
         # An iteration brings the members of each cell together and compares them among themselves, then all points
-        # with the landmarks anew.
+        # with the landmarks again.
         cells = Cost(distances=n**2 / m, memory=sample.compared_bytes + n * (8 * 8 + data.itemsize))
         cost = seeding + assignment_cost(sample, n_landmarks).times(min(ASSIGNMENT_PASSES, 1 + self.max_iter))
         if self.max_iter > 0:
@@ -188,7 +188,7 @@ def _medoids(walk: Walk, landmarks: Landmarks, unsettled: NDArray[np.bool_]) -> 
     # Members of a cell are brought together once, so that every cell is a block on the diagonal.
     order, bounds = compiled.cells.members_by_cell(landmarks.assignment, cells, len(moved))
     sums = distance_sums(walk.metric, walk.points.take(order), walk.weights[order], walk.n_threads, bounds)
-    # Strictly better, and by more than rounding: ties would let medoids wander for ever.
+    # Strictly better, and by more than rounding: ties would let medoids wander forever.
     moved[cells] = compiled.cells.best_of_cells(order, bounds, sums, moved[cells], 1.0 - 1e-6)
     return moved
 

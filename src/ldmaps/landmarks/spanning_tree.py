@@ -27,7 +27,7 @@ class PrunedSpanningTree(LandmarkSelector):
     """Grow a spanning tree over hops of at most √ε and prune its leaves; what is left are landmarks.
 
     The number of landmarks follows from ε and the data. Every point is within √ε
-    of a landmark (eqn covering) and the landmarks hang together over hops of at
+    of a landmark (eqn covering) and the landmarks are connected by hops of at
     most √ε (eqn connectivity), because a pruned leaf's parent stays and so does
     the tree between parents.
 

@@ -1,4 +1,4 @@
-r"""Learning on: a landmark map takes in points it did not cover, without its training points.
+r"""Absorbing: a landmark map takes in points it did not cover, without its training points.
 
     old landmarks z, c ─┐
                         ├─► landmarks z', c' ──► M'×M' eigenproblem ──► modes ──► aligned to the old map
@@ -93,14 +93,14 @@ def absorb(
     model : LandmarkDiffusionMap
         Fitted, or read from a file, with ``extension="nystrom"``.
     points : array-like of shape (n, features), or (n, atoms, 3) for frames
-        What to take in, such as ``reservoir.points``. Points outside the domain are
+        Points to absorb, such as ``reservoir.points``. Points outside the domain are
         covered by new landmarks; points inside add to the multiplicities.
     weights : array-like of shape (n,), optional
         How many points each stands for, such as ``reservoir.weights``; 1 by default.
     counts : array-like of shape (≤ M,), optional
         How many further points inside the domain each landmark was nearest to, such as
-        ``reservoir.counts``; they are added to the multiplicities. Leave them out and the
-        new places get more than their share of all that was seen, which bends the map.
+        ``reservoir.counts``; they are added to the multiplicities. Without them the
+        new places get more than their share of the mass, which distorts the map.
     spacing : float, optional
         Farthest that a new point may be from its landmark, in units of √ε, at most 1.
         Smaller makes more landmarks. By default as dense as the map is: the median
@@ -224,7 +224,7 @@ def _check_weights(weights: ArrayLike | None, n_points: int) -> NDArray[np.float
     mass = np.asarray(weights, dtype=np.float64)
     if mass.shape != (n_points,) or not (np.isfinite(mass) & (mass > 0)).all():
         raise InvalidInputError(
-            f"weights must be {n_points} finite numbers above 0, one a point, got shape {mass.shape}"
+            f"weights must be {n_points} finite numbers above 0, one per point, got shape {mass.shape}"
             + (f" with lowest {mass.min():g}" if mass.size else "")
         )
     if mass.size and not (mass.min() >= 1 / LARGEST_WEIGHT and mass.max() <= LARGEST_WEIGHT):
@@ -268,7 +268,9 @@ def _warn(match: ModeMatch, spectrum: Spectrum, n_old: int) -> None:
         )
     if reasons:
         warnings.warn(
-            f"absorbing changed what the map tells apart: {'; '.join(reasons)}", AccuracyWarning, stacklevel=3
+            f"absorbing changed what the map distinguishes: {'; '.join(reasons)}",
+            AccuracyWarning,
+            stacklevel=3,
         )
 
 

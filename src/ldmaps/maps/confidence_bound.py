@@ -4,7 +4,7 @@ r"""An upper confidence bound of the mean of squared errors, most of which a few
           + E[s | s > m] / n,  m the largest of the n squares s           what was not
 
 The next point is worse than all n before it with a probability of about 1/n. How much
-worse, the tail tells: ln(s/u) of the k squares above u has a mean of about γ where
+worse, the tail shows it: ln(s/u) of the k squares above u has a mean of about γ where
 P(s > x) falls as x^(-1/γ) (Hill), with a standard error of γ/√k. No error exceeds R, so
 
     E[s | s > m] = m + ∫_m^R (x/m)^(-1/γ) dx
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 __all__ = ["seen_bound", "unseen_tail", "upper_bound"]
 
-#: Share of the squares that tell the tail, fewest of them, and standard errors added to γ. A fixed number: asking for
+#: Share of the squares that make the tail, fewest of them, and standard errors added to γ. A fixed number: asking for
 #: more as confidence rises would widen the bound without end, for a tail that is an assumption anyway.
 TAIL_SHARE, MIN_TAIL, TAIL_MARGIN = 0.05, 15, 1.0
 
@@ -75,7 +75,7 @@ def seen_bound(squares: NDArray[np.float64], confidence: float) -> float:
 
 
 def unseen_tail(squares: NDArray[np.float64], largest: float) -> float:
-    """Return what squares above all that were seen add to the mean, as far as the tail tells."""
+    """Return what squares above all that were seen add to the mean, estimated from the tail."""
     n = len(squares)
     k = min(max(MIN_TAIL, int(TAIL_SHARE * n)), n - 1)
     ordered = np.sort(squares)[::-1]

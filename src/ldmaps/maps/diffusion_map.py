@@ -48,17 +48,17 @@ class DiffusionMap(DiffusionEstimator):
     ----------
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues, two at least.
+        ten leading non-trivial eigenvalues, at least two.
     epsilon : {"connected", "coifman"} or float
-        Bandwidth, a squared distance. Larger smooths detail away; too small and the
-        walk falls apart, which is an error. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
+        Bandwidth, a squared distance. Larger smooths detail away; one too small to
+        connect the points is an error. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
-        Share of the points that may be left out of the walk because they lie apart from
+        Share of the points that may be left out of the walk because they are far from
         all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
-        the smallest ε that joins all but this share, so that one broken frame does not
+        the smallest ε that joins all points except this share, so that one broken frame does not
         set the bandwidth of the whole map. The points left out are still embedded, and
         ``coverage`` says that they are outside.
     alpha : float
@@ -72,20 +72,20 @@ class DiffusionMap(DiffusionEstimator):
         Keep the N×N squared distances so that :meth:`refit` at another ε computes
         none again. Doubles the memory.
     solver : {"auto", "stored", "sparse", "streamed"}
-        Where the kernel is. "stored" keeps all N×N entries. "sparse" keeps those above
+        How the kernel is held. "stored" keeps all N×N entries. "sparse" keeps those above
         rounding, which are few where points fill a space much wider than √ε (never for
         molecules). "streamed" keeps none: a few passes compute all entries, multiply
-        them by a block of vectors, and throw them away. "auto" takes the quickest that keeps
-        ``memory_limit``; how many entries are above rounding it measures on random rows.
+        them by a block of vectors, and discard them. "auto" takes the quickest that keeps
+        ``memory_limit``; it measures on random rows how many entries are above rounding.
     max_passes : int
         Passes of "streamed" after which it stops with a
         :class:`~ldmaps.errors.ConvergenceWarning`, if the coordinates are not accurate to
         0.1 % by then. Molecules take two or three, spectra that crowd below 1 ten or more.
     resume : path or None
-        A file in which "streamed" keeps its state, once a minute: an interrupted fit with the
-        same data and the same file goes on where it was.
+        A file in which "streamed" keeps its state, once per minute: an interrupted fit with the
+        same data and the same file resumes where it stopped.
     memory_limit : float
-        Most bytes that solving may take beside the points.
+        Most bytes that solving may take in addition to the points.
     random_state : int, RandomState or None
         Only the "coifman" rule on more than 4,000 points draws at random.
     n_threads : int or None
@@ -103,7 +103,9 @@ class DiffusionMap(DiffusionEstimator):
     spectrum_ : ndarray
         All non-trivial eigenvalues that were computed.
     epsilon_ : float
+        ε, given or found.
     n_components_ : int
+        k, given or found.
     bandwidth_ : Bandwidth
         How ε was found.
     landmark_indices_, multiplicities_
@@ -114,13 +116,13 @@ class DiffusionMap(DiffusionEstimator):
     solution_ : Solution
         Which solver it was, in how many passes, and a bound on each coordinate's error.
     embedder_ : Embedder
-        The frozen part that embeds, for lowest overhead.
+        The part that embeds new points, for lowest overhead.
 
     Notes
     -----
     With ``sample_weight`` c the walk is that of the data set in which point i stands
     c_i times, for any positive real c_i, and ψᵀCψ = 1. Points of weight 0 take no
-    part and are embedded by Nyström.
+    part in the fit and are embedded by Nyström.
 
     Examples
     --------

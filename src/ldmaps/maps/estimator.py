@@ -342,7 +342,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             check_frames_taken(self.metric_, shape)
             return X
         if isinstance(self.metric_, Precomputed):
-            # Columns are training points or landmarks; the metric tells which and checks the count.
+            # Columns are training points or landmarks; the metric decides which and checks the count.
             return X
         check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)

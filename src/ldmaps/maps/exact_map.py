@@ -60,9 +60,9 @@ class Limits:
     Attributes
     ----------
     memory : float
-        Bytes beside the points.
+        Bytes in addition to the points.
     max_passes : int
-        Passes over all pairs after which a :class:`~ldmaps.errors.ConvergenceWarning` tells how good the map is.
+        Passes over all pairs after which a :class:`~ldmaps.errors.ConvergenceWarning` says how good the map is.
     state_file : path or None
         Where the passes' state is kept, to go on from.
     """
@@ -80,7 +80,7 @@ def check_max_passes(max_passes: Any, least: int = 1) -> int:
 
 
 def solver_for(walk: Walk, n_eigenvalues: int, memory_limit: float, rng: np.random.Generator) -> Solver:
-    """Return the quickest solver that keeps the memory limit; 64 rows of distances tell how sparse the kernel is."""
+    """Return the quickest solver that keeps the memory limit; 64 rows of distances show how sparse the kernel is."""
     n_points, itemsize = len(walk.points), walk.points.dtype.itemsize
     if n_points < MIN_SPARSE_POINTS and stored_bytes(n_points, itemsize, n_eigenvalues) <= memory_limit:
         return "stored"  # whatever the kernel is like
@@ -113,7 +113,7 @@ def solve_exact(
         How many leading pairs have to be accurate, as for
         :func:`~ldmaps.diffusion.block_solver.solve_streamed`.
     is_known_connected : bool
-        Whether ε was found to hold the walk together, so that nobody need look again.
+        Whether ε was found to hold the walk together, so that it need not be checked again.
     """
     if solver == "streamed":
         return _solve_in_passes(walk, n_eigenvalues, limits, rng, n_coordinates, is_known_connected)

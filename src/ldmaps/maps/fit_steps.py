@@ -178,7 +178,7 @@ def _check_whole(name: str, value: Any, least: int) -> None:
 
 
 def fit_steps(settings: FitSettings, data: DataSize) -> dict[str, Cost]:
-    """Return the cost of each step in turn, with what is held meanwhile beside the prepared points."""
+    """Return the cost of each step in turn, with the memory held meanwhile in addition to the prepared points."""
     if not settings.outliers:
         return _steps_of_all(settings, data)
     # ε is found on the way, and the points that stay are a copy of almost all.

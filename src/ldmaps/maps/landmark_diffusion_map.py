@@ -63,13 +63,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     - :math:`\tilde\psi^T \tilde C \tilde\psi = 1`, so that the map equals the exact map of the data set
       in which landmark j stands :math:`c_j` times.
 
-    Embedding a point takes M distances and an M×k product, whatever N was.
+    Embedding a point takes M distances and an M×k product for any N.
 
     Parameters
     ----------
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues, two at least.
+        ten leading non-trivial eigenvalues, at least two.
     epsilon : {"connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer
         landmarks. "connected" takes N rows of distances, "coifman" a sample; a
@@ -78,16 +78,16 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
-        Share of the points that may be left out of the walk because they lie apart from
+        Share of the points that may be left out of the walk because they are far from
         all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
-        the smallest ε that joins all but this share, so that one broken frame does not
+        the smallest ε that joins all points except this share, so that one broken frame does not
         set the bandwidth of the whole map. The points left out are still embedded, and
         ``coverage`` says that they are outside.
     landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
-        M. More are more accurate and cost more a point. None takes 400 (all points,
-        when there are fewer); "pst" finds its own number.
+        M. More are more accurate and cost more per point. None takes 400 (all points,
+        when there are fewer); "pst" finds the number from ε.
     tolerance : float or None
         Z on unseen points, in percent of the coordinates' ranges, that the map must keep;
         the fewest landmarks that do so are taken in place of ``n_landmarks``. Half of the
@@ -100,7 +100,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
         the same online step to the exact map of the training points, or where that takes
         too long, to a landmark map with many more landmarks; eight to over a
-        hundred times more accurate at the same cost per point. It pays with a slower fit (the N×N
+        hundred times more accurate at the same cost per point, for a slower fit (the N×N
         kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
@@ -116,8 +116,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         landmark map with many more landmarks, whose error against the exact map is bounded by
         residuals at 2,000 points.
     resume : path or None
-        A file in which these passes keep their state, once a minute: an interrupted fit with
-        the same data and settings goes on where it was.
+        A file in which these passes keep their state, once per minute: an interrupted fit with
+        the same data and settings resumes where it stopped.
     random_state : int, RandomState or None
         Seeds the choice of landmarks (and the sample of the "coifman" rule).
     n_threads : int or None
@@ -136,7 +136,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     spectrum_ : ndarray
         All non-trivial eigenvalues that were computed.
     epsilon_ : float
+        ε, given or found.
     n_components_ : int
+        k, given or found.
     bandwidth_ : Bandwidth
         How ε was found.
     certificate_ : Certificate or None
@@ -149,7 +151,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     landmark_indices_ : ndarray of shape (M,)
         Which training points are landmarks, or stand for them: a distilled map may have moved
         its landmarks to places between the data (``embedder_.landmarks``), and then these are
-        the nearest training points of their cells. Neighbours stand together.
+        the nearest training points of their cells. Neighbours have neighbouring indices.
     landmark_embedding_ : ndarray of shape (M, n_components_)
         Coordinates of these training points.
     multiplicities_ : ndarray of shape (M,)
@@ -159,7 +161,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     diagnosis_ : Diagnosis
         How many points carry each coordinate, and which decide ε.
     embedder_ : Embedder
-        The frozen part that embeds, for lowest overhead.
+        The part that embeds new points, for lowest overhead.
 
     Examples
     --------
@@ -432,7 +434,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         AccuracyWarning
             For points farther than √ε from all known ones, for coordinates that the
             landmark map has lost, and when the estimate has not settled or the reference is
-            too small to tell.
+            too small to judge.
 
         Notes
         -----

@@ -157,7 +157,7 @@ def _arithmetic(rng: np.random.Generator, dtype: np.dtype[Any], n_threads: int |
 
 
 def _tree_seconds(metric: Metric, n_points: int, n_features: int, rng: np.random.Generator) -> float:
-    """Return the time a point of a spatial tree takes, which grows with the depth of the tree."""
+    """Return the time per point of a spatial tree, which grows with the depth of the tree."""
     if not tree_pays(metric, n_points, n_features):
         return 0.0
     values = rng.uniform(size=(MIN_POINTS, n_features))

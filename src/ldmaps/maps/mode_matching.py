@@ -7,7 +7,7 @@ on where the mass is. None of that is news about the data, so it is undone:
     y_l(x) = a_l Σ_m λ_mᵗ ψ_m(x) T_ml + b_l
 
 - T picks the mode with the largest overlap, wherever it stands in the spectrum, and
-  turns modes only among those whose rates are all but equal (orthogonal Procrustes);
+  turns modes only among those whose rates are nearly equal (orthogonal Procrustes);
 - a and b bring it as close to the old coordinate as they can, over the old landmarks.
 """
 
@@ -132,7 +132,7 @@ def match_modes(
 
 
 def _powers(spectrum: Spectrum, power: float) -> _Array:
-    # Modes beyond those that anybody asked for may have eigenvalues of zero, which no power but 0 bears.
+    # Modes beyond those asked for may have eigenvalues of zero, which no power but 0 bears.
     values = np.maximum(spectrum.eigenvalues, np.finfo(np.float64).tiny)
     return np.asarray(np.where(spectrum.eigenvalues > 0, values**power, 0.0))
 
@@ -155,7 +155,7 @@ def _overlap(old: _Array, modes: _Array, weights: _Array, all_weights: _Array) -
     """Return the part of each mode (of its length over all landmarks) that is an old coordinate, (k, K).
 
     By the length over all landmarks, because a mode that leads to the new points is
-    all but flat on the old ones, and what slope it has there resembles an old coordinate.
+    nearly flat on the old ones, and what slope it has there resembles an old coordinate.
     """
     centred = old - _mean(old, weights)
     there = modes[: len(old)]

@@ -363,7 +363,9 @@ def _decode_array(value: Mapping[str, Any]) -> NDArray[Any]:
     try:
         array = np.asarray(value["__array__"], dtype=np.dtype(str(value["dtype"])))
     except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise ModelFileError(f"the file holds a setting that is no array ({error}); it is damaged") from error
+        raise ModelFileError(
+            f"the file holds a setting that is not an array ({error}); it is damaged"
+        ) from error
     if array.dtype.kind not in "biuf":
         raise ModelFileError(f"the file holds a setting of type {array.dtype}; it is damaged")
     return array

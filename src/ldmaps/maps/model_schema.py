@@ -204,7 +204,7 @@ def _is_bond(value: Any, n_atoms: int) -> bool:
 
 
 def _is_source(value: Any) -> bool:
-    """Say whether this is what a table or a trajectory tells of itself; what it does not tell may be missing."""
+    """Say whether this is what a table or a trajectory says about itself; what it does not say may be missing."""
     if not _is_object(value):
         return False
     texts, lists = ("kind", "select", "units"), ("files", "columns", "atom_names", "atom_labels", "elements")
@@ -245,7 +245,7 @@ _HEADER: dict[str, _Entry] = {
     "settings": _Entry(_are_settings, "an estimator's settings"),
     "metric": _Entry(lambda value: _is_object(value) and _is_text(value.get("__metric__")), "a metric"),
     "units": _Entry(_is_text, "text", may_be_null=True),
-    "source": _Entry(_is_source, "what a table or a trajectory tells of itself", may_be_null=True),
+    "source": _Entry(_is_source, "what a table or a trajectory says about itself", may_be_null=True),
     "epsilon": _Entry(_is_positive, "a positive number"),
     "interpolation_bandwidth": _Entry(_is_positive, "a positive number"),
     "bandwidth": _Entry(_is_bandwidth, "a rule and a dimension"),

@@ -56,7 +56,7 @@ class Added(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """Old landmarks and, behind them, new ones."""
+    """Old landmarks, followed by new ones."""
 
     landmarks: Points
     multiplicities: NDArray[np.float64]

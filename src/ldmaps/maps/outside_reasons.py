@@ -22,9 +22,9 @@ SHARE_RESCALED = 0.2
 #: Atoms are in another order when neighbours in the list are so much farther apart or closer than on the map (median of
 #: the relative differences), while the molecule is as large as there, up to this factor.
 NEIGHBOUR_CHANGE, SIZE_CHANGE = 0.25, 1.5
-#: Rows in the map's unit cover so much of its width, if there are enough of them to tell.
+#: Rows in the map's unit cover so much of its width, if there are enough of them to judge.
 LEAST_SPREAD = 0.2
-#: Fewer points tell nothing about their spread, or whether they belong to the map.
+#: Fewer points say nothing about their spread, or whether they belong to the map.
 FEW_POINTS = 10
 
 _FACTORS_OF_FRAMES = {

@@ -161,17 +161,37 @@ def plan(
         As for the estimator. A function is called on points of standard normal features.
     n_landmarks : int or None
         M; None is the estimator's default.
-    landmarks, tolerance, extension, epsilon, outliers, n_components, memory_limit, max_passes, n_threads
-        As for the estimator. Where it would find M itself, typical numbers are taken: 60
-        for a tolerance, 400 for "pst".
+    landmarks : str or LandmarkSelector
+        As for the estimator; "pst" is taken to find 400.
+    tolerance : float or None
+        As for the estimator; it is taken to need 60 landmarks.
+    extension : str
+        As for the estimator.
+    epsilon : {"connected", "coifman"} or float
+        As for the estimator; "connected" often costs more than the rest of a fit.
+    outliers : float
+        As for the estimator.
+    n_components : int or "gap"
+        As for the estimator.
     dtype : float32 or float64
         Precision of the data.
+    memory_limit : float
+        As for the estimator.
+    max_passes : int or None
+        As for the estimator.
+    n_threads : int or None
+        As for the estimator.
+
+    Returns
+    -------
+    Plan
+        Peak memory, time of the fit and of a new point, and cheaper settings.
 
     Notes
     -----
-    Meant to be right within a factor of two, memory of more than 200 MB within 1.5. The
-    number of iterations (of k-medoids and of the eigensolver) depends on the data and is
-    taken to be typical. What else the machine is doing is part of what is measured.
+    The aim is a factor of two, and 1.5 for memory above 200 MB. The
+    number of iterations (of k-medoids and of the eigensolver) depends on the data; a
+    typical one is assumed. Other work on the machine affects the measurement.
 
     Examples
     --------
@@ -277,7 +297,7 @@ def _sufficient_stride(settings: FitSettings, machine: Machine) -> int:
 
 
 def _machine_memory() -> float:
-    """Return the bytes of memory of this machine, infinity where it does not tell."""
+    """Return the bytes of memory of this machine, infinity where unknown."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):

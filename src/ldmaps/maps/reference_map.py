@@ -46,10 +46,10 @@ REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
 REFERENCE_EXTRA = 4
 #: Medoids of a reference settle well enough in so many iterations.
 REFERENCE_ITERATIONS = 3
-#: Passes that a reference takes at most, and pairs of points in all of them, if nobody says how many: a quarter of an
+#: Passes that a reference takes at most, and pairs of points in all of them, by default: a quarter of an
 #: hour on two cores for small molecules. Metrics that take microseconds a pair take none.
 MAX_PASSES, MAX_PAIRS = 20, 1e11
-#: Modes of a landmark map that bound its errors: those beyond the coordinates tell how far the rest is.
+#: Modes of a landmark map that bound its errors: those beyond the coordinates show how far the rest is.
 BOUNDING_MODES = 16
 #: Most points of an exact reference for metrics that take microseconds a pair.
 SLOW_METRIC_POINTS = 2000
@@ -82,7 +82,7 @@ def reference_passes(metric: Metric, n_points: int, alpha: float, max_passes: in
     if max_passes is None:
         budget = 0.0 if metric.is_slow else MAX_PAIRS
         max_passes = min(MAX_PASSES, int(2.0 * budget / float(n_points) ** 2))
-    # With density normalisation the density takes a pass before the first that tells anything of the map.
+    # With density normalisation the density takes a pass before the first that gives anything of the map.
     return max_passes if max_passes >= (2 if alpha else 1) else 0
 
 

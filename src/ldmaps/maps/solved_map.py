@@ -136,7 +136,7 @@ def solve(
         d² between them (of a sparse one, those that matter), which becomes the kernel;
         computed by default.
     is_known_connected : bool
-        Whether ε was found to hold the walk together, so that nobody need look again.
+        Whether ε was found to hold the walk together, so that it need not be checked again.
     """
     if landmarks is None:
         indices, points = np.arange(len(walk.points)), walk.points
@@ -174,7 +174,7 @@ def solve_cost(data: DataSize, n_eigenvalues: int, *, has_squares: bool) -> Cost
 
 
 def _check_points_connected(walk: Walk, squared: Any) -> None:
-    """Raise when hops of REACH·√ε leave the points in pieces; the tree that tells the pieces is made only then."""
+    """Raise when hops of REACH·√ε leave the points in pieces; the tree that shows the pieces is built only then."""
     if is_connected(squared, REACH**2 * walk.epsilon):
         return
     if issparse(squared):

@@ -45,6 +45,11 @@ def resolve_metric(metric: Metric | str | Callable[..., Any]) -> Metric:
         A metric is returned as it is; a name gives that metric with its default
         settings; a callable f(x, y) -> float becomes :class:`Function`.
 
+    Returns
+    -------
+    Metric
+        An instance.
+
     Examples
     --------
     >>> from ldmaps.metrics import resolve_metric

@@ -66,7 +66,9 @@ class EarthMover(Metric):
         Parameters
         ----------
         X : array-like of shape (n, bins)
+            Histograms.
         dtype : float32 or float64, optional
+            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
         """
         # Contiguous: the order of memory decides the order of summation, and the solver insists.
         values = np.ascontiguousarray(as_float_array(X, dtype))

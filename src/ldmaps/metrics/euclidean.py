@@ -27,12 +27,12 @@ from ldmaps.metrics.gradient import VectorGradient
 
 __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width"]
 
-#: Up to here direct differences over columns are as fast as a matrix product, exact, and blind to tiling.
+#: Up to here direct differences over columns are as fast as a matrix product, exact, and independent of tiling.
 MAX_COLUMN_FEATURES = 32
 #: Points of which the nearest others are looked for together: what is known of them stays in the L1 cache.
 SCANNED_ROWS = 512
-#: Blocks of landmarks are told by their boxes where no more than this share of them is near a landmark, found out
-#: from a sample. Beyond, blocks measured one by one take longer than all at once.
+#: Blocks of landmarks are pruned by their bounding boxes where no more than this share of them is near a landmark,
+#: as estimated from a sample. Above, blocks measured one by one take longer than all at once.
 MAX_NEAR_SHARE, BOX_SAMPLE = 0.35, 256
 #: Below so many rows a matrix product is slower than direct differences over rows.
 MIN_PRODUCT_ROWS = 4
@@ -193,9 +193,11 @@ class Euclidean(Metric):
         Parameters
         ----------
         X : array-like of shape (n, features)
+            Points.
         dtype : float32 or float64, optional
+            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
         """
-        # One streamed point must not cost more to check than to embed: one product tells that
+        # One streamed point must not cost more to check than to embed: one product shows that
         # everything is finite. What it cannot vouch for takes the slow way, which gives the reasons.
         if (
             type(X) is not np.ndarray
@@ -254,7 +256,7 @@ class Euclidean(Metric):
         return scan
 
     def extension_scan(self, landmarks: Points, rate: Any) -> ExtensionScan | None:
-        """Return a way to embed that measures only blocks of landmarks whose boxes are near enough to matter."""
+        """Return a way to embed that skips blocks of landmarks whose boxes are too far to matter."""
         if not isinstance(landmarks, ColumnPoints):
             return None
         boxes = landmarks.boxes_within(compiled.rows.negligible.py_func(landmarks.columns) / rate)
@@ -289,7 +291,7 @@ class Euclidean(Metric):
         return scan
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
-        """Return what sums up gradients of d² to these landmarks."""
+        """Return an object that sums up gradients of d² to these landmarks."""
         return VectorGradient(cast(RowPoints, landmarks).values)
 
     def places(self, points: Points) -> Places:

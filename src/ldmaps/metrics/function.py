@@ -52,7 +52,9 @@ class Function(Metric):
         Parameters
         ----------
         X : array-like of shape (n, features)
+            Points.
         dtype : float32 or float64, optional
+            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
         """
         if not callable(self.function):
             raise InvalidInputError(f"function must be callable as f(x, y), got {self.function!r}")

@@ -38,7 +38,9 @@ class Hamming(Metric):
         Parameters
         ----------
         X : array-like of shape (n, features)
+            Points.
         dtype : float32 or float64, optional
+            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
         """
         given = np.asarray(X)
         values = as_float_array(given, dtype)

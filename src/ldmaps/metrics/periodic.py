@@ -55,7 +55,9 @@ class Periodic(Metric):
         Parameters
         ----------
         X : array-like of shape (n, features)
+            Angles.
         dtype : float32 or float64, optional
+            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
         """
         values = as_float_array(X, dtype)
         period = self._periods(values.shape[1])
@@ -73,7 +75,7 @@ class Periodic(Metric):
         )
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
-        """Return what sums up gradients of d² to these landmarks."""
+        """Return an object that sums up gradients of d² to these landmarks."""
         values = cast(ColumnPoints, landmarks).values
         return VectorGradient(values, self._periods(values.shape[1]))
 
@@ -106,7 +108,7 @@ class Periodic(Metric):
             period = np.asarray(self.period, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"period must be a number or one number a feature, got {self.period!r}"
+                f"period must be a number or one number per feature, got {self.period!r}"
             ) from error
         if period.ndim > 1 or (period.ndim == 1 and period.shape[0] != n_features):
             raise InvalidInputError(

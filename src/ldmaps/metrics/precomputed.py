@@ -71,9 +71,9 @@ class Precomputed(Metric):
     """Distances looked up in a matrix instead of computed.
 
     For ``fit`` the points are a square, symmetric matrix of distances (not squared)
-    with a zero diagonal. For new points they are a matrix with one row a new point
-    and either one column a training point, in the order of ``fit``, or only one
-    column a landmark, in the order of the landmarks. (If there are as many landmarks
+    with a zero diagonal. For new points they are a matrix with one row per new point
+    and either one column per training point, in the order of ``fit``, or one
+    column per landmark, in the order of the landmarks. (If there are as many landmarks
     as training points, columns are training points.)
 
     The matrix is not copied unless its type must change; leave it alone while in use.
@@ -97,7 +97,9 @@ class Precomputed(Metric):
         Parameters
         ----------
         X : array-like of shape (n, n), or (n_new, n_training) or (n_new, landmarks)
+            Distances, not squared.
         dtype : float32 or float64, optional
+            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
         """
         matrix = as_float_array(X, dtype)
         if matrix.min() < 0:

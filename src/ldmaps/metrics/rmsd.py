@@ -154,7 +154,7 @@ class RMSD(Metric):
             super().group_distance_sums(points, bounds, weights, sums)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
-        """Return what sums up gradients of d² to these landmarks."""
+        """Return an object that sums up gradients of d² to these landmarks."""
         assert isinstance(landmarks, RMSDPoints)
         kept, root_weights, fitted, root_fit_weights = self.weighed_atoms(self._n_atoms_of(landmarks))
         frames = from_panels(landmarks.panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)

@@ -23,7 +23,7 @@ class RMSDPoints(Points):
     Attributes
     ----------
     panels : ndarray of shape (panels, 3·atoms, lanes)
-        Centred and weighed coordinates, ``lanes`` frames to a panel; contiguous over frames.
+        Centred and weighed coordinates, ``lanes`` frames per panel; contiguous over frames.
     moments : ndarray of shape (3, panels·lanes) or (1, panels·lanes)
         Squared norm, norm and area of every frame; with ``align`` the squared norm alone.
     fit_panels : ndarray of shape (panels, 3·fitted atoms, lanes) or None

@@ -258,7 +258,7 @@ def _fit(model: Any, b: int) -> _Fit:
 def _spectral_choice(model: Any) -> int:
     spectrum = np.asarray(getattr(model, "spectrum_", model.eigenvalues_), dtype=np.float64)
     k = int(model.n_components_)
-    # One eigenvalue more than the basins use, to see the drop behind them.
+    # One eigenvalue more than the basins use, to see the drop after them.
     values = np.clip(spectrum[: min(k, MOST_BASINS - 1) + 1], 1e-12, 1 - 1e-12)
     if len(values) < 2:
         return 2

@@ -1,4 +1,4 @@
-"""Embedding records as they come: sources, the engine, sinks.
+"""Embedding records as they arrive: sources, the engine, sinks.
 
 from ldmaps.streaming import OutputFile, StreamEmbedder
 

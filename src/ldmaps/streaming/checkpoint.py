@@ -4,9 +4,9 @@
                                                          ├─► checkpoint, whole or not at all
                         position of the source ──────────┘
 
-Outputs are made safe first, the checkpoint says so afterwards. After a crash,
-outputs may thus be longer than their marks, never shorter; a restart cuts them
-back and reads on from the position, so that no record is lost or repeated.
+Outputs are synced first, then the checkpoint is written. So after a crash
+outputs may be longer than their marks, never shorter; a restart truncates them
+and continues from the position, so that no record is lost or repeated.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Checkpoint:
     Parameters
     ----------
     path : path
-        Need not exist. A file of the same name with ``.lock`` added stands beside it
-        while a stream runs.
+        Need not exist. While a stream runs there is a lock file of the same name with
+        ``.lock`` added.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

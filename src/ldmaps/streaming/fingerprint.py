@@ -1,6 +1,6 @@
-"""By what a file is known again: checksums of its first gigabyte and of its last bytes.
+"""How a file is recognised: by checksums of its first gigabyte and of its last bytes.
 
-A checksum of everything would make going on take as long as reading the file did; one of the last bytes alone
+With a checksum of everything, resuming would take as long as reading the file did; one of the last bytes alone
 does not notice a change before them.
 """
 

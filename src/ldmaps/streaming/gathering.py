@@ -5,8 +5,8 @@
       │    ──► None: the stream is over (or its error is raised)                                              │
       └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
 
-Whoever waits, a thread or an event loop, does what a step says. So one rule holds for
-both: what was received is delivered, then the error.
+The caller, a thread or an event loop, does what a step says. So one rule holds for
+both: deliver what was received, then raise the error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Batch:
     Parameters
     ----------
     most : int
-        Records to a batch. Only the first part may have more: none is cut.
+        Records per batch. Only the first part may have more: none is cut.
     """
 
     def __init__(self, most: int) -> None:
@@ -81,9 +81,9 @@ class Gathering:
     name : str
         Of the source.
     most : int
-        Records to a batch.
+        Records per batch.
     max_delay : float
-        Seconds that a record may wait for company.
+        Seconds that a record may wait for others.
     stall_after, on_stall
         As of StreamEmbedder.
     clock : callable
@@ -116,7 +116,7 @@ class Gathering:
         self._pause = LOOK_UP if stall_after is None else min(LOOK_UP, stall_after / 4)
         self._anything = Request(most, self._pause)
         self._ready: Records | None = None  # complete
-        self._batch: Batch | None = None  # waiting for company
+        self._batch: Batch | None = None  # waiting for others
         self._due = 0.0  # when it has waited long enough
         self._received = 0
         self._ended = False
@@ -169,7 +169,7 @@ class Gathering:
         if isinstance(error, Exception) and not isinstance(error, SourceError):
             self._outcome = SourceError(
                 f"{self._name} failed after {self._received} records ({type(error).__name__}: {error}); "
-                "what came before was dealt with"
+                "everything before it was delivered"
             )
             self._outcome.__cause__ = error
         else:
@@ -181,7 +181,7 @@ class Gathering:
         self._due = self.max_delay + (float(records.arrived[0]) if len(records) else self._clock())
 
     def _listen(self) -> None:
-        """Warn or fail when nothing came for too long, once a stall."""
+        """Warn or fail when nothing came for too long, once per stall."""
         if self.stall_after is None or self._told:
             return
         now = self._clock()
@@ -194,6 +194,6 @@ class Gathering:
         self.stalls += 1
         text = f"nothing came from {self._name} for {silence:.3g} s (stall_after={self.stall_after:g})"
         if self._raises:
-            self.fail(StreamStalledError(f"{text}; what came before was dealt with"))
+            self.fail(StreamStalledError(f"{text}; everything before it was delivered"))
         else:
             _log.warning("%s; still waiting", text)

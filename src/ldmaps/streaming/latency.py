@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = ["LatencyHistogram"]
 
-#: Classes to a doubling: percentiles are right to about 4 %.
+#: Classes per doubling: percentiles are right to about 4 %.
 _TO_AN_OCTAVE = 16
 _SHORTEST = 1e-7
 _CLASSES = 44 * _TO_AN_OCTAVE  # up to 20 days

@@ -208,7 +208,7 @@ class Reader:
         return None if records is None or records.empty else records
 
     def _abandon(self) -> None:
-        _log.warning("%s does not come back from reading; it is left to itself", self.source.name)
+        _log.warning("%s does not return from reading; it is abandoned", self.source.name)
 
 
 class AsyncReader(Reader):

@@ -22,7 +22,7 @@ from ldmaps.regions.tracker import Event
 
 __all__ = ["Embedded", "Records", "Rejected"]
 
-#: Where a source goes on after a restart: a JSON value that only the source itself understands.
+#: Where a source continues after a restart: a JSON value that only the source itself understands.
 Position = Any
 
 
@@ -47,7 +47,7 @@ class Rejected:
 
 @dataclass(slots=True)  # not frozen, which takes another 2 µs to make: a third of what a 3-D point takes
 class Records:
-    """Consecutive records of a stream, in order; those that could not be read are listed apart.
+    """Consecutive records of a stream, in order; those that could not be read are listed separately.
 
     Attributes
     ----------
@@ -75,12 +75,36 @@ class Records:
 
     @staticmethod
     def none(rejected: tuple[Rejected, ...] = (), position: Position = None) -> Records:
-        """Return no records, or only rejected ones."""
+        """Return no records, or only rejected ones.
+
+        Parameters
+        ----------
+        rejected : tuple of Rejected
+            Those that could not be read.
+        position : JSON value
+            Where the source continues after them.
+
+        Returns
+        -------
+        Records
+            Of length 0.
+        """
         return Records(np.empty((0, 0)), np.empty(0, dtype=np.int64), None, np.empty(0), rejected, position)
 
     @staticmethod
     def joined(parts: Sequence[Records]) -> Records:
-        """Return consecutive records as one; all their points have the same shape."""
+        """Return consecutive records as one.
+
+        Parameters
+        ----------
+        parts : sequence of Records
+            In order; all their points have the same shape.
+
+        Returns
+        -------
+        Records
+            With all rejected ones, and the last position.
+        """
         if len(parts) == 1:
             return parts[0]
         filled = [part for part in parts if len(part)] or [parts[0]]
@@ -114,8 +138,16 @@ class Records:
         Parameters
         ----------
         mask : ndarray of bool, shape (n,)
-        rejected, position
-            What to set beside them: those of all records need not be theirs.
+            True for those to return.
+        rejected : tuple of Rejected
+            To attach to them; by default none.
+        position : JSON value
+            To attach to them; by default none.
+
+        Returns
+        -------
+        Records
+            In the same order.
         """
         times = None if self.times is None else self.times[mask]
         return Records(self.points[mask], self.numbers[mask], times, self.arrived[mask], rejected, position)
@@ -131,10 +163,11 @@ class Embedded:
         As they came; their ``numbers``, ``times``, ``arrived``, ``rejected``, ``position`` and
         ``points`` are attributes here as well.
     coordinates : ndarray of shape (n, k)
+        ψ of each record.
     coverage : Coverage
         Distance to the nearest landmark, inside the map or not, which landmark.
     regions : ndarray of shape (n,)
-        Index of the region (in the tracker's ``names``) each record is counted to, -1 for none.
+        Index in the tracker's ``names`` of the region that each record is in, -1 for none.
     events : tuple of Event
         What happened at these records, in order.
     """
@@ -184,6 +217,12 @@ class Embedded:
         Parameters
         ----------
         mask : ndarray of bool, shape (n,)
+            True for those to return.
+
+        Returns
+        -------
+        Embedded
+            In the same order.
         """
         records = self.records.take(mask)
         distance, inside, nearest = self.coverage

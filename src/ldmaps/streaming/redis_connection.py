@@ -23,7 +23,7 @@ class RedisConnection:
     ----------
     url : str
         ``redis://[user:password@]host[:port][/database]/stream`` (rediss:// for TLS);
-        the database is 0 unless it is told.
+        the database is 0 by default.
     give_up_after : float
         Seconds without a connection after which it is an error.
     error : type
@@ -97,7 +97,7 @@ class RedisConnection:
         time.sleep(max(0.0, min(longest, self._next_try - time.monotonic())))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         if self._client is not None:
             self._client.close()
             self._client = None

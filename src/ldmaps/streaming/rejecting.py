@@ -1,4 +1,4 @@
-"""Telling the records that cannot be embedded from those that can."""
+"""Separates the records that cannot be embedded from those that can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["judged", "repaired"]
 
 
 def repaired(records: Records, embedder: Embedder, width: int | None) -> tuple[Records, Points | None]:
-    """Put the records apart that cannot be embedded; return the others, also prepared.
+    """Set aside the records that cannot be embedded; return the others, also prepared.
 
     Parameters
     ----------

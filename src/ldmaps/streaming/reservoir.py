@@ -36,7 +36,7 @@ class Reservoir(Sink):
     Parameters
     ----------
     capacity : int
-        Most records that are kept. More tell more of rare places, and make absorbing
+        Most records that are kept. A larger sample shows more of rare places and makes absorbing
         slower: its choice of landmarks takes up to capacity² distances.
     seed : int
         Which sample.
@@ -92,11 +92,12 @@ class Reservoir(Sink):
         return np.full(len(self), self.seen / max(1, len(self)))
 
     def offer(self, points: ArrayLike, numbers: ArrayLike | None = None) -> None:
-        """Let records take part in the draw.
+        """Add records to the draw.
 
         Parameters
         ----------
         points : array-like of shape (n, features), or (n, atoms, 3) for frames
+            Records outside the domain.
         numbers : array-like of shape (n,), optional
             Their places in the stream; by default they are counted.
         """
@@ -114,7 +115,7 @@ class Reservoir(Sink):
             raise InvalidInputError(
                 f"the reservoir holds points of shape {self.points.shape[1:]}, got {given.shape[1:]}"
             )
-        # One draw a record, also where there is room: the state is then the number of draws.
+        # One draw per record, also where there is room: the state is then the number of draws.
         keys = self._rng.random(len(given))
         self._drawn += len(given)
         self.seen += len(given)
@@ -147,7 +148,7 @@ class Reservoir(Sink):
         self.counts = more.astype(np.int64)
 
     def remove(self, rows: ArrayLike) -> None:
-        """Take records out that a map has absorbed, with all those they stand for, and count inside ones anew.
+        """Remove records that a map has absorbed, with all those they stand for, and count inside ones from zero.
 
         Parameters
         ----------

@@ -52,8 +52,8 @@ class Run:
     ) -> None:
         if checkpoint is not None and not reader.source.replayable:
             raise InvalidInputError(
-                f"{reader.source.name} cannot be read again from where a checkpoint says, so that a checkpoint would "
-                "promise too much; use a file, a growing file or a Redis stream, or leave the checkpoint out"
+                f"{reader.source.name} cannot be read again, so a checkpoint could not resume it; use a file, a "
+                "growing file or a Redis stream, or leave the checkpoint out"
             )
         if not checkpoint_every >= 0:
             raise InvalidInputError(f"checkpoint_every must be at least 0 seconds, got {checkpoint_every!r}")

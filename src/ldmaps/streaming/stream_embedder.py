@@ -1,7 +1,7 @@
 """The engine: from a source, over the map, to sinks.
 
 source ──poll──► batch ──prepare──► embed ──► judge coverage ──► regions, events ──► sinks, in order
-  ▲                │ bad records are put apart, each with its reason                     │
+  ▲                │ bad records are set aside, each with its reason                    │
   └── waits ◄──────┴────────────────── a sink that is slow slows the source ◄────────────┘
 """
 
@@ -38,27 +38,27 @@ _BAD_RECORDS = ("quarantine", "count", "raise")
 
 
 class StreamEmbedder(RecordEmbedder):
-    """Embeds records as they come.
+    """Embeds records as they arrive.
 
     Parameters
     ----------
     model : LandmarkDiffusionMap, DiffusionMap or path
         The map, fitted, or a file that holds it.
     max_delay : float
-        The longest a record may wait for company, in seconds. With 0 each batch is
+        The longest a record may wait for others, in seconds. With 0 each batch is
         what has arrived: lowest latency. More makes larger batches: higher throughput.
     max_batch : int
-        Most records to a batch.
+        Most records per batch.
     tracker : RegionTracker, optional
         Labels records with regions and reports events.
     bad_records : {"count", "quarantine", "raise"}
-        What a record that cannot be embedded does: it is counted; :meth:`run` also
-        insists on a sink that keeps it (:class:`~ldmaps.streaming.sinks.files.QuarantineFile`);
-        or it ends the stream with BadRecordError, the records before it being dealt with.
+        What happens to a record that cannot be embedded: it is counted; :meth:`run` also
+        requires a sink that keeps it (:class:`~ldmaps.streaming.sinks.files.QuarantineFile`);
+        or it ends the stream with BadRecordError, after the records before it.
     stall_after : float, optional
         Seconds without a record after which the source counts as stalled.
     on_stall : {"warn", "raise"}
-        What a stall does: a warning in the log, once a stall, or StreamStalledError.
+        What a stall does: a warning in the log, once per stall, or StreamStalledError.
     n_threads : int, optional
         Threads for embedding; None uses every core.
 
@@ -110,12 +110,17 @@ class StreamEmbedder(RecordEmbedder):
         self.summary = StreamSummary()
 
     def stream(self, source: Any) -> Iterator[Embedded]:
-        """Yield embedded records as they come.
+        """Yield embedded records as they arrive.
 
         Parameters
         ----------
         source : Source, array, iterable, async iterable, trajectory or path
             See :func:`ldmaps.streaming.sources.as_source`.
+
+        Yields
+        ------
+        Embedded
+            A batch: what has arrived, or what arrived within ``max_delay``.
         """
         opened = as_source(source, self._facts)
         reader = Reader(opened, self._gathering(opened.name))
@@ -133,10 +138,20 @@ class StreamEmbedder(RecordEmbedder):
             reader.close()
 
     async def astream(self, source: Any) -> AsyncIterator[Embedded]:
-        """Yield embedded records as they come, in async code.
+        """Yield embedded records as they arrive, in async code.
 
         An async iterable is iterated in the running event loop; other sources are
-        polled in a thread, unless they insist on this one.
+        polled in a thread, unless they need this one.
+
+        Parameters
+        ----------
+        source : Source, array, iterable, async iterable, trajectory or path
+            As for :meth:`stream`.
+
+        Yields
+        ------
+        Embedded
+            A batch, as of :meth:`stream`.
         """
         opened = as_source(source, self._facts)
         reader = AsyncReader(opened, self._gathering(opened.name))
@@ -167,14 +182,15 @@ class StreamEmbedder(RecordEmbedder):
         Parameters
         ----------
         source : Source, array, iterable, async iterable, trajectory or path
+            As for :meth:`stream`.
         sinks : sequence of Sink or callables
             Each gets every batch, in this order; all are closed at the end.
         checkpoint : path, optional
-            File that says how far the stream is safe. If it exists, outputs are cut back
-            to where it says and the source goes on from there. Needs a source that can
+            File that says how far the stream is safe. If it exists, outputs are truncated
+            to that point and the source continues from there. Needs a source that can
             be read again.
         checkpoint_every : float
-            Seconds between two of them; a crash costs at most so much work, done again.
+            Seconds between two checkpoints; after a crash at most this much work is done again.
         max_records : int, optional
             Records to read in this run.
         stop : threading.Event, optional

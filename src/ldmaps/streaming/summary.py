@@ -34,6 +34,7 @@ class StreamSummary:
     stalls : int
         How often nothing came for ``stall_after`` seconds.
     batches : int
+        Batches that were embedded in this run.
     resumed_from : int
         Records of earlier runs.
     seconds : float
@@ -43,7 +44,7 @@ class StreamSummary:
     peak_queue : int
         Most records that waited between reading and embedding.
     ended : {"end", "stopped", "limit", "failed"}
-        Why this run is over: the source ended, it was told to stop, ``max_records``
+        Why this run is over: the source ended, it was asked to stop, ``max_records``
         was reached, or an exception was raised.
     """
 
@@ -62,7 +63,7 @@ class StreamSummary:
 
     @property
     def rate(self) -> float:
-        """Records a second in this run, up to now."""
+        """Records per second in this run, up to now."""
         seconds = self.seconds or time.monotonic() - self._began
         return (self.records - self.resumed_from) / max(seconds, 1e-9)
 
@@ -72,7 +73,13 @@ class StreamSummary:
         return self.inside / self.records if self.records else 0.0
 
     def count(self, embedded: Embedded) -> None:
-        """Add what all sinks have taken."""
+        """Add what all sinks have taken.
+
+        Parameters
+        ----------
+        embedded : Embedded
+            A batch.
+        """
         n = len(embedded)
         if n == 1:  # a stream of single records: no arrays
             self.latency.add_one(time.monotonic() - float(embedded.arrived[0]))
@@ -87,7 +94,13 @@ class StreamSummary:
             self.events[f"{event.kind}:{event.region}"] += 1
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
+        """Return everything as JSON values.
+
+        Returns
+        -------
+        dict
+            Counts, rates and percentiles of the latency.
+        """
         return {
             "records": self.records,
             "rejected": self.rejected,

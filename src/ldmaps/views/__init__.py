@@ -1,4 +1,4 @@
-"""What a person looks at: figures, free energies, the report, the live page."""
+"""Figures, free energies, the report and the live page."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["BasinTable", "basin_rows", "basin_table"]
 
 @dataclass(frozen=True)
 class BasinTable:
-    """What there is to say about basins.
+    """A table of basins.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class BasinTable:
         The landmark that stands for each.
     transitions : Transitions
     notes : tuple of str
-        What to keep in mind.
+        Remarks for the reader.
     """
 
     basins: Basins
@@ -63,12 +63,14 @@ class BasinTable:
 
 
 def basin_table(model: Any, points: PointsOfMap, basins: Basins) -> BasinTable:
-    """Count what points in the order of time do between basins.
+    """Return populations, transitions and dwell times of points in the order of time.
 
     Parameters
     ----------
     model : LandmarkDiffusionMap or DiffusionMap
+        The map, fitted.
     points : PointsOfMap
+        In the order of time.
     basins : Basins
         Of the map.
     """

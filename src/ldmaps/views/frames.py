@@ -1,7 +1,7 @@
 """Frames of a map as trajectory files: those of a region, those picked by hand, landmarks.
 
 files ──embed──► in the region? ──┐
-table of picks ───────────────────┼─► FramePicks ──► all atoms of these frames, as they stand in the files
+table of picks ───────────────────┼─► FramePicks ──► all atoms of these frames, as they are in the files
 landmarks ──► training record ────┘
 """
 
@@ -39,12 +39,13 @@ class FramePicks:
     Attributes
     ----------
     files : tuple of str
+        Their paths.
     file_of : ndarray of int, shape (n,)
         Which file each frame is of.
     numbers : ndarray of int, shape (n,)
         Which frame of the file, counted from 0.
     labels : tuple of str
-        What each is, for people; empty strings where there is nothing to say.
+        A description of each, or an empty string.
     """
 
     files: tuple[str, ...]
@@ -76,10 +77,11 @@ class FramePicks:
         Parameters
         ----------
         model : LandmarkDiffusionMap or DiffusionMap
+            The map, fitted.
         source : PointSource
             From :func:`ldmaps.inputs.open` with ``model_facts=model.source_``.
         region : Region
-            Its margin does not count.
+            Its margin is ignored.
         """
         region.check_model(model)
         files, numbers = [], []
@@ -157,6 +159,7 @@ class FramePicks:
         Parameters
         ----------
         path : str
+            CSV, TSV, npy or Parquet.
         files : sequence of str
             Where the files are; by default where the table says. With one file the column
             ``file`` may be missing.
@@ -193,7 +196,7 @@ class FramePicks:
         Parameters
         ----------
         path : str
-            Appears whole or not at all, and replaces what was there.
+            An existing file is replaced, completely or not at all.
         top : path or mdtraj Topology, optional
             As in :func:`ldmaps.inputs.open`.
         atoms : str, optional
@@ -202,7 +205,7 @@ class FramePicks:
         Returns
         -------
         ndarray of shape (n,) or None
-            Times of the frames in ps, where the files tell.
+            Times of the frames in ps, where the files have them.
         """
         source = TrajectoryFiles(self.files, top, Reading(select=atoms, periodic="keep"))
         times: list[NDArray[np.float64] | None] = []

@@ -41,7 +41,13 @@ class FreeEnergy:
         return float(np.nanmax(self.energy))
 
     def centres(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the cells' middles along x and y."""
+        """Return the cells' middles.
+
+        Returns
+        -------
+        x, y : ndarray of shape (cells,)
+            Along each axis.
+        """
         n = len(self.energy)
         steps = (np.arange(n) + 0.5) / n
         x, y = (self.low[axis] + steps * (self.high[axis] - self.low[axis]) for axis in (0, 1))
@@ -59,7 +65,7 @@ class FreeEnergyProfile:
     energy : ndarray of shape (cells,)
         NaN where there are no points.
     error : ndarray of shape (cells,)
-        Standard error of −ln p; NaN where the points are all of one block.
+        Standard error of −ln p; NaN where all points are in one block.
     """
 
     centres: NDArray[np.float64]
@@ -70,21 +76,27 @@ class FreeEnergyProfile:
 def free_energy_surface(
     points: ArrayLike, weights: ArrayLike | None = None, *, cells: int | None = None, smoothing: float = 1.2
 ) -> FreeEnergy:
-    """Return −ln p of points over the plane, up to what so many points can show.
+    """Return −ln p of points over the plane, up to what the sample can show.
 
-    Nowhere is the density taken for less than that of one point: of n points of equal
+    The density is nowhere below that of one point: with n points of equal
     weight no energy is above ln n, however wide the smoothing.
 
     Parameters
     ----------
     points : array-like of shape (n, 2)
+        Two coordinates of each point.
     weights : array-like of shape (n,), optional
         Multiplicities of the points.
     cells : int, optional
-        Cells a side; by default as many as the number of points feeds, 32 to 96.
+        Cells per side; by default 32 to 96, growing with the number of points.
     smoothing : float
         Width of the Gaussian that counts are smoothed with, in cells; where points are
         few it is 2.5 times that. More hides noise and fills valleys.
+
+    Returns
+    -------
+    FreeEnergy
+        The surface and the corners of its grid.
 
     Examples
     --------
@@ -138,27 +150,30 @@ def free_energy_profile(
     smoothing: float = 1.2,
     blocks: int = 5,
 ) -> FreeEnergyProfile:
-    """Return −ln p of values along one coordinate, with its error; of n values of equal weight at most ln n.
+    """Return −ln p of values along one coordinate, with its error; for n values of equal weight at most ln n.
 
-    The error is that of a jackknife over blocks: the values, in the order given (that of
+    The error is a jackknife over blocks: the values, in the order given (that of
     time), are cut into blocks, and −ln p is computed without each of them in turn. It
-    holds where blocks are longer than the values remember.
+    is valid where blocks are longer than the correlation time.
 
     Parameters
     ----------
     values : array-like of shape (n,)
+        One coordinate of each point, in the order of time.
     weights : array-like of shape (n,), optional
         Multiplicities of the values.
     cells : int, optional
-        By default as many as the number of values feeds, 24 to 80.
+        By default 24 to 80, growing with the number of values.
     smoothing : float
         Width of the Gaussian that counts are smoothed with, in cells; 0 leaves them as they are.
     blocks : int
-        How many; more of them are shorter, and give a steadier estimate of a smaller error.
+        How many. More blocks are shorter: the error is estimated more steadily, but too small
+        where blocks are shorter than the correlation time.
 
     Returns
     -------
     FreeEnergyProfile
+        −ln p and its error in each cell.
 
     Examples
     --------

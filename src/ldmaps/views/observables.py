@@ -17,13 +17,14 @@ __all__ = ["correlations", "shape_of_frames"]
 def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.float64]]:
     """Return Spearman's rank correlation of each coordinate with each column.
 
-    A coordinate may follow a quantity along a bent line, so ranks say more than values do.
+    A coordinate may follow a quantity along a curve, so ranks say more than values do.
 
     Parameters
     ----------
     coordinates : array-like of shape (n, k)
+        Of a map.
     columns : mapping of str to array-like of shape (n,)
-        Rows where a value is NaN are left out.
+        By name; rows with NaN are skipped.
 
     Returns
     -------
@@ -63,8 +64,9 @@ def shape_of_frames(
     Parameters
     ----------
     frames : array-like of shape (n, atoms, 3)
+        The molecule must be whole.
     atoms : Atoms, optional
-        With masses, the radius of gyration is that of the masses. With several atoms
+        With masses, the radius of gyration is mass-weighted. With several atoms
         called CA, the ends are the first and the last of these; otherwise they are the
         first and the last atom.
     reference : array-like of shape (atoms, 3), optional
@@ -73,7 +75,7 @@ def shape_of_frames(
     Returns
     -------
     dict of str to ndarray of shape (n,)
-        "rg", "end_to_end" and "rmsd" (superposed, all atoms alike), in the unit of the frames.
+        "rg", "end_to_end" and "rmsd" (superposed, equal weights), in the unit of the frames.
     """
     xyz = np.asarray(frames, dtype=np.float64)
     if xyz.ndim != 3 or xyz.shape[2] != 3 or not len(xyz):

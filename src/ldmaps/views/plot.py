@@ -46,8 +46,8 @@ class MapPlots:
         Parameters
         ----------
         x, y : int
-            Which coordinates, 0 for ψ₂. With a single coordinate, ``y`` is left out of
-            account and ψ₂ is drawn against the order of the points.
+            Which coordinates, 0 for ψ₂. With a single coordinate ``y`` is ignored,
+            and ψ₂ is drawn against the order of the points.
         colour : array-like of shape (n,), optional
             A number per point; by default the points' order (a trajectory's time).
         label : str, optional
@@ -57,10 +57,12 @@ class MapPlots:
         points : array-like of shape (n, n_components_), optional
             Points to draw instead of the training points, from ``model.transform``.
         ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
 
         Returns
         -------
         matplotlib Axes
+            With the drawing.
         """
         model = self._fitted()
         coordinates = self._points(points)
@@ -94,15 +96,17 @@ class MapPlots:
         return ax
 
     def spectrum(self, *, ax: Any = None) -> Any:
-        """Draw the non-trivial eigenvalues, those kept filled, and the gap behind them.
+        """Draw the non-trivial eigenvalues, those kept filled, and the gap after them.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
 
         Returns
         -------
         matplotlib Axes
+            With the drawing.
         """
         model = self._fitted()
         values, k = np.asarray(model.spectrum_), model.n_components_
@@ -149,10 +153,12 @@ class MapPlots:
         weights : array-like of shape (n,), optional
             Multiplicities of the points; for training points those of the fit.
         ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
 
         Returns
         -------
         matplotlib Axes
+            With the drawing.
         """
         model = self._fitted()
         if model.n_components_ < 2:
@@ -188,15 +194,19 @@ class MapPlots:
         ----------
         x : int
             Which coordinate, 0 for ψ₂.
-        points, weights
-            As for :meth:`free_energy`; in the order of time, so that blocks tell something.
+        points : array-like of shape (n, n_components_), optional
+            Points to take the density from instead of the training points.
+        weights : array-like of shape (n,), optional
+            As for :meth:`free_energy`; in the order of time, so that blocks are independent.
         blocks : int
             How many; see :func:`ldmaps.views.free_energy_profile`.
         ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
 
         Returns
         -------
         matplotlib Axes
+            With the drawing.
         """
         self._fitted()
         self._check_coordinates(x)

@@ -1,4 +1,4 @@
-"""Tables that bring points or colours to a report: what ``ldmaps embed`` writes, or columns of one's own."""
+"""Tables that bring points or colours to a report: what ``ldmaps embed`` writes, or your own columns."""
 
 from __future__ import annotations
 

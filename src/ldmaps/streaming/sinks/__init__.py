@@ -1,1 +1,1 @@
-"""Where embedded records go; one kind of sink a file."""
+"""Where embedded records go; one kind of sink per file."""

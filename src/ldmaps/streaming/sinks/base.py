@@ -13,9 +13,9 @@ __all__ = ["Sink"]
 class Sink(ABC):
     """Takes embedded records in order.
 
-    A durable sink can say how far it is safe (``flush`` returns a mark) and drop
-    what came after a mark (``rewind``): that is what makes a restart neither lose
-    nor repeat a record. Other sinks return None and are told everything again.
+    A durable sink says how far its records are safe (``flush`` returns a mark) and drops
+    everything after a mark (``rewind``), so that a restart neither loses nor repeats a
+    record. Other sinks return None and get everything again.
 
     Attributes
     ----------
@@ -33,20 +33,43 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, embedded: Embedded) -> None:
-        """Take records. May block: that slows the source down, which is meant."""
+        """Take records. May block, which slows the source down.
+
+        Parameters
+        ----------
+        embedded : Embedded
+            The next records, in order.
+        """
 
     def check(self, mark: Any = None) -> None:
-        """Raise if records cannot be written here, or not go on from a mark; change nothing.
+        """Raise if records cannot be written here, or not continued from a mark; change nothing.
 
-        Called first of all, so that a run that is refused has not touched anything.
+        Called first, so that a run that is refused has not changed anything.
+
+        Parameters
+        ----------
+        mark : JSON value, optional
+            What :meth:`flush` returned in an earlier run; None for a new stream.
         """
 
     def flush(self) -> Any:
-        """Make everything written so far safe against a crash; return a JSON mark for :meth:`rewind`."""
+        """Make everything written so far safe against a crash.
+
+        Returns
+        -------
+        JSON value
+            A mark for :meth:`rewind`; None for sinks that are not durable.
+        """
         return None
 
     def rewind(self, mark: Any) -> None:
-        """Drop all that came after ``mark`` (None: everything); called after :meth:`check`, before the first write."""
+        """Drop everything after a mark; called after :meth:`check`, before the first write.
+
+        Parameters
+        ----------
+        mark : JSON value, optional
+            What :meth:`flush` returned; None drops everything.
+        """
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""

@@ -15,8 +15,8 @@ __all__ = ["CallbackSink", "as_sink"]
 class CallbackSink(Sink):
     """Calls a function with every batch.
 
-    A function cannot be made to forget: after a crash it is told again what came
-    after the last checkpoint (at least once, not exactly once).
+    A function cannot be made to forget: after a crash it gets everything after the last
+    checkpoint again (at least once, not exactly once).
 
     Parameters
     ----------
@@ -44,4 +44,4 @@ def as_sink(sink: Any) -> Sink:
         return sink
     if callable(sink):
         return CallbackSink(sink)
-    raise InvalidInputError(f"{sink!r} is no sink; pass a Sink or a function that takes embedded records")
+    raise InvalidInputError(f"{sink!r} is not a sink; pass a Sink or a function that takes embedded records")

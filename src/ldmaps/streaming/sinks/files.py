@@ -1,6 +1,6 @@
 """Embedded records, events and rejected records as text, in files that survive a crash, or on stdout.
 
-write ──► one system call a batch ──► flush ──► fsync, and a mark: length and checksums
+write ──► one system call per batch ──► flush ──► fsync, and a mark: length and checksums
                                         ▲
                       rewind(mark) ─────┘ cuts the file back to it
 """
@@ -29,9 +29,9 @@ from ldmaps.text_rows import MANY_ROWS, formatted_rows, number_format, quoted, w
 
 __all__ = ["EventsFile", "OutputFile", "QuarantineFile", "TextSink"]
 
-#: Appending, so that nothing is written beyond the end of a file that somebody else cut.
+#: Appending, so that nothing is written beyond the end of a file that another process truncated.
 _OPEN = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
-_LOST = "start over, with an output that nobody else touches"
+_LOST = "start over, with an output that no other process touches"
 
 
 class TextSink(Sink):
@@ -42,7 +42,7 @@ class TextSink(Sink):
     path : path
         "-" is stdout, which is flushed after every batch and is not durable.
     overwrite : bool
-        Whether a file that is there may be replaced. Without it, only an empty one is.
+        Whether an existing file may be replaced. By default only an empty one is.
     """
 
     durable = True
@@ -110,7 +110,7 @@ class TextSink(Sink):
             raise
 
     def flush(self) -> Any:
-        """Make everything written so far safe; return the file's length and checksums of its bytes."""
+        """Sync everything written so far; return the file's length and checksums of its bytes."""
         if not self.durable:
             return None
         descriptor = self._opened()
@@ -185,7 +185,7 @@ class TextSink(Sink):
             )
 
     def _check_untouched(self, descriptor: int) -> None:
-        """Raise if somebody else removed, replaced or changed the file: what was written is not there then."""
+        """Raise if another process removed, replaced or changed the file, so that results are missing."""
         mine = os.fstat(descriptor)
         try:
             is_named = os.path.samestat(mine, os.stat(self.path))
@@ -195,11 +195,11 @@ class TextSink(Sink):
             raise SinkError(f"{self.path} was replaced by another file while it was written; {_LOST}")
         if mine.st_size != self._written.end:
             raise SinkError(
-                f"{self.path} has {mine.st_size} bytes, but {self._written.end} were written: somebody else cut or "
-                f"wrote to it; {_LOST}"
+                f"{self.path} has {mine.st_size} bytes, but {self._written.end} were written: another process "
+                f"truncated it or wrote to it; {_LOST}"
             )
         if not self._written.is_at_end_of(descriptor):
-            raise SinkError(f"{self.path} was written over by somebody else; {_LOST}")
+            raise SinkError(f"{self.path} was overwritten by another process; {_LOST}")
 
 
 class OutputFile(TextSink):
@@ -210,10 +210,11 @@ class OutputFile(TextSink):
     path : path
         Ends in .csv, .tsv, .ndjson or .jsonl; "-" is stdout, as CSV.
     regions : sequence of str
-        The tracker's ``names``; without them regions are told by number.
+        The tracker's ``names``; without them regions are numbers.
     form : {"csv", "tsv", "ndjson"}, optional
-        By default what the name tells.
+        By default the name's suffix decides.
     overwrite : bool
+        Whether an existing file may be replaced. By default only an empty one is.
     """
 
     def __init__(
@@ -281,21 +282,37 @@ class OutputFile(TextSink):
     def _labels_for(self, regions: NDArray[np.intp]) -> NDArray[Any]:
         """Return the labels of regions, that of none last."""
         missing = int(regions.max()) + 2 - len(self._regions)
-        if missing > 0:  # regions without a name are told by their number
+        if missing > 0:  # regions without a name appear as their number
             numbers = [str(place) for place in range(len(self._regions) - 1, int(regions.max()) + 1)]
             self._regions = np.array([*self._regions[:-1], *numbers, self._regions[-1]], dtype=object)
         return self._regions
 
 
 class EventsFile(TextSink):
-    """What happened to regions, one JSON object a line: kind, region, number, time, duration."""
+    """Events of regions, one JSON object per line: kind, region, number, time, duration.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; "-" is stdout.
+    overwrite : bool
+        Whether an existing file may be replaced. By default only an empty one is.
+    """
 
     def _text(self, embedded: Embedded) -> bytes:
         return _lines(event.as_dict() for event in embedded.events)
 
 
 class QuarantineFile(TextSink):
-    """Records that could not be embedded, one JSON object a line: number, reason, raw."""
+    """Records that could not be embedded, one JSON object per line: number, reason, raw.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; "-" is stdout.
+    overwrite : bool
+        Whether an existing file may be replaced. By default only an empty one is.
+    """
 
     takes_rejected = True
 

@@ -1,4 +1,4 @@
-"""Where records come from; one kind of source a file.
+"""Where records come from; one kind of source per file.
 
 Nothing is imported before it is needed: a source for files does not load a
 client for servers.
@@ -43,7 +43,7 @@ def open_source(
     follow: bool = False,
     idle_end: float | None = None,
 ) -> Source:
-    """Return the source that a word names.
+    """Return the source that an address names.
 
     Parameters
     ----------
@@ -52,12 +52,16 @@ def open_source(
         ``redis://host:port/stream``.
     model_facts : mapping, optional
         See :func:`model_facts`.
-    form, columns
-        For tables and stdin, see :func:`~ldmaps.streaming.sources.decoders.open_decoder`.
-    top, select
-        For frames, as in :func:`ldmaps.inputs.open`.
+    form : {"csv", "ndjson", "npy"}, optional
+        Of tables and stdin; by default the suffix or the first bytes decide.
+    columns : sequence of str, optional
+        Columns of tables to use, in place of the model's.
+    top : path or topology, optional
+        Names the atoms of frames, as in :func:`ldmaps.inputs.open`.
+    select : str, optional
+        Atoms to use; the model's by default.
     follow : bool
-        Whether the file is still being written: its end is then waited for.
+        Whether the file is still being written: the source then waits for more.
     idle_end : float, optional
         Seconds without growth after which a followed file, or a Redis stream, counts as
         finished.
@@ -129,5 +133,5 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
     if isinstance(source, Iterable):
         return iterable.IterableSource(source, facts)
     raise InvalidInputError(
-        f"{type(source).__name__} is no source; pass an array, an iterable of points, a path or a Source"
+        f"{type(source).__name__} is not a source; pass an array, an iterable of points, a path or a Source"
     )

@@ -11,7 +11,7 @@ __all__ = ["Source"]
 
 
 class Source(ABC):
-    """Records that come by and by, in order.
+    """Records that arrive over time, in order.
 
     A source is opened once, polled until it ends, and closed. Polling is done by
     one thread, not always the one that made the source.
@@ -42,16 +42,31 @@ class Source(ABC):
 
     @abstractmethod
     def open(self, position: Position = None) -> None:
-        """Connect, and go to where ``position`` (of the last records that were dealt with) ends."""
+        """Connect, and continue after the records of an earlier run.
+
+        Parameters
+        ----------
+        position : JSON value, optional
+            ``Records.position`` of the last records that were delivered; None begins at
+            the start.
+        """
 
     @abstractmethod
     def poll(self, most: int, wait: float) -> Records | None:
-        """Return up to ``most`` records.
+        """Return the records that have arrived.
 
-        Waits up to ``wait`` seconds for the first one and then takes what is there
-        without waiting for more. Returns records of length 0 if nothing came in
-        time, and None when the stream has ended.
+        Parameters
+        ----------
+        most : int
+            How many at most.
+        wait : float
+            Seconds to wait for the first one; the others are not waited for.
+
+        Returns
+        -------
+        Records or None
+            Of length 0 if nothing arrived in time; None when the stream has ended.
         """
 
     def close(self) -> None:
-        """Let go of files and connections; called once, also after an error."""
+        """Release files and connections; called once, also after an error."""

@@ -25,7 +25,7 @@ class ChosenAtoms(SelectedFrames):
     name : str
         Of the stream, for messages.
     top : path, mdtraj Topology, MDAnalysis Universe or AtomGroup, or None
-        Names the atoms of the stream. Without it all of them are taken as they stand.
+        Names the atoms of the stream. Without it all of them are taken as they are.
     select : str, optional
         In mdtraj's language (MDAnalysis' for its objects); the model's own by default.
     model_facts : mapping, optional
@@ -74,7 +74,7 @@ class ChosenAtoms(SelectedFrames):
 
     @property
     def can_repair(self) -> bool:
-        """Whether molecules that the box cut apart are joined."""
+        """Whether molecules that the box has split are joined."""
         return self._selection.molecules is not None
 
     @property

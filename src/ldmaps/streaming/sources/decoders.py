@@ -26,10 +26,10 @@ def open_decoder(
     Parameters
     ----------
     form : {"csv", "ndjson", "npy"}, optional
-        By default the first bytes tell.
+        By default the first bytes decide.
     facts : mapping, optional
         What the model knows of its points: ``"columns"``, their names; ``"n_features"``,
-        the numbers a point has; ``"takes_frames"``. Without it the first record decides.
+        how many numbers a point has; ``"takes_frames"``. Without it the first record decides.
     columns : sequence of str, optional
         Columns of a CSV (by name, or by number from 1) or fields of NDJSON objects to
         take, in place of those that the model remembers.

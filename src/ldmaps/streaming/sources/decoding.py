@@ -1,6 +1,6 @@
 """Bytes to records: the Decoder seam, and what all formats made of lines share.
 
-    bytes ──feed──► Decoder ──take──► Records, with what could not be read listed apart
+    bytes ──feed──► Decoder ──take──► Records, with what could not be read listed separately
 
 Lines are decoded many at a time; only when that fails does each line get its own
 verdict, so that one bad line costs its neighbours nothing but time.
@@ -34,12 +34,12 @@ __all__ = [
     "times_of",
 ]
 
-#: Most bytes of a record: of one whose numbers nobody has counted, of one of few numbers, and per number of others.
-#: More is no record but a fault, and is not kept.
+#: Most bytes of a record: of one whose numbers are not counted, of one of few numbers, and per number of others.
+#: Anything longer is a fault and is not kept.
 _LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
 #: Below so many lines the set-up of decoding them together costs more than it gains.
 _TOGETHER = 8
-#: What numpy and json raise for values that are no numbers, or none they can hold.
+#: What numpy and json raise for values that are not numbers, or too large for them.
 TROUBLE = (ValueError, TypeError, OverflowError, RecursionError)
 #: Byte order mark, with which some programs begin a text in UTF-8.
 BOM = b"\xef\xbb\xbf"
@@ -80,11 +80,11 @@ def largest_record(width: int | None) -> int:
 
 
 def form_of(path: str) -> str | None:
-    """Return the form that a file's name tells, None if it tells none; raise if such a file cannot be streamed."""
+    """Return the form that a file's name says, or None; raise if such a file cannot be streamed."""
     form = format_of(path)
     if form is not None and form.decoder not in table_streams():
         raise InvalidInputError(
-            f"{path} is {form.name}, which is no stream of records; embed it with ldmaps embed, or write one of "
+            f"{path} is {form.name}, which is not a stream of records; embed it with ldmaps embed, or write one of "
             f"{', '.join(table_streams())}"
         )
     return None if form is None else form.decoder
@@ -296,7 +296,7 @@ class LineDecoder(Decoder):
         return points, times_of(moments), None if not rejected else kept, tuple(rejected)
 
     def _checked_width(self, got: int, what: str = "numbers") -> None:
-        """Raise unless a record has as many numbers as the map's points (as the first record, if nobody knows)."""
+        """Raise unless a record has as many numbers as the map's points, or as the first record."""
         if self.width is None:
             self.width = got
         if got != self.width:

@@ -118,7 +118,7 @@ class NpyDecoder(Decoder):
         self._left = int(position["left"])
 
     def _read_headers(self) -> None:
-        """Read the next message's header as soon as it is there; empty messages are passed over."""
+        """Read the next message's header as soon as it is there; empty messages are skipped."""
         while self._left == 0 and len(self._data) >= 12:
             if self._data[:6] != _MAGIC:
                 raise InvalidInputError(

@@ -1,6 +1,6 @@
 """Trajectory formats as bytes: where frames begin and end, and what is in them.
 
-    XTC, TRR   every frame begins with a header that tells its length
+    XTC, TRR   every frame begins with a header that holds its length
     DCD        a header for the file, then frames of one length
 
 TRR and DCD are plain numbers and are read here; XTC is unpacked by mdtraj.
@@ -60,7 +60,7 @@ class FrameFormat(ABC):
 
     @abstractmethod
     def frame(self, data: memoryview) -> FrameBytes | None:
-        """Return the frame that begins with ``data``, or None where the data end too early to tell."""
+        """Return the frame that begins with ``data``, or None where the data end too early."""
 
     @abstractmethod
     def decode(self, frames: list[bytes], atoms: NDArray[np.intp] | None) -> Block:

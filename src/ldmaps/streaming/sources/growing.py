@@ -1,7 +1,7 @@
 """Files that another process appends to: trajectories and tables.
 
-A record that is only half written waits for its rest. Where a run stopped is a
-byte of the file, so that going on costs nothing however long the file is.
+An incomplete record waits for its rest. A position is a byte of the file, so resuming
+costs the same however long the file is.
 """
 
 from __future__ import annotations

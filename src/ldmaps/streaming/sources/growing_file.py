@@ -23,7 +23,7 @@ class GrowingFile:
     ----------
     path : str
     idle_end : float, optional
-        Seconds without growth after which the file counts as finished; None follows it for ever.
+        Seconds without growth after which the file counts as finished; None follows it forever.
 
     Notes
     -----
@@ -112,7 +112,7 @@ class GrowingFile:
         return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

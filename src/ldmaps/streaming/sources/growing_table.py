@@ -23,21 +23,21 @@ class GrowingTable(Source):
     Parameters
     ----------
     path : path
-        Must be there, but may be empty yet.
+        Must exist, but may still be empty.
     model_facts : mapping, optional
         What the model knows of its points, as :func:`open_decoder` takes it.
     columns : sequence of str, optional
         Columns to use, in place of the model's.
     form : {"csv", "ndjson"}, optional
-        By default the file's name tells, or else its first bytes.
+        By default the file's name decides, or else its first bytes.
     idle_end : float, optional
         Seconds without growth after which the file counts as finished; None follows
-        it for ever.
+        it forever.
 
     Notes
     -----
-    A line counts once its newline is there. One without, when the file counts as
-    finished, is rejected: nobody can tell whether its last number is whole.
+    A line is read once its newline has arrived. When the file counts as finished, a line
+    without one is rejected: its last number may be incomplete.
     """
 
     replayable: ClassVar[bool] = True

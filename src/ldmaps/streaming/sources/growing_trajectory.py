@@ -30,7 +30,7 @@ class GrowingTrajectory(Source):
     Parameters
     ----------
     path : path
-        Must be there, but may be empty yet.
+        Must exist, but may still be empty.
     top : path or mdtraj Topology
         File that names the atoms.
     select : str, optional
@@ -41,13 +41,13 @@ class GrowingTrajectory(Source):
         As in :func:`ldmaps.inputs.open`.
     idle_end : float, optional
         Seconds without growth after which the file counts as finished; None follows
-        it for ever.
+        it forever.
 
     Notes
     -----
-    Whole frames are found by their headers. The position is
-    ``{"frame": n, "byte": b, "mark": checksums}``; ``{"frame": n}`` alone does too, and
-    reads past n frames.
+    Complete frames are found by their headers. The position is
+    ``{"frame": n, "byte": b, "mark": checksums}``; ``{"frame": n}`` alone works, too, and
+    skips n frames.
     """
 
     replayable: ClassVar[bool] = True

@@ -63,7 +63,7 @@ class IMDSource(Source):
     periodic : {"whole", "keep"}
         As in :func:`ldmaps.inputs.open`.
     n_atoms : int, optional
-        Atoms that the engine sends, if neither ``top`` nor the model tells.
+        Atoms that the engine sends, if neither ``top`` nor the model says.
     connect_timeout : float
         Seconds to try for: the engine may start later than this program.
     silence : float
@@ -158,13 +158,13 @@ class IMDSource(Source):
             if self._number == 0:
                 raise SourceError(
                     f"{self.name} was closed before its first frame; did the simulation end at once, or stop with an "
-                    "error? Its log tells"
+                    "error? See its log"
                 )
             return None
         return self._records(frames)
 
     def close(self) -> None:
-        """Disconnect; the engine goes on or waits, as it was told to."""
+        """Disconnect; the engine continues or waits, as it is set up."""
         self._closing.set()
         if self._socket is not None:
             # Wakes imdclient's thread, which would otherwise sit in recv until its timeout.
@@ -213,7 +213,7 @@ class IMDSource(Source):
             raise InvalidInputError(
                 f"{self.name} sends coordinates wrapped into the periodic box, and without a topology molecules cannot "
                 "be joined: give one with top=... (-t top.pdb), let the engine unwrap them (LAMMPS: unwrap on), or "
-                "take them as they stand with periodic='keep' (--periodic keep)"
+                "take them as they are with periodic='keep' (--periodic keep)"
             )
 
     # -- the thread -----------------------------------------------------------

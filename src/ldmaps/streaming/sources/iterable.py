@@ -106,7 +106,7 @@ class _RereadSource(Source):
         if self._at != wanted or self._checksum != position["checksum"]:
             raise SourceError(
                 f"{self.name} is not what was read before: it differs before item {wanted}; start over without the "
-                "checkpoint if it was made anew"
+                "checkpoint if it was made again"
             )
 
     def poll(self, most: int, wait: float) -> Records | None:
@@ -211,7 +211,7 @@ class FramesSource(_RereadSource):
         return Records(chunk.frames, numbers, chunk.times, np.full(len(chunk), time.monotonic()))
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Release the files."""
         close = getattr(self._iterator, "close", None)
         if close is not None:
             close()

@@ -139,7 +139,7 @@ class FileSource(_ByteSource):
         A path, or the descriptor of a file that is open, read from where it stands.
     form, facts, columns
         As in :func:`~ldmaps.streaming.sources.decoders.open_decoder`; the format is by
-        default what the file's name tells.
+        default decided by the file's name.
     """
 
     replayable: ClassVar[bool] = True

@@ -44,7 +44,7 @@ class RedisSource(Source):
         "warn" goes on; the records' numbers have a gap then.
     idle_end : float, optional
         Seconds without an entry after which the stream counts as ended; None follows
-        it for ever.
+        it forever.
     give_up_after : float
         Seconds to try for when the connection breaks.
 
@@ -145,7 +145,7 @@ class RedisSource(Source):
         return list(entries)
 
     def _wait_for_entry(self, longest: float) -> None:
-        # BLOCK 0 would wait for ever. What comes is read again by _next, with the server's counts.
+        # BLOCK 0 would wait forever. What comes is read again by _next, with the server's counts.
         milliseconds = max(1, int(1000 * min(longest, 5.0)))
         done, _ = self._connection.attempt(
             lambda client: client.xread({self._connection.stream: self._id}, count=1, block=milliseconds)
@@ -205,7 +205,7 @@ class RedisSource(Source):
 
 
 def _info(client: Any, stream: str) -> dict[str, Any] | None:
-    """Return what the server tells of a stream, None if there is no such key."""
+    """Return what the server says about a stream, None if there is no such key."""
     if not client.exists(stream):
         return None
     info: dict[str, Any] = client.xinfo_stream(stream)

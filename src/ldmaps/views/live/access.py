@@ -49,7 +49,7 @@ class Access:
         self._names = _LOOPBACK_NAMES | {name.lower() for name in (host, *allowed_hosts)}
 
     def accepts_token(self, given: object) -> bool:
-        """Compare in a time that tells nothing about how much of the token is right."""
+        """Compare in a time that reveals nothing about the token."""
         if self._token is None:
             return True
         text = given if isinstance(given, str) else ""

@@ -28,7 +28,7 @@ _OUTLINED = ("box", "ball", "polygon")
 def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None) -> dict[str, Any]:
     """Return the map as the report's script reads it, without its points, and with regions.
 
-    Regions that are no outline in the plane are told by the landmarks that lie in them.
+    Regions that have no outline in the plane are shown by the landmarks in them.
     """
     contents = gather(model, title=title)
     rows = contents.landmark_rows

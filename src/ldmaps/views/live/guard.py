@@ -1,4 +1,4 @@
-"""What stands before the live page's server: it turns foreign requests away and adds the security headers."""
+"""In front of the live page's server: refuses foreign requests and adds the security headers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The live page's server: it runs in a thread of its own and sends each viewer what it has yet to be told.
+"""The live page's server: it runs in its own thread and sends each viewer what is new to it.
 
 A viewer that reads slowly is sent fewer and larger steps: its next frame is made when the last one is on its way, so
-nothing queues up for it, and nobody else waits.
+nothing queues up for it, and no other viewer waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveServer"]
 
-#: Close codes; the page tells its reader what they mean.
+#: Close codes; the page explains them to its reader.
 WRONG_TOKEN, BAD_MESSAGE, TOO_MANY = 4401, 4400, 1013
 #: Largest message taken from a viewer, in bytes: its one message is a greeting.
 LARGEST_MESSAGE = 4096
@@ -43,14 +43,14 @@ class LiveServer:
     ----------
     state : LiveState
     the_map : dict
-        What the page draws beneath the stream; its "id" tells maps apart.
+        What the page draws beneath the stream; its "id" identifies the map.
     files : mapping of path to (media type, content)
     access : Access
     host, port : str, int
         Where to bind; port 0 takes any that is free.
     max_viewers : int
     frame_rate : float
-        Frames a second.
+        Frames per second.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class LiveServer:
             tick.set()
 
     def _end_visits(self, now: float) -> None:
-        """Drop connections that should have had their files by now; uvicorn waits for half a request for ever."""
+        """Drop connections that should have had their files by now; uvicorn waits for half a request forever."""
         viewers = self._server.config.ws_protocol_class
         visitors = [
             connection

@@ -34,7 +34,7 @@ class LivePage(Sink):
     regions : mapping of str to Region, optional
         Those of the stream's tracker, in the same order (``tracker.regions``).
     host : str
-        Where to bind. Anything but loopback needs a token.
+        Where to bind. Any other than loopback needs a token.
     port : int
         0 takes any that is free; see :attr:`address`.
     token : str, optional
@@ -44,9 +44,9 @@ class LivePage(Sink):
     title : str, optional
         Heading; by default the name of the file the map was fitted on.
     max_viewers : int
-        Further ones are told to try again later.
+        Others are asked to try again later.
     frame_rate : float
-        Frames sent a second.
+        Frames sent per second.
 
     Examples
     --------
@@ -75,7 +75,9 @@ class LivePage(Sink):
         if not is_whole_number(port) or not 0 <= port < 2**16:
             raise InvalidInputError(f"port must be a whole number from 0 to 65535, got {port!r}")
         if not 0 < frame_rate <= 60:
-            raise InvalidInputError(f"frame_rate must be above 0 and at most 60 a second, got {frame_rate!r}")
+            raise InvalidInputError(
+                f"frame_rate must be above 0 and at most 60 per second, got {frame_rate!r}"
+            )
         from ldmaps.views.live.background import MAX_COORDINATES
 
         self._model = model
@@ -111,7 +113,13 @@ class LivePage(Sink):
         return self._server is not None and self._server.running
 
     def start(self) -> Self:
-        """Serve the page; does nothing if it is served already."""
+        """Serve the page; do nothing if it is served already.
+
+        Returns
+        -------
+        LivePage
+            Itself.
+        """
         if self._server is None:
             from ldmaps.views.live.background import map_data, page_files
             from ldmaps.views.live.server import LiveServer
@@ -131,21 +139,33 @@ class LivePage(Sink):
         return self
 
     def write(self, embedded: Embedded) -> None:
-        """Note records for the page, which is served from the first ones on."""
+        """Show records on the page, which is served from the first ones on.
+
+        Parameters
+        ----------
+        embedded : Embedded
+            A batch.
+        """
         if self._server is None:
             self.start()
         self.state.take(embedded)
 
     def close(self) -> None:
-        """Say on the page that the stream has ended; the page itself stays until :meth:`stop`."""
+        """Show on the page that the stream has ended; the page itself stays until :meth:`stop`."""
         self.state.finish()
 
     def fail(self, problem: str) -> None:
-        """Say on the page what stopped the stream."""
+        """Show on the page what stopped the stream.
+
+        Parameters
+        ----------
+        problem : str
+            One line.
+        """
         self.state.finish(problem)
 
     def stop(self) -> None:
-        """Take the page down: close all connections and end the server's thread."""
+        """Stop the page: close all connections and end the server's thread."""
         if self._server is not None:
             self._server.stop()
             if not self._server.running:

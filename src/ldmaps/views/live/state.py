@@ -37,7 +37,7 @@ WINDOW, SECONDS = 1.0, 120
 
 
 class Cursor(NamedTuple):
-    """How far a viewer has been told."""
+    """What a viewer has received so far."""
 
     point: int
     event: int
@@ -170,7 +170,7 @@ class LiveState:
                 self._second_began = (now, self._records, self._outside)
 
     def frame(self, after: Cursor | None) -> Frame:
-        """Return what a viewer has yet to be told; None asks for the past, too."""
+        """Return what a viewer has not received yet; None asks for the past, too."""
         with self._lock:
             ready = None if after is None else self._frames.get(after)
             if ready is not None:

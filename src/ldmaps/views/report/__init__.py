@@ -1,4 +1,4 @@
-"""The report: one HTML page that shows a map, works without a network, and needs no program but a browser."""
+"""The report: one HTML page that shows a map, works offline, and needs only a browser."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Chart:
             )
 
     def mark(self, x: float, text: str, *, low: bool = False) -> None:
-        """Draw a dashed vertical line with words beside it, at its top or its foot."""
+        """Draw a dashed vertical line with words next to it, at its top or its foot."""
         px = self.at(x, self._y[0])[0]
         self._line(px, TOP, px, HEIGHT - BOTTOM, "mark")
         left = px > LEFT + 0.6 * (WIDTH - LEFT - RIGHT)
@@ -169,7 +169,7 @@ class Chart:
 
 
 def spectrum_chart(spectrum: NDArray[np.float64], places: NDArray[np.intp]) -> str:
-    """Draw the non-trivial eigenvalues with the gap behind those kept, which stand at ``places``."""
+    """Draw the non-trivial eigenvalues with the gap after those kept, which are at ``places``."""
     n_kept = len(places)
     values = spectrum[: max(12, n_kept + 4, int(places.max()) + 1)]
     numbers = np.arange(len(values)) + 2

@@ -59,7 +59,7 @@ def write_report(
     model : DiffusionMap or LandmarkDiffusionMap
         Fitted, or loaded from a file.
     path : path-like
-        Where to write; the file appears whole or not at all, and replaces what was there.
+        Where to write. An existing file is replaced, completely or not at all.
     title : str, optional
         Heading; by default the name of the file the map was fitted on.
     points : array-like of shape (n, n_components_), optional
@@ -78,8 +78,8 @@ def write_report(
         such as :func:`ldmaps.datasets.alanine_dipeptide` returns. Without it, elements come
         from atom names or masses and bonds from distances.
     max_points : int
-        Of more points, so many are drawn, evenly spread. The page takes about
-        6 bytes per point and number.
+        Most points to draw, evenly spread. The page takes about 6 bytes per point and
+        number.
 
     Examples
     --------
@@ -108,7 +108,20 @@ def write_report(
 
 
 def report_html(model: Any, **settings: Any) -> str:
-    """Return the page that :func:`write_report` writes, with the same arguments."""
+    """Return the page that :func:`write_report` writes.
+
+    Parameters
+    ----------
+    model : DiffusionMap or LandmarkDiffusionMap
+        Fitted, or loaded from a file.
+    **settings
+        As for :func:`write_report`, without ``path``.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     contents = gather(model, **settings)
     script = "(() => {\n'use strict';\n" + "\n".join(asset("report", name) for name in SCRIPTS) + "\n})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()

@@ -132,7 +132,7 @@ def charts(contents: Contents) -> str:
                 f"Free energy along {name}",
                 profile_chart(free_energy_profile(points[:, place], weights), name),
                 f"−ln p along {name} with its standard error over five blocks of the points in their order; no error "
-                "where one block alone has been.",
+                "where only one block has been.",
             )
         )
     distance = contents.values("distance")
@@ -164,7 +164,11 @@ def charts(contents: Contents) -> str:
             [(z, f"Z = {z:.2g} %")],
         )
         cards.append(
-            _card("Estimated error", chart, "How far points lie from where the exact map would put them.")
+            _card(
+                "Estimated error",
+                chart,
+                "Estimated distance of the points from where the exact map puts them.",
+            )
         )
     if contents.follows:
         rows = [["", *(coordinate_name(place) for place in range(k))]]

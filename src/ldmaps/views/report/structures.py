@@ -39,7 +39,7 @@ MASSES = {
 _UNITED = (13.019, 14.027, 15.035, 16.043)
 #: A bond is at most this much longer than the sum of its radii.
 _STRETCH = 1.22
-#: Most numbers (three an atom) that a page carries.
+#: Most numbers (three per atom) that a page carries.
 MAX_VALUES = 4_000_000
 #: Above so many atoms, balls and sticks are a tangle, and the backbone says more.
 MAX_BALLS = 400
@@ -50,7 +50,7 @@ _NM_PER_UNIT = {"nm": 1.0, "Å": 0.1, "A": 0.1, "angstrom": 0.1, "pm": 1e-3}
 
 @dataclass(frozen=True)
 class Molecule:
-    """What is known of the atoms of a map's frames; ``from_files`` if a topology told, which may leave gaps."""
+    """What is known of the atoms of a map's frames; ``from_files`` if from a topology, which may leave gaps."""
 
     elements: Sequence[str] | None = None
     bonds: NDArray[np.intp] | None = None
@@ -150,7 +150,7 @@ def superposed(frames: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def guess_bonds(frames: NDArray[np.float64], elements: Sequence[str] | NDArray[Any]) -> NDArray[np.intp]:
-    """Return pairs of atoms closer than their radii allow strangers to be in most of the frames, in nm.
+    """Return pairs of atoms that are within bonding distance in most of the frames; coordinates in nm.
 
     >>> water = np.array([[[0, 0, 0], [0.096, 0, 0], [-0.024, 0.093, 0]]])
     >>> guess_bonds(water, ["O", "H", "H"]).tolist()
@@ -221,7 +221,7 @@ def _bonds(
     kept: NDArray[np.intp],
     n_atoms: int,
 ) -> tuple[NDArray[np.intp], str]:
-    """Return the bonds between the kept atoms, as told where anybody did, and where they come from."""
+    """Return the bonds between the kept atoms, those of the topology where it has any, and where they come from."""
     if molecule.bonds is None:
         return guess_bonds(frames, elements), "bonds guessed from distances"
     told = bonds_among(molecule.bonds, kept, n_atoms)
@@ -279,7 +279,7 @@ def _element_of(label: str) -> str:
 def _affordable(
     names: Sequence[str] | None, kept: NDArray[np.intp], n_landmarks: int
 ) -> tuple[NDArray[np.intp], bool]:
-    """Return which of the kept atoms to show: all, or one a residue where all would be too much to see or to carry."""
+    """Return which of the kept atoms to show: all, or one per residue where all would be too many."""
     everyone = np.arange(len(kept))
     if names is None or (len(kept) <= MAX_BALLS and 3 * len(kept) * n_landmarks <= MAX_VALUES):
         return everyone, False
@@ -289,7 +289,7 @@ def _affordable(
 
 
 def _unit(units: str | None, frame: NDArray[np.float64]) -> tuple[float, bool]:
-    """Return nm per unit of length, and whether it was told."""
+    """Return nm per unit of length, and whether the unit is known."""
     if units in _NM_PER_UNIT:
         return _NM_PER_UNIT[units], True
     near = _nearest_distance(frame)
