@@ -1,6 +1,8 @@
 """Overheads around the kernels: start-up, text, preparation, single points, trajectories.
 
-    python benchmarks/surroundings.py [subject ...]     subjects: start_up text tables preparation one_point xtc
+    python benchmarks/surroundings.py [subject ...]
+
+Subjects: start_up first_fit text tables preparation one_point xtc.
 
 Writes docs/benchmarks/surroundings.md and .csv. Contestants take turns, and ratios are
 those of the least times: what others do on the machine only ever adds to a time.
@@ -9,6 +11,7 @@ those of the least times: what others do on the machine only ever adds to a time
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -69,15 +72,25 @@ print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM"
 _COMMAND = "import sys; from ldmaps.cli import main; assert main(sys.argv[1:]) == 0" + _PEAK
 
 
-def child(code: str, *arguments: str) -> tuple[float, float, float]:
-    """Run Python; return seconds, seconds on the processor, and the highest resident memory in MB."""
+def timed(code: str, *arguments: str, **environment: str) -> tuple[float, float, str]:
+    """Run Python; return seconds, seconds on the processor, and what it wrote to stderr."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
+        [sys.executable, "-c", code, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
     )
     seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, spent, int(done.stderr.split()[-2]) / 1024
+    return seconds, spent, done.stderr
+
+
+def child(code: str, *arguments: str) -> tuple[float, float, float]:
+    """Run Python; return seconds, seconds on the processor, and the highest resident memory in MB."""
+    seconds, spent, told = timed(code, *arguments)
+    return seconds, spent, int(told.split()[-2]) / 1024
 
 
 def start_up(folder: Path) -> list[Row]:
@@ -106,6 +119,58 @@ def start_up(folder: Path) -> list[Row]:
                 f"{base:.2f} s ({base_cpu:.2f} s), {base_memory:.0f} MB",
                 base / wall,
                 target,
+            )
+        )
+    return rows
+
+
+#: Fits once, and tells how long loops were compiled for.
+_FIT = """
+import sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+from ldmaps import LandmarkDiffusionMap, compiled
+from ldmaps.datasets import alanine_dipeptide
+
+depth, began, compiling = 0, 0.0, 0.0
+
+def listen(begins):
+    global depth, began, compiling
+    depth += 1 if begins else -1
+    if begins and depth == 1:
+        began = time.perf_counter()
+    elif not depth:
+        compiling += time.perf_counter() - began
+
+compiled.listeners.append(listen)
+if sys.argv[1] == "euclidean":
+    X, settings = np.random.default_rng(0).normal(size=(2000, 3)), {"n_landmarks": 100}
+else:
+    X, settings = alanine_dipeptide().frames[::10], {"metric": "rmsd"}
+    settings |= {"tolerance": 1.0} if sys.argv[1] == "tolerance" else {"n_landmarks": 100}
+LandmarkDiffusionMap(2, **settings).fit(X)
+print(compiling, file=sys.stderr)
+"""
+
+
+def first_fit(folder: Path) -> list[Row]:
+    """A fit with nothing compiled yet, from the shell and back, against loading the compiler."""
+    rows = []
+    for kind, target in (("euclidean", 9), ("rmsd", 12), ("tolerance", 16)):
+        theirs = min(timed("import numba")[0] for _ in range(3))
+        runs = []
+        for turn in range(2):
+            wall, cpu, told = timed(_FIT, kind, NUMBA_CACHE_DIR=str(folder / f"{kind}{turn}"))
+            runs.append((wall, cpu, float(told.split()[-1])))
+        wall, cpu, compiling = min(runs)
+        rows.append(
+            Row(
+                f"first fit in a new environment, {kind}",
+                "import numba",
+                f"{wall:.1f} s ({cpu:.1f} s on the processor), of which {compiling:.1f} s compiling",
+                f"{theirs:.2f} s",
+                theirs / wall,
+                f"at most {target} s",
             )
         )
     return rows
@@ -347,7 +412,7 @@ def xtc(folder: Path) -> list[Row]:
     return rows
 
 
-SUBJECTS = {one.__name__: one for one in (start_up, text, tables, preparation, one_point, xtc)}
+SUBJECTS = {one.__name__: one for one in (start_up, first_fit, text, tables, preparation, one_point, xtc)}
 
 if __name__ == "__main__":
     table = stored("surroundings")

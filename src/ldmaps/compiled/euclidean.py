@@ -44,45 +44,23 @@ FEATURE_PANEL = 2048
 @compiled(fastmath={"contract"})
 def squared_euclidean_columns(a: Array, r0: int, r1: int, b: Array, c0: int, c1: int, out: Array) -> None:
     """Write Σ_k (a[k, i] − b[k, j])² by direct differences, so that nothing cancels."""
-    features = a.shape[0]
+    features, n_rows = a.shape[0], r1 - r0
+    # Up to three features take one loop, in which those that there are not are zero: a loop each would be compiled
+    # into whatever measures distances.
+    nothing = np.zeros(0 if features > 2 else max(FEATURE_PANEL, n_rows), b.dtype)
     for p0 in range(c0, c1, FEATURE_PANEL):
         p1 = min(p0 + FEATURE_PANEL, c1)
         q0, q1 = p0 - c0, p1 - c0
-        # Few features: slices are made once per panel, not once per row, since a row takes few cycles.
-        if features == 1:
-            _euclidean_1(a[0, r0:r1], b[0, p0:p1], out, q0, q1)
-        elif features == 2:
-            _euclidean_2(a[0, r0:r1], a[1, r0:r1], b[0, p0:p1], b[1, p0:p1], out, q0, q1)
-        elif features == 3:
-            _euclidean_3(
-                a[0, r0:r1], a[1, r0:r1], a[2, r0:r1], b[0, p0:p1], b[1, p0:p1], b[2, p0:p1], out, q0, q1
-            )
-        else:
+        if features > 3:
             euclidean_many(a, r0, r1, b, p0, p1, out, q0, q1)
+            continue
+        a1, b1 = (a[1, r0:r1], b[1, p0:p1]) if features > 1 else (nothing[:n_rows], nothing[: p1 - p0])
+        a2, b2 = (a[2, r0:r1], b[2, p0:p1]) if features > 2 else (nothing[:n_rows], nothing[: p1 - p0])
+        _euclidean_few(a[0, r0:r1], a1, a2, b[0, p0:p1], b1, b2, out, q0, q1)
 
 
 @compiled(fastmath={"contract"})
-def _euclidean_1(a0: Array, b0: Array, out: Array, q0: int, q1: int) -> None:
-    for i in range(a0.size):
-        x0 = a0[i]
-        row = out[i, q0:q1]
-        for j in range(row.size):
-            t0 = x0 - b0[j]
-            row[j] = t0 * t0
-
-
-@compiled(fastmath={"contract"})
-def _euclidean_2(a0: Array, a1: Array, b0: Array, b1: Array, out: Array, q0: int, q1: int) -> None:
-    for i in range(a0.size):
-        x0, x1 = a0[i], a1[i]
-        row = out[i, q0:q1]
-        for j in range(row.size):
-            t0, t1 = x0 - b0[j], x1 - b1[j]
-            row[j] = t0 * t0 + t1 * t1
-
-
-@compiled(fastmath={"contract"})
-def _euclidean_3(
+def _euclidean_few(
     a0: Array, a1: Array, a2: Array, b0: Array, b1: Array, b2: Array, out: Array, q0: int, q1: int
 ) -> None:
     for i in range(a0.size):
