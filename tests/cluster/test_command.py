@@ -38,16 +38,19 @@ def inputs(folder):
 
 
 @pytest.fixture
-def address(cluster, with_workers, monkeypatch):
-    """The scheduler of a cluster with two workers; pieces are small."""
+def address(cluster, with_workers):
+    """The scheduler of a cluster with two workers."""
     with_workers(2).close()
-    monkeypatch.setattr(reading, "PIECE_BYTES", 22 * 12 * 50)
     return cluster.scheduler_address
+
+
+#: Pieces of 50 frames.
+SMALL = ["--piece", str(50 * (22 * 12 + reading.ROW_BYTES))]
 
 
 def test_fit_on_a_scheduler_writes_the_same_model(run, address, tmp_path, capsys):
     output = str(tmp_path / "map.ldm")
-    assert main(["fit", *inputs(run), *SETTINGS, "-o", output, "--scheduler", address]) == 0
+    assert main(["fit", *inputs(run), *SETTINGS, "-o", output, "--scheduler", address, *SMALL]) == 0
     assert "2 coordinates of" in capsys.readouterr().err
     found, plain = load(output), load(run / "plain.ldm")
     np.testing.assert_array_equal(found.landmark_indices_, plain.landmark_indices_)
@@ -62,7 +65,7 @@ def test_embed_on_a_scheduler_writes_the_same_rows(run, address, tmp_path, suffi
     plain, found = (str(tmp_path / f"{name}.{suffix}") for name in ("plain", "found"))
     assert main(["embed", str(run / "plain.ldm"), *inputs(run), "-o", plain, "-q"]) == 0
     assert (
-        main(["embed", str(run / "plain.ldm"), *inputs(run), "-o", found, "-q", "--scheduler", address]) == 0
+        main(["embed", str(run / "plain.ldm"), *inputs(run), "-o", found, "-q", "--scheduler", address, *SMALL]) == 0
     )
     if suffix == "parquet":
         from pyarrow import parquet
@@ -77,7 +80,7 @@ def test_parts_and_their_index(run, address, tmp_path):
     plain, found = str(tmp_path / "plain.csv"), str(tmp_path / "found.csv")
     command = ["embed", str(run / "plain.ldm"), *inputs(run), "-q"]
     assert main([*command, "-o", plain]) == 0
-    assert main([*command, "-o", found, "--scheduler", address, "--parts"]) == 0
+    assert main([*command, "-o", found, "--scheduler", address, *SMALL, "--parts"]) == 0
     with open(os.path.join(found, "index.json")) as stream:
         index = json.load(stream)
     lines = []
@@ -93,8 +96,8 @@ def test_parts_and_their_index(run, address, tmp_path):
     assert index["rows"] == len(lines)
     assert sorted(os.listdir(found)) == sorted(["index.json", *(entry["part"] for entry in index["parts"])])
     # A second time only with --force, which replaces all of it.
-    assert main([*command, "-o", found, "--scheduler", address, "--parts"]) == 1
-    assert main([*command, "-o", found, "--scheduler", address, "--parts", "--force"]) == 0
+    assert main([*command, "-o", found, "--scheduler", address, *SMALL, "--parts"]) == 1
+    assert main([*command, "-o", found, "--scheduler", address, *SMALL, "--parts", "--force"]) == 0
 
 
 def test_a_bad_frame_leaves_no_output(run, address, tmp_path, capsys):
@@ -105,7 +108,7 @@ def test_a_bad_frame_leaves_no_output(run, address, tmp_path, capsys):
     for parts in ([], ["--parts"]):
         output = str(tmp_path / "out.csv")
         command = ["embed", str(run / "plain.ldm"), str(tmp_path / "frames.npy"), "-o", output, "-q"]
-        assert main([*command, "--scheduler", address, *parts]) == 1
+        assert main([*command, "--scheduler", address, *SMALL, *parts]) == 1
         error = capsys.readouterr().err
         assert "frames.npy: frame 550 (atom 1) holds NaN" in error
         assert error.count("\n") == 1
@@ -124,6 +127,12 @@ def test_no_scheduler_and_parts_without_workers_are_one_line(run, tmp_path, monk
     assert main([*command, "--parts"]) == 1
     assert "--parts are written by workers" in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
+
+
+def test_a_piece_that_is_no_size_is_one_line(run, capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", *inputs(run), "-o", "map.ldm", "--workers", "2", "--piece", "big"])
+    assert 'must be a size such as "64MB", or a number of bytes, got \'big\'' in capsys.readouterr().err
 
 
 def children(process):

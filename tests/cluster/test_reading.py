@@ -48,10 +48,14 @@ def trajectories(tmp_path_factory):
     return folder
 
 
-def assert_same_points(paths, monkeypatch, piece_bytes, **settings):
-    monkeypatch.setattr(reading, "PIECE_BYTES", piece_bytes)
+def piece_of(rows, row_bytes):
+    """Return the size of a piece of so many rows."""
+    return rows * (row_bytes + reading.ROW_BYTES)
+
+
+def assert_same_points(paths, piece, **settings):
     whole = ldmaps.inputs.open(paths, **settings).read()
-    files = open_blocks(paths, **settings)
+    files = open_blocks(paths, piece=piece, **settings)
     blocks = files.blocks
     chunks = computed(blocks.tasks)
     assert [len(chunk) for chunk in chunks] == blocks.sizes
@@ -71,35 +75,34 @@ def assert_same_points(paths, monkeypatch, piece_bytes, **settings):
 @pytest.mark.parametrize(
     "settings", [{}, {"stride": 3}, {"start": 17, "stop": 180}, {"start": 5, "stride": 7}]
 )
-@pytest.mark.parametrize(("suffix", "n_pieces"), [("npy", 5), ("zarr", 5), ("parquet", 10), ("csv", 2)])
-def test_tables_in_pieces(tables, monkeypatch, suffix, n_pieces, settings):
+@pytest.mark.parametrize(("suffix", "n_pieces"), [("npy", 5), ("zarr", 5), ("parquet", 7), ("csv", 2)])
+def test_tables_in_pieces(tables, suffix, n_pieces, settings):
     paths = [tables / f"{number}.{suffix}" for number in (0, 1)]
-    blocks = assert_same_points(paths, monkeypatch, 1600, **settings)
+    blocks = assert_same_points(paths, piece_of(100, 16), **settings)
     if not settings:
         assert len(blocks.tasks) == n_pieces
 
 
 @pytest.mark.parametrize("suffix", ["npy", "parquet", "zarr"])
-def test_chosen_columns_in_pieces(tables, monkeypatch, suffix):
+def test_chosen_columns_in_pieces(tables, suffix):
     columns = ["b", "d"] if suffix == "parquet" else ["2", "4"]
-    assert_same_points([tables / f"0.{suffix}"], monkeypatch, 800, columns=columns)
+    assert_same_points([tables / f"0.{suffix}"], piece_of(60, 8), columns=columns)
 
 
 @pytest.mark.parametrize("settings", [{}, {"stride": 2, "start": 3}, {"select": "not element H"}], ids=str)
 @pytest.mark.parametrize("suffix", ["xtc", "dcd"])
-def test_trajectories_in_pieces(trajectories, monkeypatch, suffix, settings):
+def test_trajectories_in_pieces(trajectories, suffix, settings):
     paths = [trajectories / f"{number}.{suffix}" for number in (0, 1)]
     settings = {"top": str(trajectories / "top.pdb"), **settings}
-    assert len(assert_same_points(paths, monkeypatch, 22 * 12 * 50, **settings).tasks) > 2
+    assert len(assert_same_points(paths, piece_of(50, 22 * 12), **settings).tasks) > 2
 
 
-def test_a_fit_to_files_is_that_of_one_process(trajectories, monkeypatch):
+def test_a_fit_to_files_is_that_of_one_process(trajectories):
     paths = [str(trajectories / f"{number}.xtc") for number in (0, 1)]
     top = str(trajectories / "top.pdb")
     settings = {"n_components": 2, "metric": "rmsd", "epsilon": 0.005, "n_landmarks": 30}
     plain = LandmarkDiffusionMap(**settings).fit(ldmaps.inputs.open(paths, top))
-    monkeypatch.setattr(reading, "PIECE_BYTES", 22 * 12 * 50)
-    found = LandmarkDiffusionMap(**settings).fit(open_blocks(paths, top))
+    found = LandmarkDiffusionMap(**settings).fit(open_blocks(paths, top, piece=piece_of(50, 22 * 12)))
     np.testing.assert_array_equal(found.landmark_indices_, plain.landmark_indices_)
     np.testing.assert_array_equal(found.embedding_, plain.embedding_)
     np.testing.assert_array_equal(found.transform(open_blocks(paths, top)).compute(), plain.embedding_)
@@ -122,13 +125,55 @@ def test_a_fit_with_weights_from_a_file(tables, tmp_path):
     np.testing.assert_allclose(found.multiplicities_, plain.multiplicities_, rtol=1e-12)
 
 
-def test_an_infinite_value_is_reported_with_file_and_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "PIECE_BYTES", 1600)
+def test_an_infinite_value_is_reported_with_file_and_row(tmp_path):
     rows = ROWS.copy()
     rows[402, 1] = np.nan
     np.save(tmp_path / "rows.npy", rows)
-    with pytest.raises(InvalidInputError, match=r"rows.npy: row 402 \(column 2\) holds NaN"):
-        LandmarkDiffusionMap(2, 1.0).fit(open_blocks(tmp_path / "rows.npy"))
+    files = open_blocks(tmp_path / "rows.npy", piece=piece_of(100, 16))
+    message = r"rows.npy: row 402 \(column 2\) holds NaN"
+    with pytest.raises(InvalidInputError, match=message):  # in the sample
+        LandmarkDiffusionMap(2, 1.0).fit(files)
+    with pytest.raises(InvalidInputError, match=message):  # while points are assigned
+        LandmarkDiffusionMap(2, 1.0, landmarks=np.arange(300)).fit(files)
+    model = LandmarkDiffusionMap(2, 2.0).fit(ROWS)
+    with pytest.raises(InvalidInputError, match=message):
+        model.transform(files).compute()
+
+
+def test_a_piece_is_read_from_where_it_begins(tables, monkeypatch):
+    """Not from the file's first row: that would cost the square of the file."""
+    from ldmaps.inputs import tables as opened
+
+    read = []
+    blocks = opened._ArrayTable.blocks
+
+    def noted(table, chunk, begin=0):
+        for block in blocks(table, chunk, begin):
+            read.append(len(block))
+            yield block
+
+    monkeypatch.setattr(opened._ArrayTable, "blocks", noted)
+    piece = reading.read_piece(str(tables / "0.zarr"), "0.zarr", {}, 250, 300, 50)
+    np.testing.assert_array_equal(piece.frames, ROWS[250:300])
+    assert read == [50]
+
+
+def test_a_piece_of_an_array_stays_in_its_file_until_it_is_looked_at(tables):
+    piece = reading.read_piece(str(tables / "0.npy"), "0.npy", {}, 40, 140, 100)
+    assert isinstance(piece.frames.base, np.memmap) or isinstance(piece.frames, np.memmap)
+    np.testing.assert_array_equal(piece.frames, ROWS[40:140])
+    np.testing.assert_array_equal(piece.numbers, np.arange(40, 140))
+
+
+@pytest.mark.parametrize("piece", ["", "many", "-4MB", 0, -1, 1.5, True, "0", "5TB", float("nan")])
+def test_sizes_of_a_piece_that_are_none(tables, piece):
+    with pytest.raises(InvalidInputError, match='piece must be a size such as "64MB"'):
+        open_blocks(tables / "0.npy", piece=piece)
+
+
+def test_sizes_of_a_piece_with_units(tables):
+    for piece, n_blocks in ((piece_of(100, 16), 3), ("6.4kB", 3), ("19.2 KB", 1), ("32MB", 1), (None, 1), (1, 300)):
+        assert len(open_blocks(tables / "0.npy", piece=piece).blocks.tasks) == n_blocks
 
 
 def test_a_file_that_grew_shorter_is_noticed(tmp_path):

@@ -46,8 +46,37 @@ def test_the_bracket_of_the_connected_rule_is_counted(same_machine):
     given, bracketed = (
         plan_on_workers(10**7, 3, n_landmarks=400, epsilon=rule, n_workers=4) for rule in (1.0, "connected")
     )
-    passes = cluster_plan.FIRST * 3 + 2 * cluster_plan.FARTHEST * 3
-    assert bracketed.computing_seconds == pytest.approx(given.computing_seconds * (2 + passes / 400) / 2)
+    compared = cluster_plan.FIRST * 3 + 2 * cluster_plan.FARTHEST * 3
+    embedding = given.transform_seconds - 10**7 * 12 / cluster_plan.READING_RATE / 4
+    reading = 3 * 10**7 * 12 / cluster_plan.READING_RATE / 4
+    expected = given.computing_seconds + embedding * compared / 400 + reading
+    assert bracketed.computing_seconds == pytest.approx(expected)
+
+
+def test_what_workers_do_with_a_point_adds_up(same_machine):
+    from ldmaps.maps.planning import plan
+
+    here = plan(50_000, 22, "rmsd", 400, epsilon=1.0, n_threads=1)
+    on_workers = plan_on_workers(10**6, 22, "rmsd", 400, epsilon=1.0, n_workers=5, n_threads=2)
+    preparing = here.steps["preparation"] / 50_000
+    reading = 22 * 12 / cluster_plan.READING_RATE
+    # Read for the sample, the assignment and the embedding, prepared for the last two.
+    per_point = 3 * reading + preparing + here.assignment_seconds + here.seconds_per_point
+    assert on_workers.computing_seconds == pytest.approx(10**5 * per_point)
+    assert on_workers.transform_seconds == pytest.approx(10**5 * (reading + here.seconds_per_point))
+    assert 0 < here.assignment_seconds < here.seconds_per_point * 1.5
+
+
+def test_larger_pieces_are_fewer_tasks_and_more_memory(same_machine):
+    small, large = (
+        plan_on_workers(10**8, 22, "rmsd", 400, epsilon=1.0, n_workers=64, piece=piece)
+        for piece in ("32MB", "256MB")
+    )
+    assert small.scheduling_seconds == pytest.approx(8 * large.scheduling_seconds, rel=1e-3)
+    held = large.worker_bytes - small.worker_bytes
+    assert held == pytest.approx(cluster_plan.PIECES_HELD * 224e6)
+    with pytest.raises(InvalidInputError, match="piece must be a size such as"):
+        plan_on_workers(1000, 3, n_workers=2, piece="large")
 
 
 def test_it_says_where_more_workers_do_not_help(same_machine):
@@ -72,5 +101,9 @@ def test_the_command(capsys):
         "fit of 1,000,000,000 points to 400 landmarks on 64 workers of a thread each: about"
     )
     assert "over the network" in text
-    assert main(["plan", "1000000", "3", "--workers", "2", "--threads", "4", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n_threads"] == 4
+    command = ["plan", "1000000", "3", "--workers", "2", "--threads", "4", "--json"]
+    assert main(command) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["n_threads"] == 4
+    assert main([*command, "--piece", "1MB"]) == 0
+    assert json.loads(capsys.readouterr().out)["scheduling_seconds"] > 10 * planned["scheduling_seconds"]

@@ -166,6 +166,17 @@ def _whole(text: str, lowest: int) -> int:
     return value
 
 
+def size(text: str) -> int:
+    """Read a size in bytes, or with a unit: 64MB."""
+    from ldmaps.errors import InvalidInputError
+    from ldmaps.settings import size_in_bytes
+
+    try:
+        return size_in_bytes("it", int(text) if text.isdecimal() else text)
+    except InvalidInputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def epsilon(text: str) -> float | str:
     """Read a bandwidth: a rule or a number."""
     if text in ("connected", "coifman"):

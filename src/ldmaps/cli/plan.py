@@ -9,6 +9,7 @@ from typing import Any
 from ldmaps.cli.fit import add_map_options, metric_of
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options, positive
+from ldmaps.cli.workers import add_piece_option
 
 __all__ = ["add_command", "run"]
 
@@ -45,6 +46,7 @@ def add_command(commands: Any) -> None:
         metavar="N",
         help="plan for N worker processes, of one thread or --threads each, as fit --workers has",
     )
+    add_piece_option(parser)
     add_map_options(parser)
     add_input_options(parser)
     add_common(parser, force=False)
@@ -72,7 +74,11 @@ def run(arguments: argparse.Namespace) -> None:
         from ldmaps.maps.cluster_plan import plan_on_workers
 
         on_workers = plan_on_workers(
-            *data, n_workers=arguments.workers, n_threads=arguments.threads or 1, **settings
+            *data,
+            n_workers=arguments.workers,
+            n_threads=arguments.threads or 1,
+            piece=arguments.piece,
+            **settings,
         )
         if arguments.json:
             write_json(asdict(on_workers))

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import positive
+from ldmaps.cli.options import positive, size
 
 if TYPE_CHECKING:
     from ldmaps.cluster import BlockedFiles
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
 
-__all__ = ["add_worker_options", "asks_for_workers", "embed_blocks", "in_blocks", "workers_of"]
+__all__ = ["add_piece_option", "add_worker_options", "asks_for_workers", "embed_blocks", "in_blocks", "workers_of"]
 
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,17 @@ def add_worker_options(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--scheduler", metavar="ADDRESS", help="run on the Dask scheduler at tcp://HOST:PORT")
     group.add_argument(
         "--worker-memory", default="auto", metavar="SIZE", help="memory of each started worker, such as 2GB"
+    )
+    add_piece_option(group)
+
+
+def add_piece_option(group: Any) -> None:
+    """Add the size in which workers read files."""
+    group.add_argument(
+        "--piece",
+        type=size,
+        metavar="SIZE",
+        help="what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four",
     )
 
 
@@ -61,7 +72,7 @@ def in_blocks(arguments: argparse.Namespace, source: PointSource, settings: dict
         return source
     from ldmaps.cluster import BlockedFiles
 
-    return BlockedFiles(source, settings)
+    return BlockedFiles(source, settings, arguments.piece)
 
 
 def embed_blocks(

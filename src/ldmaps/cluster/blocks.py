@@ -24,11 +24,14 @@ __all__ = [
     "Block",
     "Cells",
     "Cover",
+    "Farthest",
     "PreparedBlock",
     "TrainingPart",
     "add_cells",
+    "add_farthest",
     "assign_block",
     "coverage_dtype",
+    "distance_block",
     "embed_block",
     "embed_training_block",
     "judge_block",
@@ -183,6 +186,59 @@ def add_cells(parts: list[Cells]) -> Cells:
         np.max([part.squared_radii for part in parts], axis=0),
         np.concatenate([part.noted for part in parts]),
     )
+
+
+class Farthest(NamedTuple):
+    """The rows of some blocks that lie farthest from landmarks, the farthest first.
+
+    Attributes
+    ----------
+    numbers : ndarray of int, shape (n,)
+        Which rows of all data they are.
+    squared : ndarray of shape (n,)
+        d² to the nearest landmark.
+    """
+
+    numbers: NDArray[np.intp]
+    squared: NDArray[np.float64]
+
+
+def distance_block(
+    block: Block,
+    start: int,
+    weights: NDArray[np.float64] | None,
+    cover: Cover,
+    lowest: NDArray[Any] | None,
+    most: int,
+) -> tuple[NDArray[Any], Farthest]:
+    """Compare a block with more landmarks; return its rows' d² to all so far, and the farthest of them.
+
+    Parameters
+    ----------
+    lowest : ndarray of shape (n,) or None
+        d² to the landmarks before; None where there are none.
+    most : int
+        How many of the farthest are told. Rows of weight 0 are not among them.
+    """
+    with single_threaded_blas():
+        points = prepared(cover.metric, block, start, cover.landmarks.dtype)
+        cover.metric.check_compatible(points, cover.landmarks)
+        _, squared = nearest(cover.metric, points, cover.landmarks, 1)
+    if lowest is not None:
+        np.minimum(squared, lowest, out=squared)
+    own = cover.rows[(cover.rows >= start) & (cover.rows < start + len(block))]
+    squared[own - start] = 0.0
+    members = np.arange(len(block)) if weights is None else np.flatnonzero(weights)
+    far = members[np.argsort(-squared[members], kind="stable")[:most]]
+    return squared, Farthest(far + start, squared[far].astype(np.float64))
+
+
+def add_farthest(parts: list[Farthest], most: int) -> Farthest:
+    """Return the farthest rows of several consecutive blocks together; the first among equals."""
+    numbers = np.concatenate([part.numbers for part in parts])
+    squared = np.concatenate([part.squared for part in parts])
+    order = np.argsort(-squared, kind="stable")[:most]
+    return Farthest(numbers[order], squared[order])
 
 
 class TrainingPart(NamedTuple):

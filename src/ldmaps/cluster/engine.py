@@ -151,7 +151,7 @@ def faults(client: Any) -> Iterator[None]:
     except KilledWorker as error:
         raise ClusterError(
             f"workers died again and again over the same block ({one_line(error)}); most often a block needs more "
-            "memory than a worker may use: use smaller chunks, or give workers more memory"
+            "memory than a worker may use: use smaller chunks (files: a smaller piece), or give workers more memory"
         ) from error
     except (CancelledError, CommClosedError, TimeoutError, ConnectionError) as error:
         raise ClusterError(lost(client)) from error

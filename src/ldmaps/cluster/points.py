@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
@@ -13,8 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.cluster.arrays import array_of
-from ldmaps.cluster.blocks import Cells, Cover, add_cells, assign_block, pick_rows, prepare_block
+from ldmaps.cluster.blocks import (
+    Cells,
+    Cover,
+    Farthest,
+    add_cells,
+    add_farthest,
+    assign_block,
+    distance_block,
+    pick_rows,
+    prepare_block,
+)
 from ldmaps.cluster.engine import computed, fits_in_workers, keep, shared, task, tree_sum
+from ldmaps.landmarks import base as landmarks_base
 from ldmaps.landmarks.base import Landmarks, PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.error_estimate import reference_rows
@@ -143,6 +154,10 @@ class BlockedPoints(PointsElsewhere):
         """Return which rows points are."""
         return indices if self._used is None else self._used[indices]
 
+    def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which points rows of positive weight are."""
+        return rows if self._used is None else np.searchsorted(self._used, rows)
+
     @cached_property
     def foreseen(self) -> NDArray[np.intp]:
         """Rows that estimates of errors will ask for: brought here with the first others, not by a pass of their own."""
@@ -181,6 +196,10 @@ class BlockedPoints(PointsElsewhere):
         ]
         return tasks, tasks
 
+    def hold(self, kept: list[Any]) -> None:
+        """Remember the blocks that a pass has kept, if it has."""
+        self._kept = kept or self._kept
+
     def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> BlockedLandmarks:
         """Give every row to its nearest landmark, where the rows are; those of weight 0 count for nothing."""
         landmark_rows = self.rows(indices)
@@ -207,7 +226,7 @@ class BlockedPoints(PointsElsewhere):
         total = tree_sum("cells", [task("cells", itemgetter(1), result) for result in results], add_cells)
         *kept, total = keep([*labels, *keeping, total], blocks.sizes)
         labels = kept[: len(labels)]
-        self._kept = kept[len(labels) :] or self._kept
+        self.hold(kept[len(labels) :])
         cells: Cells = computed([total])[0]
         return BlockedLandmarks(
             indices,
@@ -219,6 +238,40 @@ class BlockedPoints(PointsElsewhere):
             noted,
             cells.noted,
         )
+
+
+    def cover(self) -> BlockedCover:
+        """Begin to cover the points with landmarks that are chosen step by step."""
+        return BlockedCover(self)
+
+
+class BlockedCover(landmarks_base.Cover):
+    """How far points in blocks lie from landmarks so far; the d² of all rows stay with the workers."""
+
+    def __init__(self, points: BlockedPoints) -> None:
+        self._points = points
+        self._lowest: list[Any] = [None] * len(points.blocks.sizes)
+
+    def add(self, indices: NDArray[np.intp], most: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Compare all points with more landmarks; return those farthest from all so far."""
+        points, blocks = self._points, self._points.blocks
+        cover = shared("landmarks", Cover(points.metric, points.take(indices), points.rows(indices)))
+        sources, keeping = points.pass_over()
+        results = []
+        for number, (block, size) in enumerate(zip(sources, blocks.sizes, strict=True)):
+            start = int(blocks.starts[number])
+            weights = None if points.weights is None else points.weights[start : start + size]
+            results.append(
+                task("cover", distance_block, block, start, weights, cover, self._lowest[number], most)
+            )
+        lowest = [task("distance", itemgetter(0), result) for result in results]
+        farthest = [task("farthest", itemgetter(1), result) for result in results]
+        total = tree_sum("farthest", farthest, partial(add_farthest, most=most))
+        *kept, total = keep([*lowest, *keeping, total], blocks.sizes)
+        self._lowest = kept[: len(lowest)]
+        points.hold(kept[len(lowest) :])
+        found: Farthest = computed([total])[0]
+        return points.places(found.numbers), found.squared
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Files that workers open and read in pieces; this process looks at their headers alone.
 
 A piece is some consecutive frames or rows of one file. Trajectories that can be sought in,
-.npy, Zarr and Parquet are cut into pieces of about 32 MB, or 262,144 rows; a text table, a .npz and a
-trajectory that has to be loaded whole are one piece each.
+.npy, Zarr and Parquet are cut into pieces of 32 MB, unless another size is asked for; a text table, a
+.npz and a trajectory that has to be loaded whole are one piece each.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.opening import open as open_points
 from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
 from ldmaps.inputs.table_source import TableSource
+from ldmaps.settings import size_in_bytes
 
-__all__ = ["PIECE_BYTES", "BlockedFiles", "open_blocks", "rows_of_piece"]
+__all__ = ["PIECE_BYTES", "BlockedFiles", "open_blocks", "piece_bytes", "rows_of_piece"]
 
-#: A piece holds about this many bytes: seconds of work for a task, and little beside a worker's memory.
+#: Bytes of a piece by default: a task takes seconds, and a piece is little beside a worker's memory.
 PIECE_BYTES = 32 << 20
-#: and no more rows than these: a row of three numbers has more in its output than in itself.
-PIECE_ROWS = 1 << 18
+#: Bytes that a row adds to those of its numbers: landmark, d², coordinates. A row of three numbers has more of them.
+ROW_BYTES = 48
 #: Readers that find a row without reading those before it.
 SEEKING = ("frames", "array", "zarr", "parquet")
 
@@ -45,7 +46,10 @@ class BlockedFiles:
         The same files as this process would read them: atoms, columns, units.
     """
 
-    def __init__(self, source: PointSource, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, source: PointSource, settings: Mapping[str, Any], piece: int | str | None = None
+    ) -> None:
+        self._piece = piece_bytes(piece)
         if "stdin" in source.files:
             raise InvalidInputError("workers cannot read stdin; give them files, or leave out --workers")
         self.source = source
@@ -79,7 +83,7 @@ class BlockedFiles:
         tasks, sizes, pieces = [], [], []
         for number, (path, (count, _)) in enumerate(zip(paths, counted, strict=True)):
             whole = known_format(path).reader not in SEEKING
-            most = count if whole else rows_of_piece(row_bytes * stride)
+            most = count if whole else rows_of_piece(row_bytes * stride, self._piece)
             for begin in range(0, count, most):
                 size = min(most, count - begin)
                 start = first + begin * stride
@@ -110,20 +114,35 @@ class BlockedFiles:
         return self.source.weights.of(points, self.files)
 
 
-def rows_of_piece(row_bytes: float) -> int:
-    """Return how many rows of so many bytes make a piece."""
-    return min(PIECE_ROWS, max(1, int(PIECE_BYTES // row_bytes)))
+def piece_bytes(piece: int | str | None) -> int:
+    """Return the size of a piece, or raise."""
+    return PIECE_BYTES if piece is None else size_in_bytes("piece", piece)
 
 
-def open_blocks(path_or_paths: Any, top: Any = None, **settings: Any) -> BlockedFiles:
+def rows_of_piece(row_bytes: float, piece: int) -> int:
+    """Return how many rows of so many bytes make a piece, together with what is computed of them.
+
+    >>> rows_of_piece(22 * 3 * 4, 32 << 20)
+    107546
+    """
+    return max(1, int(piece // (row_bytes + ROW_BYTES)))
+
+
+def open_blocks(
+    path_or_paths: Any, top: Any = None, *, piece: int | str | None = None, **settings: Any
+) -> BlockedFiles:
     """Open files for workers to read in pieces.
 
     Parameters
     ----------
     path_or_paths, top, settings
         As for :func:`ldmaps.inputs.open`. Workers must find the files under the same paths.
+    piece : int or str, optional
+        Size of a piece in bytes, or as "64MB"; about 32 MB by default. Results do not depend
+        on it. A thread of a worker holds up to four pieces; larger ones mean fewer tasks for
+        the scheduler, which is what limits large clusters.
     """
-    return BlockedFiles(open_points(path_or_paths, top, **settings), {"top": top, **settings})
+    return BlockedFiles(open_points(path_or_paths, top, **settings), {"top": top, **settings}, piece)
 
 
 def count_rows(path: str, settings: Mapping[str, Any]) -> tuple[int, np.dtype[Any]]:

@@ -19,6 +19,7 @@ from ldmaps.settings import is_whole_number
 
 __all__ = [
     "DEFAULT_LANDMARKS",
+    "Cover",
     "LandmarkSelector",
     "Landmarks",
     "PointsElsewhere",
@@ -106,6 +107,21 @@ class PointsElsewhere(Points):
     def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
         """Assign every point to the nearest landmark; see :func:`assign`."""
 
+    @abstractmethod
+    def cover(self) -> Cover:
+        """Begin to cover the points with landmarks that are chosen step by step."""
+
+
+class Cover(ABC):
+    """How far points that are elsewhere lie from landmarks so far."""
+
+    @abstractmethod
+    def add(self, indices: NDArray[np.intp], most: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Compare all points with more landmarks; return the ``most`` farthest from all so far, and their d².
+
+        The farthest first, and of points as far the first; a landmark is at 0.
+        """
+
 
 class LandmarkSelector(ABC):
     """A way to choose landmarks.
@@ -122,6 +138,8 @@ class LandmarkSelector(ABC):
     is_automatic: ClassVar[bool] = False
     #: Whether choosing takes all points at once; otherwise a sample of them, brought here by index.
     needs_all_points: ClassVar[bool] = True
+    #: Whether :meth:`select` takes points elsewhere all the same: it chooses among a sample and what that leaves out.
+    covers_from_sample: ClassVar[bool] = False
 
     @abstractmethod
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:

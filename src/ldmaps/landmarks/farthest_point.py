@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.walk import Walk
-from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, assignment_cost, check_n_landmarks
+from ldmaps.landmarks.base import (
+    Landmarks,
+    LandmarkSelector,
+    PointsElsewhere,
+    assign,
+    assignment_cost,
+    check_n_landmarks,
+)
+from ldmaps.landmarks.elsewhere import farthest_elsewhere, traverse
 
 __all__ = ["FarthestPoint"]
 
@@ -16,7 +23,8 @@ class FarthestPoint(LandmarkSelector):
     """Start at a random point, then always take the point farthest from all landmarks so far.
 
     Covers the data evenly whatever the density, within twice the best possible
-    radius (Gonzalez, Theor. Comput. Sci. 38, 293 (1985)); sensitive to outliers.
+    radius (Gonzalez, Theor. Comput. Sci. 38, 293 (1985)); sensitive to outliers. Of points in
+    blocks beyond one process, within 2.2 times; see :mod:`~ldmaps.landmarks.elsewhere`.
 
     Parameters
     ----------
@@ -25,25 +33,17 @@ class FarthestPoint(LandmarkSelector):
     """
 
     name = "farthest"
+    covers_from_sample = True
 
     def __init__(self, n_landmarks: int | None = None) -> None:
         self.n_landmarks = n_landmarks
 
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
-        points = walk.points
-        count = check_n_landmarks(self.n_landmarks, len(points))
-        indices = np.empty(count, dtype=np.intp)
-        row = np.empty((1, len(points)), dtype=points.dtype)
-        lowest = np.full(len(points), np.inf, dtype=points.dtype)
-        newest = int(rng.integers(len(points)))
-        for place in range(count):
-            indices[place] = newest
-            np.minimum(lowest, squared_row(walk.metric, points, newest, points, row), out=lowest)
-            lowest[
-                newest
-            ] = -1.0  # below any distance: duplicates of a landmark come before a second turn of its own
-            newest = int(np.argmax(lowest))
+        count = check_n_landmarks(self.n_landmarks, len(walk.points))
+        if isinstance(walk.points, PointsElsewhere):
+            return assign(walk, np.sort(farthest_elsewhere(walk, walk.points, count, rng)))
+        indices, _ = traverse(walk.metric, walk.points, count, int(rng.integers(len(walk.points))))
         return assign(walk, np.sort(indices))
 
     def cost(self, data: DataSize, n_landmarks: int) -> Cost:

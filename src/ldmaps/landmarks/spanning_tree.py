@@ -15,7 +15,8 @@ from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, LdmapsError
-from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, assignment_cost
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign, assignment_cost
+from ldmaps.landmarks.elsewhere import cover_elsewhere
 
 __all__ = ["PrunedSpanningTree"]
 
@@ -29,7 +30,10 @@ class PrunedSpanningTree(LandmarkSelector):
     The number of landmarks follows from ε and the data. Every point is within √ε
     of a landmark (eqn covering) and the landmarks are connected by hops of at
     most √ε (eqn connectivity), because a pruned leaf's parent stays and so does
-    the tree between parents.
+    the tree between parents. Of points in blocks beyond one process, a sample's tree is
+    pruned, and points that it leaves uncovered become landmarks: every point is within
+    √ε of a landmark as before, and landmarks hang together over hops of at most 3√ε
+    wherever the points do over √ε.
 
     Parameters
     ----------
@@ -50,6 +54,7 @@ class PrunedSpanningTree(LandmarkSelector):
 
     name = "pst"
     is_automatic = True
+    covers_from_sample = True
 
     def __init__(self, *, growth: str = "adopting") -> None:
         self.growth = growth
@@ -57,7 +62,14 @@ class PrunedSpanningTree(LandmarkSelector):
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
         if self.growth == "adopting":
+            if isinstance(walk.points, PointsElsewhere):
+                return assign(walk, cover_elsewhere(walk, walk.points, _sampled_tree, rng))
             parent = _grow_adopting(walk, rng)
+        elif self.growth == "literal" and isinstance(walk.points, PointsElsewhere):
+            raise InvalidInputError(
+                f'PrunedSpanningTree(growth="literal") compares all points with all, and {len(walk.points):,} in '
+                'blocks are too many for that; use landmarks="pst" or "kmedoids"'
+            )
         elif self.growth == "literal":
             parent = _grow_literal(walk, rng)
         else:
@@ -90,6 +102,19 @@ def _prune(parent: NDArray[np.intp]) -> NDArray[np.intp]:
     return inner
 
 
+def _sampled_tree(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the landmarks of a sample that may fall apart, as the points between its parts are missing."""
+    parent = _grow_adopting(walk, rng, may_fall_apart=True)
+    child = np.flatnonzero(parent >= 0)
+    degree = np.bincount(parent[child], minlength=len(parent))
+    degree[child] += 1
+    inner = degree > 1
+    # A root alone, or with one leaf, stands for its part.
+    stays = parent < 0
+    stays[parent[child[inner[child]]]] = False
+    return np.flatnonzero(inner | stays)
+
+
 def _fail_disconnected(walk: Walk) -> None:
     """Say how the graph falls apart: only now is the whole tree worth its N rows of distances."""
     check_connected(minimum_spanning_tree(walk.metric, walk.points), walk.epsilon, reach=1.0)
@@ -99,20 +124,33 @@ def _fail_disconnected(walk: Walk) -> None:
     )
 
 
-def _grow_adopting(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
+def _grow_adopting(
+    walk: Walk, rng: np.random.Generator, *, may_fall_apart: bool = False
+) -> NDArray[np.intp]:
+    """Return every node's parent, -1 for the root; for several roots where points may fall apart."""
     n = len(walk.points)
     parent = np.full(n, -1, dtype=np.intp)
     root = int(rng.integers(n))
     adopt = _tree_adopter(walk, root) or _row_adopter(walk, root)
     left = n - 1
     rim = [root]
+    in_tree = np.zeros(n, dtype=bool)
+    in_tree[root] = True
     while left:
         if not rim:
-            _fail_disconnected(walk)
+            if not may_fall_apart:
+                _fail_disconnected(walk)
+            root = int(np.argmin(in_tree))
+            in_tree[root] = True
+            rim.append(root)
+            left -= 1
         place = int(rng.integers(len(rim)))
         rim[place], rim[-1] = rim[-1], rim[place]
         node = rim.pop()
         children = adopt(node)
+        if may_fall_apart:  # a later root finds itself among those outside
+            children = children[children != node]
+        in_tree[children] = True
         if len(children):
             parent[children] = node
             rim.extend(children.tolist())

@@ -19,9 +19,10 @@ from ldmaps.cluster.bracket import connected_bracket
 from ldmaps.cluster.engine import computed, keep, shared, task
 from ldmaps.cluster.points import BlockedLandmarks, BlockedPoints, Blocks
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
+from ldmaps.diffusion.connectivity import REACH
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.errors import InvalidInputError
-from ldmaps.landmarks.base import Landmarks
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.training import EmbeddedTraining, Training, check_frames_taken, check_sample_weight
 from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
@@ -98,17 +99,25 @@ class BlockedTraining(Training):
         """Bring all data here."""
         return self._brought(np.arange(len(self.weights)))
 
-    def gathered_for(self, needs: list[str]) -> Training:
-        """Bring all data here if some settings need that, and raise where they are too many."""
-        if not needs:
+    def gathered_for(self, selector: LandmarkSelector, outliers: float) -> Training:
+        """Bring all data here if the settings need that, and raise where they are too many."""
+        if not (selector.needs_all_points or outliers):
             return self
-        if len(self.weights) > GATHERED:
+        if len(self.weights) <= GATHERED:
+            return self.gathered()
+        if outliers:
             raise InvalidInputError(
-                f"{' and '.join(needs)} must see all points at once, which is done for up to {GATHERED:,} points in "
-                f'blocks, got {len(self.weights):,}; use landmarks="kmedoids" or "uniform", and leave out '
-                "outliers beforehand, for example by sample_weight=0"
+                f"outliers={outliers:g} needs a spanning tree of all points, which is made for up to {GATHERED:,} points "
+                f"in blocks, got {len(self.weights):,}; find the outliers with a map of some of them: "
+                "few = LandmarkDiffusionMap(outliers=...).fit(X[::100]), then fit all with "
+                f"sample_weight=few.coverage(X).distance <= {REACH:g}"
             )
-        return self.gathered()
+        if not selector.covers_from_sample:
+            raise InvalidInputError(
+                f"landmarks={selector!r} must see all points at once, which is done for up to {GATHERED:,} points in "
+                f'blocks, got {len(self.weights):,}; use landmarks="kmedoids", "pst", "farthest" or "uniform"'
+            )
+        return self
 
     def sampled(self, rng: np.random.Generator) -> Training:
         """Return a uniform sample of the points of positive weight, brought here."""

@@ -1,11 +1,12 @@
 """What a fit on worker processes will cost, before it is begun.
 
-    time    = sample and eigenproblem here + N · (assignment + embedding) / threads of all workers, or
-              what the scheduler needs for its tasks if that is longer
+    time    = sample and eigenproblem here + N · (2 · preparation + assignment + embedding + reading) / threads
+              of all workers, or what the scheduler needs for its tasks if that is longer
     memory  = of a worker: a few pieces per thread, and its share of labels and coordinates
     traffic = sample and landmarks, and per piece the sums of the cells
 
-Speeds are those of one thread of this machine; reading the files is not counted.
+Speeds are those of one thread of this machine. Workers that have room keep prepared points, and read and prepare
+once less than is counted here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.cluster.bracket import FARTHEST, FIRST, PASSES
-from ldmaps.cluster.reading import PIECE_BYTES, rows_of_piece
+from ldmaps.cluster.reading import piece_bytes, rows_of_piece
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.blocked_training import GATHERED
 from ldmaps.maps.planning import PROGRAM_BYTES, as_bytes, as_duration, plan
@@ -27,8 +28,13 @@ from ldmaps.settings import is_whole_number
 
 __all__ = ["ClusterPlan", "plan_on_workers"]
 
-#: Seconds that a Dask scheduler takes for a task, and tasks for each piece of a fit; see docs/benchmarks/cluster.md.
-TASK_SECONDS, TASKS_PER_PIECE = 3e-3, 9
+#: Seconds that a Dask scheduler takes for a task; see docs/benchmarks/cluster.md.
+TASK_SECONDS = 1e-3
+#: Tasks for each piece: read and gather; read, prepare, assign and its two results; read, embed and its two results.
+TASKS_PER_PIECE = 11
+#: Bytes per second that a thread gets out of a file that the system holds in memory, and times that a fit reads all:
+#: sample, assignment, embedding. Slower storage adds to this; compressed trajectories take a few µs per frame.
+READING_RATE, READS = 1e9, 3
 #: Pieces that a thread of a worker holds at a time, raw or prepared: one in work, one read ahead.
 PIECES_HELD = 4
 
@@ -42,11 +48,13 @@ class ClusterPlan:
     n_points, n_landmarks, n_workers, n_threads : int
         N, M, processes, and threads of each.
     fit_seconds : float
-        Without reading the points.
+        All of it.
     here_seconds : float
         Of it, what this process does while workers wait: k-medoids on a sample, the eigenproblem.
     computing_seconds, scheduling_seconds : float
-        What workers compute, and what the scheduler takes for their tasks; these overlap.
+        What workers read and compute, and what the scheduler takes for their tasks; these overlap.
+    transform_seconds : float
+        To embed as many points again, and leave the coordinates with the workers.
     worker_bytes, here_bytes : float
         Memory of a worker, and of this process.
     traffic_bytes : float
@@ -61,6 +69,7 @@ class ClusterPlan:
     here_seconds: float
     computing_seconds: float
     scheduling_seconds: float
+    transform_seconds: float
     worker_bytes: float
     here_bytes: float
     traffic_bytes: float
@@ -71,13 +80,16 @@ class ClusterPlan:
             f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks on {self.n_workers:,} workers of "
             f"{threads}: about {as_duration(self.fit_seconds)} (landmarks here "
             f"{as_duration(self.here_seconds)}, workers {as_duration(self.computing_seconds)}, scheduler "
-            f"{as_duration(self.scheduling_seconds)}) without reading; {as_bytes(self.worker_bytes)} per "
+            f"{as_duration(self.scheduling_seconds)}); {as_bytes(self.worker_bytes)} per "
             f"worker, {as_bytes(self.here_bytes)} here, {as_bytes(self.traffic_bytes)} over the network"
         )
         if self.scheduling_seconds <= self.computing_seconds:
             return text
         busy = math.ceil(self.computing_seconds * self.n_workers / self.scheduling_seconds)
-        return f"{text}\nThe scheduler is the limit: more than {busy:,} workers do not make it quicker."
+        return (
+            f"{text}\nThe scheduler is the limit: more than {busy:,} workers do not make it quicker; larger pieces "
+            "(--piece) do."
+        )
 
 
 def plan_on_workers(
@@ -88,6 +100,7 @@ def plan_on_workers(
     *,
     n_workers: int,
     n_threads: int = 1,
+    piece: int | str | None = None,
     epsilon: float | str = "connected",
     n_components: int | str = 2,
     dtype: Any = np.float32,
@@ -99,6 +112,8 @@ def plan_on_workers(
     ----------
     n_workers, n_threads : int
         Processes, and threads of each.
+    piece : int or str, optional
+        Size of the pieces that workers read, as for :func:`ldmaps.cluster.open_blocks`.
     n, n_features_or_atoms, metric, n_landmarks, epsilon, n_components, dtype, settings
         As for :func:`ldmaps.plan`.
     """
@@ -120,13 +135,19 @@ def plan_on_workers(
     )
     numbers = n_features_or_atoms * (3 if resolve_metric(metric).takes_frames else 1)
     row = float(numbers * np.dtype(dtype).itemsize)
-    pieces = math.ceil(n / rows_of_piece(row))
+    size = piece_bytes(piece)
+    pieces = math.ceil(n / rows_of_piece(row, size))
     m = here.n_landmarks
-    # Assignment and embedding are M distances each; a pass of the bracket compares with those of S that are new.
-    passes = 2.0
+    threads = n_workers * n_threads
+    reading = row / READING_RATE
+    preparing = here.steps["preparation"] / here.n_points
+    embedding = here.seconds_per_point  # preparation included
+    per_point = READS * reading + preparing + here.assignment_seconds + embedding
     if is_bracketed:
-        passes += sum(FIRST + 2 * FARTHEST * number for number in range(PASSES)) / m
-    computing = n * passes * here.seconds_per_point / (n_workers * n_threads)
+        # A pass compares with those of S that are new: farthest points, and nearest neighbours of the last new ones.
+        new = sum(FIRST + 2 * FARTHEST * number for number in range(PASSES))
+        per_point += PASSES * reading + new / m * embedding
+    computing = n * per_point / threads
     scheduling = pieces * TASKS_PER_PIECE * TASK_SECONDS
     k = 2 if isinstance(n_components, str) else int(n_components)
     kept = n * (4.0 + k * np.dtype(dtype).itemsize) / n_workers
@@ -139,7 +160,8 @@ def plan_on_workers(
         here_seconds=here.fit_seconds,
         computing_seconds=computing,
         scheduling_seconds=scheduling,
-        worker_bytes=PROGRAM_BYTES + n_threads * PIECES_HELD * min(PIECE_BYTES, n * row) + kept + m * row,
+        transform_seconds=max(n * (reading + embedding) / threads, pieces * 3 * TASK_SECONDS),
+        worker_bytes=PROGRAM_BYTES + n_threads * PIECES_HELD * min(size, n * row) + kept + m * row,
         here_bytes=here.peak_bytes + MAX_RECORDED * 32.0,
         traffic_bytes=min(n, GATHERED) * row
         + 2.0 * n_workers * m * row

@@ -278,9 +278,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
             if len(training.used) <= max(size, GATHERED):
                 return training.gathered()
-        needs = [f"landmarks={self.landmarks!r}"] if selector.needs_all_points else []
-        needs += [f"outliers={self.outliers!r}"] if check_outlier_share(self.outliers) else []
-        return training.gathered_for(needs)
+        return training.gathered_for(selector, check_outlier_share(self.outliers))
 
     def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None:

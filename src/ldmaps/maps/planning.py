@@ -73,7 +73,9 @@ class Plan:
     fit_seconds : float
         Without reading the points.
     seconds_per_point : float
-        For points embedded in large batches.
+        For points embedded in large batches, preparation included.
+    assignment_seconds : float
+        For a point, in large batches, to be given to its nearest landmark.
     latency_seconds : float
         For a point embedded by itself.
     steps : dict of str to float
@@ -90,6 +92,7 @@ class Plan:
     peak_bytes: float
     fit_seconds: float
     seconds_per_point: float
+    assignment_seconds: float
     latency_seconds: float
     steps: dict[str, float]
     memory: dict[str, float]
@@ -254,6 +257,7 @@ def _planned(settings: FitSettings, machine: Machine) -> Plan:
         peak_bytes=max(memory.values()),
         fit_seconds=sum(steps.values()),
         seconds_per_point=m * machine.speeds["landmark_shares"] + machine.preparing,
+        assignment_seconds=m * machine.speeds["distances"],
         latency_seconds=machine.latency,
         steps=steps,
         memory=memory,
