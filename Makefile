@@ -89,6 +89,7 @@ accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full si
 .PHONY: error-estimates
 error-estimates: $(INSTALLED) ## Measure predicted against true errors at full size (minutes, 3 GB): docs/error_estimates.md
 	$(BIN)/python benchmarks/perturbation.py
+	$(BIN)/python benchmarks/estimate_search.py
 
 # datafold needs an older scikit-learn than ours, so it lives in an environment of its own.
 .venv-peers/.installed:

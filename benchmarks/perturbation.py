@@ -232,12 +232,12 @@ def draw(every: list[tuple[DataSet, list[Result]]], folder: Path) -> None:
     plt.close(figure)
 
 
-def fill(page: Path, text: str) -> None:
-    """Replace what stands between the page's two markers."""
+def fill(page: Path, text: str, name: str = "measured") -> None:
+    """Replace what stands between the page's two markers of this name."""
     before = page.read_text(encoding="utf-8")
-    pattern = re.compile(r"(<!-- measured -->\n).*(<!-- end -->)", re.DOTALL)
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not pattern.search(before):
-        raise SystemExit(f"{page} has lost its markers <!-- measured --> and <!-- end -->")
+        raise SystemExit(f"{page} has lost its markers <!-- {name} --> and <!-- end -->")
     page.write_text(pattern.sub(lambda m: m[1] + text + "\n" + m[2], before), encoding="utf-8")
 
 

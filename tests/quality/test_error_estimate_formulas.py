@@ -1,7 +1,8 @@
-"""The stand-in for the exact map against a dense transcription, and the sampling error against its halves."""
+"""The stand-in for the exact map against a dense transcription, and the sampling error against other weights."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AccuracyWarning
 from ldmaps.metrics import Euclidean
 from ldmaps.quality.error_estimate import ErrorEstimator, Reference
-from ldmaps.quality.fidelity import alignment
+from ldmaps.quality.fidelity import alignment, rms_error
+from ldmaps.quality.sampling_noise import SampledWalk, draw_disturbances, first_order_changes
 
 EPSILON = 16.0
 ROLL = swiss_roll(400, random_state=8).points
@@ -94,22 +96,72 @@ def test_an_estimate_that_has_not_settled_says_so():
 
 
 @quiet
-def test_the_sampling_error_is_half_the_difference_of_two_halves(judged):
-    """Scaled by the share of the training points that the sample lacks."""
+@pytest.mark.parametrize("n_training", [250, 400])
+def test_the_sampling_error_is_that_of_other_weights(judged, n_training):
+    """Averaged near a point, and scaled by the share of the training points that the sample lacks."""
     sample = ROLL[:200]
     points = METRIC.prepare(sample)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 200)
-    found = ErrorEstimator(judged, Reference(points, weights, 400)).estimate(METRIC.prepare(NEW))
-    cells = cdist(sample, ROLL[np.unique(judged_indices(judged))]).argmin(axis=1)
-    changes = []
-    for start in (0, 1):
-        half = np.arange(start, 200, 2)
-        scale = [
-            weights[cells == cell].sum() / weights[half][cells[half] == cell].sum() for cell in cells[half]
-        ]
-        changes.append(naive_change(judged, sample[half], weights[half] * scale, NEW))
-    expected = 0.5 * np.sqrt(0.5) * np.linalg.norm(changes[0] - changes[1], axis=1)
-    np.testing.assert_allclose(found.sampling, expected, rtol=1e-4, atol=1e-7 * expected.max())
+    found = ErrorEstimator(judged, Reference(points, weights, n_training)).estimate(METRIC.prepare(NEW))
+    A = kernel(sample, sample)
+    D = A @ weights
+    P = A * weights / D[:, None]
+    f = judged.embedder.extend(points).coordinates
+    F = np.column_stack([np.ones(200), f])
+    stationary = weights * D / (weights @ D)
+
+    def pairs():
+        values, mixtures = eigh(F.T @ (stationary[:, None] * (P @ F)), F.T @ (stationary[:, None] * F))
+        return values[::-1], mixtures[:, ::-1]
+
+    values, mixtures = pairs()
+    F = np.column_stack([F, P @ F @ mixtures[:, 1:3] - F @ mixtures[:, 1:3] * values[1:3]])
+    values, mixtures = pairs()
+    walk = SampledWalk(
+        lambda s, g: (A @ s, (A @ (s[:, None] * g)) / (A @ s)[:, None]),
+        weights,
+        weights,
+        0.0,
+        stationary,
+        F @ mixtures,
+        values,
+    )
+    cells = cdist(sample, ROLL[judged_indices(judged)]).argmin(axis=1)
+    changes = first_order_changes(walk, 2, draw_disturbances(weights, cells, np.random.default_rng(0)))
+    psi = P @ F @ mixtures[:, 1:3] / values[1:3]
+    lengths = np.sqrt(weights @ psi**2 * judged.walk.weights.sum() / weights.sum())
+    variances = (1 - 200 / n_training) * np.mean((changes / lengths) ** 2, axis=0).sum(axis=1)
+    Q = kernel(NEW, sample) * weights
+    expected = np.sqrt(Q @ variances / Q.sum(axis=1))
+    np.testing.assert_allclose(found.sampling, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("extension", ["nystrom", "distilled"])
+def test_an_estimate_from_a_sample_is_near_or_says_that_it_may_not_be(extension):
+    """Half of the points as reference; of the Swiss roll, whose slow modes a sample tells badly."""
+    X = swiss_roll(1600, random_state=3).points
+    train, new = X[:1300], X[1300:]
+    exact = DiffusionMap(2, 4.0).fit(train)
+    ranges = np.ptp(exact.embedding_, axis=0)
+    ratios, told = [], []
+    for seed in range(4):
+        for m in (60, 120):
+            model = LandmarkDiffusionMap(2, 4.0, n_landmarks=m, extension=extension, random_state=seed).fit(
+                train
+            )
+            true = rms_error(exact.transform(new), model.transform(new), ranges=ranges)
+            sample = train[np.random.default_rng(seed).permutation(1300)[:650]]
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                estimate = model.error_estimate(new, reference=sample)
+            ratios.append(estimate.rms_zeta / true)
+            told.append(any("too few to tell" in str(warning.message) for warning in caught))
+    far = (np.array(ratios) < 0.5) | (np.array(ratios) > 2)
+    assert np.array(told)[far].all()
+    if extension == "distilled":
+        assert far.sum() >= 4, "nothing was tested"
+    else:
+        assert not np.array(told).all()
 
 
 def judged_indices(judged):

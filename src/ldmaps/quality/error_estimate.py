@@ -58,6 +58,9 @@ EXTRA_MODES = 100
 _LOWEST_MODE = 0.3
 #: Trial functions shorter than this, and directions flatter, hold nothing but rounding.
 _ZERO = 1e-11
+#: Sampling errors above this share of an estimate are warned of. They are told within a factor of three, and an
+#: estimate that is twice or half of the truth owes 0.87 of itself, or more, to them.
+MOST_NOISE = 0.3
 #: Errors below this share of the coordinates' ranges are roundings, which never settle.
 _NO_ERROR = 1e-6
 
@@ -307,7 +310,7 @@ def _warn(result: ErrorEstimate, whole: _StandIn) -> None:
             "points, where the exact map extrapolates too"
         )
     noise, size = (float(np.sqrt(np.mean(values**2))) for values in (result.sampling, result.sigma))
-    if noise > 0.5 * size:
+    if noise > MOST_NOISE * size:
         reasons.append(
             f"the {result.n_reference} reference points are too few to tell: their own sampling error is "
             f"{noise / size:.0%} of the estimate, which gives an order of magnitude at best; pass more of "
