@@ -10,6 +10,12 @@ MUTANT_ARGS ?=
 FUZZ_ARGS ?=
 # More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
 KILL_ARGS ?=
+# More arguments for the package check, for example: make package PACKAGE_ARGS="--output dist"
+PACKAGE_ARGS ?=
+# The oldest Python that pyproject.toml allows, and the tests that run there; FLOORS_TESTS= runs all.
+FLOORS_PYTHON ?= python3.11
+FLOORS_TESTS ?= tests/metrics tests/extension tests/landmarks tests/regions tests/datasets tests/inputs/test_open.py \
+	tests/inputs/test_tables.py tests/maps/test_landmark_diffusion_map.py tests/maps/test_model_file.py
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -48,6 +54,38 @@ paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an ho
 .PHONY: test
 test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+$(VENV)/.coverage: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --group coverage
+	touch $@
+
+.PHONY: coverage
+coverage: $(VENV)/.coverage ## Run the tests and count the lines they run; a file below 90 % fails (a quarter of an hour)
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage json --quiet -o .coverage.json
+	$(BIN)/python tools/coverage_floor.py .coverage.json
+
+$(VENV)/.package: $(RUNNABLE)
+	$(BIN)/python -m pip install --quiet --group package
+	touch $@
+
+.PHONY: package
+package: $(VENV)/.package ## Build wheel and sdist, look inside, install both into empty environments and try them
+	$(BIN)/python tools/package.py $(PACKAGE_ARGS)
+
+# The oldest Python with the oldest of everything that pyproject.toml allows.
+.venv-floors/.installed: pyproject.toml tools/floors.py
+	test -x .venv-floors/bin/python || $(FLOORS_PYTHON) -m venv .venv-floors
+	.venv-floors/bin/python tools/floors.py --without imd > .venv-floors/floors.txt
+	.venv-floors/bin/python -m pip install --quiet "pip>=25.1"
+	.venv-floors/bin/python -m pip install --quiet --requirement .venv-floors/floors.txt --group floors --editable .
+	touch $@
+
+.PHONY: floors
+floors: .venv-floors/.installed ## Run the tests of the library's core with the oldest versions that pyproject.toml allows
+	.venv-floors/bin/python -m pytest -n 2 --dist loadfile $(FLOORS_TESTS) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(INSTALLED) ## Check style, formatting, types and what imports what
@@ -122,5 +160,5 @@ bench-stream: $(VENV)/.peers .venv-peers/.installed ## Measure streams: rate, la
 
 .PHONY: clean
 clean: ## Remove caches and builds (to reinstall, delete .venv too)
-	rm -rf build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +

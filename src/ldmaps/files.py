@@ -45,7 +45,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = Path(path)
     _remove_left_behind(target)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent or ".")
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
         with io.BufferedWriter(_Settling(handle, "wb")) as stream:
             with suppress(OSError):  # file systems without locks keep what killed processes leave

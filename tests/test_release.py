@@ -1,0 +1,59 @@
+"""What a release says about itself agrees: version, citation, changelog, Python versions, templates."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import ldmaps
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+#: Of Keep a Changelog.
+KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_citation_names_this_version_and_licence():
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == ldmaps.__version__
+    assert citation["license"] == PROJECT["license"]
+
+
+def test_the_changelog_keeps_its_form():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert versions[0] == "[Unreleased]" or versions[0].startswith(f"[{ldmaps.__version__}] - ")
+    for version in versions[1:]:
+        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version), version
+    assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= KINDS
+
+
+def test_the_workflow_runs_the_pythons_that_are_promised():
+    yaml = pytest.importorskip("yaml")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
+    (everything,) = (
+        step["with"]["python-version"]
+        for step in jobs["all"]["steps"]
+        if "python-version" in step.get("with", {})
+    )
+    tried = {everything, *jobs["pythons"]["strategy"]["matrix"]["python"]}
+    promised = {line.rpartition(" :: ")[2] for line in PROJECT["classifiers"] if ":: Python :: 3." in line}
+    assert tried == promised
+    assert PROJECT["requires-python"] == f">={min(promised, key=lambda version: int(version[2:]))}"
+
+
+@pytest.mark.parametrize("name", ["bug", "feature"])
+def test_issue_forms_have_what_the_host_asks_of_them(name):
+    yaml = pytest.importorskip("yaml")
+    form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text(encoding="utf-8"))
+    assert form["name"]
+    assert form["description"]
+    kinds = [entry["type"] for entry in form["body"]]
+    assert set(kinds) <= {"markdown", "textarea", "input", "dropdown", "checkboxes"}
+    assert "textarea" in kinds
+    ids = [entry["id"] for entry in form["body"] if entry["type"] != "markdown"]
+    assert len(set(ids)) == len(ids)
