@@ -31,7 +31,7 @@ from ldmaps.quality.fidelity import rms_error
 OUT = Path(__file__).resolve().parents[1] / "docs" / "accuracy"
 SEEDS = (0, 1, 2)
 WIDTHS = (1.0, 1.5, 2.0, 3.0)
-RIDGE, TUNING_RIDGE = 1e-6, 1e-4
+RIDGE, TUNING_RIDGE, MOVE_PENALTY = 1e-6, 1e-4, 0.1
 
 
 class Case:
@@ -43,6 +43,7 @@ class Case:
         n = 4 * len(X) // 5
         exact = DiffusionMap(k, "connected", metric).fit(X[:n])
         train, test = metric.prepare(X[:n]), metric.prepare(X[n:])
+        self.metric, self.train, self.test = metric, train, test
         self.epsilon, self.eigenvalues = exact.epsilon_, exact.eigenvalues_
         self.squares = squared_matrix(metric, train).astype(np.float32)
         self.test_squares = squared_matrix(metric, test, train).astype(np.float32)
@@ -101,29 +102,76 @@ class Case:
         coefficients = self.solve(self.weights(self.squares[:, chosen], rate, np.log(c)), chosen, RIDGE)
         return best, self.z(self.weights(self.test_squares[:, chosen], rate, np.log(c)), coefficients)
 
-    def tuned(self, chosen: np.ndarray, c: np.ndarray, each: bool) -> float:
-        """Z with log s and the rate, one for all landmarks or one each, tuned by variable projection."""
+    def tuned(self, chosen: np.ndarray, c: np.ndarray, each: bool, moves: bool = False) -> float:
+        """Z with log s and the rate, one for all landmarks or one each, tuned by variable projection; then moved."""
         m, width = len(chosen), self.best_width(chosen, c, WIDTHS)[0]
-        squares = self.squares[:, chosen].astype(float) / (2 * width * self.epsilon)
-        test = self.test_squares[:, chosen].astype(float) / (2 * width * self.epsilon)
-
-        def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-            rate = np.exp(parameters[m:])
-            weights = self.weights(squares, rate, parameters[:m])
-            coefficients = self.solve(weights, chosen, TUNING_RIDGE) / self.span
-            found = weights @ coefficients
-            missing = self.y / self.span - found
-            error = (missing**2).sum()
-            shares = weights * (missing @ coefficients.T - (missing * found).sum(axis=1)[:, None])
-            by_rate = (shares * squares).sum(axis=0) * rate if each else (shares * squares).sum() * rate
-            gradient = np.concatenate([-2 * shares.sum(axis=0), 2 * by_rate])
-            return math.log(error), gradient / error
-
+        unit = 2 * width * self.epsilon
+        squares = self.squares[:, chosen].astype(float) / unit
+        test = self.test_squares[:, chosen].astype(float) / unit
         start = np.concatenate([np.log(c / c.max()), np.zeros(m if each else 1)])
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100, "ftol": 1e-5}).x
+        options = {"maxiter": 100, "ftol": 1e-5}
+        found = minimize(
+            lambda parameters: self.loss(chosen, squares, parameters)[:2],
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options=options,
+        ).x
+        if moves:
+            size = len(start)
+            places = self.metric.places(self.train.take(chosen))
+            counting = places.scales > 0
+            # As far as the weights reach.
+            units = np.sqrt(0.5 * unit / np.exp(found[m:]).mean()) / places.scales[counting]
+            gradients = self.metric.squares_gradient(self.train)
+
+            def moved(parameters: np.ndarray) -> np.ndarray:
+                values = places.values.copy()
+                values[:, counting] += parameters[size:].reshape(m, -1) * units
+                return values
+
+            def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+                values = moved(parameters)
+                points = self.metric.prepare(values, self.train.dtype)
+                found = squared_matrix(self.metric, self.train, points)
+                error, gradient, by_square = self.loss(chosen, found.astype(float) / unit, parameters[:size])
+                by_place = np.empty((m, 1, len(counting)), found.dtype)
+                shares = np.ascontiguousarray(by_square.T[:, None] / unit, dtype=found.dtype)
+                gradients.add_up(values, np.ascontiguousarray(found.T), shares, by_place)
+                moves = parameters[size:]
+                by_move = (by_place[:, 0, counting] * units).ravel() + 2 * MOVE_PENALTY / m * moves
+                return error + MOVE_PENALTY / m * moves @ moves, np.concatenate([gradient, by_move])
+
+            start = np.concatenate([found, np.zeros(m * int(counting.sum()))])
+            found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+            points = self.metric.prepare(moved(found), self.train.dtype)
+            squares, test = (
+                squared_matrix(self.metric, them, points).astype(float) / unit
+                for them in (self.train, self.test)
+            )
+            found = found[:size]
         rate = np.exp(found[m:])
         coefficients = self.solve(self.weights(squares, rate, found[:m]), chosen, 1e-5)
         return self.z(self.weights(test, rate, found[:m]), coefficients)
+
+    def loss(
+        self, chosen: np.ndarray, squares: np.ndarray, parameters: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Log of the squared error, what the ridge takes included; its gradient, also by d²."""
+        m = len(chosen)
+        rate = np.exp(parameters[m:])
+        weights = self.weights(squares, rate, parameters[:m])
+        start = self.y[chosen] / self.eigenvalues / self.span
+        coefficients = self.solve(weights, chosen, TUNING_RIDGE) / self.span
+        missing = self.y / self.span - weights @ coefficients
+        ridge = TUNING_RIDGE / m * ((coefficients - start) ** 2).sum()
+        error = (missing**2).sum() + ridge * (weights**2).sum()
+        by_weight = (2 / error) * (ridge * weights - missing @ coefficients.T)
+        shares = weights * (by_weight - (weights * by_weight).sum(axis=1)[:, None])
+        by_rate = (
+            -(shares * squares).sum(axis=0) * rate if len(rate) > 1 else -(shares * squares).sum() * rate
+        )
+        return math.log(error), np.concatenate([shares.sum(axis=0), by_rate]), -shares * rate
 
     # -- ideas ----------------------------------------------------------------
 
@@ -184,8 +232,10 @@ def measure(case: Case, seed: int) -> dict[str, float]:
         "Nyström's B from the reference, no fit": case.reference_values(medoids, c),
         "least squares at ε": case.fitted(medoids, c, (1.0,)),
         "… at the best of four widths": case.fitted(medoids, c),
-        "… and s, width tuned (**taken**)": case.tuned(medoids, c, each=False),
-        "… and s, a width for each landmark tuned": case.tuned(medoids, c, each=True),
+        "… and s, width tuned (taken where landmarks cannot be moved)": case.tuned(medoids, c, each=False),
+        "… and landmarks moved (**taken**)": case.tuned(medoids, c, each=False, moves=True),
+        "s, a width for each landmark tuned": case.tuned(medoids, c, each=True),
+        "… and landmarks moved": case.tuned(medoids, c, each=True, moves=True),
         "best width, all s = 1": case.fitted(medoids, np.ones(case.m)),
         "best width, quadrature weights": case.fitted(medoids, case.quadrature(medoids)),
     }

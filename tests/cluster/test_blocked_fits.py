@@ -178,6 +178,10 @@ def test_a_tolerance_is_searched_for_in_a_sample(monkeypatch):
     assert model.certificate_.upper_bound <= 20.0
     assert model.multiplicities_.sum() == 3000
     assert model.coverage(ROLL).inside.all()
+    assert model.map_.representatives is not None  # landmarks were moved
+    counted = np.bincount(model.coverage(ROLL).nearest, minlength=model.embedder_.n_landmarks)
+    assert np.abs(model.multiplicities_ - counted).sum() <= 2 * model.embedder_.n_landmarks
+    np.testing.assert_array_equal(model.map_.representatives.values, ROLL[model.landmark_indices_])
     np.testing.assert_array_equal(model.landmark_embedding_.shape, (model.embedder_.n_landmarks, 2))
     np.testing.assert_array_equal(
         model.transform(ROLL[model.landmark_indices_]), model.embedding_[model.landmark_indices_]

@@ -11,8 +11,10 @@ embedding y of the training points, the exact map's wherever it can be computed:
    landmarks: a landmark that few points lie near falls back to them.
 2. log s and log h by L-BFGS, with B solved for at every step (variable projection),
    while M is small enough for that to pay.
-3. f, ρ, and whether step 2 is kept by the error on points that took no part in the
-   fit; then B once more from all points.
+3. Where the landmarks are, likewise, while M is smaller still and d² has a gradient. A
+   training point then stands for each moved landmark: see :class:`MovedLandmarks`.
+4. f, ρ, and whether steps 2 and 3 are kept by the error on points that took no part in
+   the fit; then B once more from all points.
 
 The weights sum to 1, so every answer lies in the hull of B, also far from the data.
 """
@@ -85,6 +87,8 @@ class Distillation(OnlineStep):
         ρ in units of the mean diagonal of the normal equations.
     is_tuned : bool
         Whether s and h were tuned.
+    moved : MovedLandmarks or None
+        Where landmarks were moved to, if they were.
     held_out_z : float
         Z in percent on the points held out while choosing (before B was solved for
         once more from all points); NaN where there were too few to choose by. The

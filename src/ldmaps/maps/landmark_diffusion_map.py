@@ -99,7 +99,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         number of landmarks and "distilled" for a tolerance. "nystrom" is the paper's
         (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
         the same online step to the exact map of the training points, or where that takes
-        too long, to a landmark map with many more landmarks; eight to over a
+        too long, to a landmark map with many more landmarks, and moves up to 200 landmarks off
+        the data where the metric has a gradient and you do not name them; eight to over a
         hundred times more accurate at the same cost per point, for a slower fit (the N×N
         kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
     alpha : float
