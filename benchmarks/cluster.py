@@ -285,9 +285,7 @@ def verdict(values: list[float], aim: float, *, at_least: bool) -> str:
 
 
 def scaling_and_overhead(runs: dict) -> list[str]:
-    loops = [
-        two["rate"] / one["rate"] for one, two in zip(runs["loops", 1], runs["loops", 2], strict=True)
-    ]
+    loops = [two["rate"] / one["rate"] for one, two in zip(runs["loops", 1], runs["loops", 2], strict=True)]
     gain = statistics.median(loops)
     lines = [
         "## Scaling and overhead",
@@ -436,9 +434,7 @@ def page(state: dict, options: argparse.Namespace) -> str:
 
 
 def spread(runs: dict, data: str) -> float:
-    values = np.array(
-        [run["eigenvalues"] for key, found in runs.items() if key[0] == data for run in found]
-    )
+    values = np.array([run["eigenvalues"] for key, found in runs.items() if key[0] == data for run in found])
     return float(np.max(np.ptp(values, axis=0) / values[0]))
 
 

@@ -160,15 +160,20 @@ def test_a_reference_that_is_a_sample_has_the_same_weights(monkeypatch):
     np.testing.assert_array_equal(found.points.values, expected.points.values)
 
 
-def test_too_many_points_for_a_tree_of_all_name_the_remedy(monkeypatch):
-    monkeypatch.setattr(blocked_training, "GATHERED", 1000)
-    X = da.from_array(ROLL, chunks=(800, 3))
-    with pytest.raises(
-        InvalidInputError, match="landmarks='farthest' must see all points.*use landmarks=\"kmedoids\""
-    ):
-        roll_map(landmarks="farthest").fit(X)
-    with pytest.raises(InvalidInputError, match="outliers=0.1 must see all points"):
-        roll_map(outliers=0.1).fit(X)
+def test_a_reference_that_is_a_sample_comes_with_the_first_gather(monkeypatch):
+    from ldmaps.quality import error_estimate
+
+    monkeypatch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 500)
+    monkeypatch.setattr(blocked_training, "MAX_REFERENCE_POINTS", 500)
+    gathers = []
+    gather = Blocks.gather
+    monkeypatch.setattr(Blocks, "gather", lambda self, rows: gathers.append(len(rows)) or gather(self, rows))
+    settings = {"landmarks": np.arange(0, 3000, 20), "n_landmarks": None}
+    found = roll_map(**settings).fit(da.from_array(ROLL, chunks=(800, 3)))
+    assert len(gathers) == 1
+    assert 500 < gathers[0] <= 650
+    expected = roll_map(**settings).fit(ROLL)._reference
+    np.testing.assert_array_equal(found._reference.points.values, expected.points.values)
 
 
 def test_a_tolerance_is_searched_for_in_a_sample(monkeypatch):

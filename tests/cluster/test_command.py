@@ -65,7 +65,10 @@ def test_embed_on_a_scheduler_writes_the_same_rows(run, address, tmp_path, suffi
     plain, found = (str(tmp_path / f"{name}.{suffix}") for name in ("plain", "found"))
     assert main(["embed", str(run / "plain.ldm"), *inputs(run), "-o", plain, "-q"]) == 0
     assert (
-        main(["embed", str(run / "plain.ldm"), *inputs(run), "-o", found, "-q", "--scheduler", address, *SMALL]) == 0
+        main(
+            ["embed", str(run / "plain.ldm"), *inputs(run), "-o", found, "-q", "--scheduler", address, *SMALL]
+        )
+        == 0
     )
     if suffix == "parquet":
         from pyarrow import parquet
@@ -132,7 +135,7 @@ def test_no_scheduler_and_parts_without_workers_are_one_line(run, tmp_path, monk
 def test_a_piece_that_is_no_size_is_one_line(run, capsys):
     with pytest.raises(SystemExit):
         main(["fit", *inputs(run), "-o", "map.ldm", "--workers", "2", "--piece", "big"])
-    assert 'must be a size such as "64MB", or a number of bytes, got \'big\'' in capsys.readouterr().err
+    assert "must be a size such as \"64MB\", or a number of bytes, got 'big'" in capsys.readouterr().err
 
 
 def children(process):

@@ -99,6 +99,19 @@ def test_points_that_stand_alone_are_covered(monkeypatch):
     assert radius(points, landmarks) <= 3.0
 
 
+def test_a_sample_of_separate_points_keeps_one_for_each_part():
+    """Three parts: a row of four, a pair, and one alone. Nothing is left for the cover to add."""
+    from ldmaps.landmarks import spanning_tree
+
+    line = np.array([0.0, 1.0, 2.0, 3.0, 100.0, 101.0, 200.0])[:, None]
+    for seed in range(6):
+        walk = Walk(Euclidean(), Euclidean().prepare(line), np.ones(7), 1.5)
+        kept = spanning_tree._sampled_tree(walk, np.random.default_rng(seed))
+        assert radius(line, kept) <= np.sqrt(1.5)
+        assert [np.isin(kept, part).any() for part in ([0, 1, 2, 3], [4, 5], [6])] == [True] * 3
+        assert np.isin(kept, [4, 5]).sum() == np.isin(kept, [6]).sum() == 1
+
+
 def test_points_of_weight_zero_are_neither_landmarks_nor_covered():
     points = ROLL.copy()
     points[:40] += 1e4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.cluster import is_dask_array
+from ldmaps.cluster import engine, is_dask_array
 from ldmaps.cluster.engine import client_in_use, computed, shared, task
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.maps import blocked_training
@@ -48,6 +48,31 @@ def test_frames_on_two_processes(with_workers):
     model = LandmarkDiffusionMap(**settings).fit(da.from_array(frames, chunks=(400, 22, 3)))
     np.testing.assert_array_equal(model.landmark_indices_, plain.landmark_indices_)
     np.testing.assert_allclose(model.embedding_, plain.embedding_, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.0], ids=["prepared points are kept", "read again"])
+def test_the_same_map_whether_workers_keep_points_or_not(
+    with_workers, monkeypatch, in_memory, tmp_path, share
+):
+    """Blocks that leave a note when they are read: for the sample, and then once, or once for each pass."""
+    monkeypatch.setattr(engine, "KEPT_SHARE", share)
+    with_workers(2)
+    notes = tmp_path / "notes"
+    X = da.from_array(ROLL, chunks=(1000, 3)).map_blocks(noted, str(notes), meta=ROLL[:0])
+    weights = np.random.default_rng(3).choice([0.0, 1.0, 2.5], len(ROLL))
+    plain = LandmarkDiffusionMap(**SETTINGS).fit(ROLL, sample_weight=weights)
+    model = LandmarkDiffusionMap(**SETTINGS).fit(X, sample_weight=weights)
+    assert notes.read_text().count("block") == 4 * (2 if share else 3)
+    np.testing.assert_array_equal(model.landmark_indices_, plain.landmark_indices_)
+    np.testing.assert_array_equal(model.labels_, plain.labels_)
+    np.testing.assert_array_equal(model.training_.nearest, plain.training_.nearest)
+    np.testing.assert_allclose(model.embedding_, plain.embedding_, atol=1e-12)
+
+
+def noted(block, path):
+    with open(path, "a") as notes:
+        notes.write("block\n")
+    return block
 
 
 class Counted:

@@ -172,7 +172,14 @@ def test_sizes_of_a_piece_that_are_none(tables, piece):
 
 
 def test_sizes_of_a_piece_with_units(tables):
-    for piece, n_blocks in ((piece_of(100, 16), 3), ("6.4kB", 3), ("19.2 KB", 1), ("32MB", 1), (None, 1), (1, 300)):
+    for piece, n_blocks in (
+        (piece_of(100, 16), 3),
+        ("6.4kB", 3),
+        ("19.2 KB", 1),
+        ("32MB", 1),
+        (None, 1),
+        (1, 300),
+    ):
         assert len(open_blocks(tables / "0.npy", piece=piece).blocks.tasks) == n_blocks
 
 

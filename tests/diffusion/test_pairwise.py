@@ -354,6 +354,16 @@ def test_several_python_threads_may_walk_at_once(monkeypatch):
     assert set(blas_threads()) == {2}
 
 
+def test_tiles_of_threads_do_not_share_their_scratch():
+    scratch = pairwise._Scratch(4, 3, np.float64)
+    mine = scratch.rows(4)
+    with ThreadPoolExecutor(1) as other:
+        theirs = other.submit(scratch.rows, 4).result()
+    assert not np.shares_memory(mine, theirs)
+    assert np.shares_memory(mine, scratch.rows(2))
+    assert scratch.rows(2).shape == (2, 3)
+
+
 def test_metric_may_walk_inside_a_walk(monkeypatch):
     # A distance between sets of points: each call measures distances with as many threads as the walk it is part of.
     monkeypatch.setattr(threads, "MAX_TILE_ROWS", 3)

@@ -67,6 +67,24 @@ def test_what_workers_do_with_a_point_adds_up(same_machine):
     assert 0 < here.assignment_seconds < here.seconds_per_point * 1.5
 
 
+def test_assignment_is_planned_by_the_speed_of_distances(same_machine, monkeypatch):
+    from dataclasses import replace
+
+    from ldmaps.maps import planning
+
+    measure = planning.measure
+
+    def twice_as_slow(*arguments):
+        machine = measure(*arguments)
+        return replace(machine, speeds={**machine.speeds, "distances": 2 * machine.speeds["distances"]})
+
+    plain = planning.plan(50_000, 22, "rmsd", 400, epsilon=1.0, n_threads=1)
+    monkeypatch.setattr(planning, "measure", twice_as_slow)
+    slow = planning.plan(50_000, 22, "rmsd", 400, epsilon=1.0, n_threads=1)
+    assert slow.assignment_seconds == pytest.approx(2 * plain.assignment_seconds)
+    assert slow.seconds_per_point == plain.seconds_per_point
+
+
 def test_larger_pieces_are_fewer_tasks_and_more_memory(same_machine):
     small, large = (
         plan_on_workers(10**8, 22, "rmsd", 400, epsilon=1.0, n_workers=64, piece=piece)

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
 
-__all__ = ["add_piece_option", "add_worker_options", "asks_for_workers", "embed_blocks", "in_blocks", "workers_of"]
+__all__ = [
+    "add_piece_option",
+    "add_worker_options",
+    "asks_for_workers",
+    "embed_blocks",
+    "in_blocks",
+    "workers_of",
+]
 
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:

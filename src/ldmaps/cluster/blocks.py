@@ -26,6 +26,7 @@ __all__ = [
     "Cover",
     "Farthest",
     "PreparedBlock",
+    "RawBlock",
     "TrainingPart",
     "add_cells",
     "add_farthest",
@@ -66,11 +67,13 @@ class PreparedBlock:
         return self.n_bytes
 
 
-#: Rows as workers have them: a block of a dask array, a chunk of a file, or either prepared.
-Block = NDArray[Any] | FrameChunk | PreparedBlock
+#: Rows as they come: a block of a dask array, or a chunk of a file;
+RawBlock = NDArray[Any] | FrameChunk
+#: and as workers have them, perhaps prepared.
+Block = RawBlock | PreparedBlock
 
 
-def rows_of(block: NDArray[Any] | FrameChunk) -> NDArray[Any]:
+def rows_of(block: RawBlock) -> NDArray[Any]:
     """Return the numbers of a block as it was read."""
     return block.frames if isinstance(block, FrameChunk) else block
 
@@ -129,14 +132,12 @@ def prepared(metric: Metric, block: Block, start: int, dtype: DTypeLike | None =
         raise InvalidInputError(f"rows {start} to {start + len(block) - 1}: {error}") from error
 
 
-def prepare_block(
-    block: NDArray[Any] | FrameChunk, start: int, metric: Metric, dtype: DTypeLike
-) -> PreparedBlock:
+def prepare_block(block: RawBlock, start: int, metric: Metric, dtype: DTypeLike) -> PreparedBlock:
     """Prepare a block to be kept."""
     return PreparedBlock(prepared(metric, block, start, dtype), times_of(block), rows_of(block).nbytes)
 
 
-def pick_rows(block: NDArray[Any] | FrameChunk, rows: NDArray[np.intp]) -> NDArray[Any]:
+def pick_rows(block: RawBlock, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Return some rows of a block, as a copy that does not keep the block alive."""
     picked = np.array(rows_of(block)[rows])
     if isinstance(block, FrameChunk):

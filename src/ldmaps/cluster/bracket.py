@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.cluster.blocks import Block, Cover, prepared, rows_of
+from ldmaps.cluster.blocks import Cover, RawBlock, prepared, rows_of
 from ldmaps.cluster.engine import computed, keep, shared, task, tree_sum
 from ldmaps.cluster.points import BlockedPoints
 from ldmaps.diffusion.bandwidth import Bandwidth
@@ -118,7 +118,7 @@ def connected_bracket(points: BlockedPoints) -> Bandwidth:
 
 
 def cover_block(
-    block: Block,
+    block: RawBlock,
     start: int,
     weights: NDArray[np.float64] | None,
     newest: Cover,

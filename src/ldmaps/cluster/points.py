@@ -160,7 +160,7 @@ class BlockedPoints(PointsElsewhere):
 
     @cached_property
     def foreseen(self) -> NDArray[np.intp]:
-        """Rows that estimates of errors will ask for: brought here with the first others, not by a pass of their own."""
+        """Rows that estimates of errors will ask for: brought with the first others, not by a pass of their own."""
         drawn = reference_rows(len(self), math.prod(self.blocks.shape) * self.dtype.itemsize)
         return self.rows(np.arange(0) if drawn is None else np.sort(drawn))
 
@@ -238,7 +238,6 @@ class BlockedPoints(PointsElsewhere):
             noted,
             cells.noted,
         )
-
 
     def cover(self) -> BlockedCover:
         """Begin to cover the points with landmarks that are chosen step by step."""

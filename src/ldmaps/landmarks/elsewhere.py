@@ -114,7 +114,8 @@ def cover_elsewhere(
     raise InvalidInputError(
         f'landmarks="pst" left points farther than sqrt(epsilon) = {np.sqrt(walk.epsilon):.4g} from all of its '
         f"{len(chosen):,} landmarks after {PASSES} passes over {len(points):,} points in blocks (the farthest is at "
-        f'{np.sqrt(squared[0]):.4g}): epsilon is too small for so many points; make it larger, or use landmarks="kmedoids"'
+        f"{np.sqrt(squared[0]):.4g}): epsilon is too small for so many points; make it larger, or use "
+        'landmarks="kmedoids"'
     )
 
 

@@ -124,9 +124,7 @@ def _fail_disconnected(walk: Walk) -> None:
     )
 
 
-def _grow_adopting(
-    walk: Walk, rng: np.random.Generator, *, may_fall_apart: bool = False
-) -> NDArray[np.intp]:
+def _grow_adopting(walk: Walk, rng: np.random.Generator, *, may_fall_apart: bool = False) -> NDArray[np.intp]:
     """Return every node's parent, -1 for the root; for several roots where points may fall apart."""
     n = len(walk.points)
     parent = np.full(n, -1, dtype=np.intp)

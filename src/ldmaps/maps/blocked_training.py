@@ -107,8 +107,8 @@ class BlockedTraining(Training):
             return self.gathered()
         if outliers:
             raise InvalidInputError(
-                f"outliers={outliers:g} needs a spanning tree of all points, which is made for up to {GATHERED:,} points "
-                f"in blocks, got {len(self.weights):,}; find the outliers with a map of some of them: "
+                f"outliers={outliers:g} needs a spanning tree of all points, which is made for up to {GATHERED:,} "
+                f"points in blocks, got {len(self.weights):,}; find the outliers with a map of some of them: "
                 "few = LandmarkDiffusionMap(outliers=...).fit(X[::100]), then fit all with "
                 f"sample_weight=few.coverage(X).distance <= {REACH:g}"
             )
