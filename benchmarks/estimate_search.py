@@ -15,7 +15,6 @@ import csv
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 from accuracy import UNSEEN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 import re
 
 import numpy as np
@@ -192,3 +193,10 @@ def test_folds_share_no_test_point(reproduction):
 )
 def test_printed_shares_agree_with_the_printed_percentages(key, percent):
     assert 100 * TABLE_1[key].share == pytest.approx(percent, abs=0.005)
+
+
+def test_a_ratio_says_what_a_standard_deviation_makes_of_it():
+    """Three to one and a half is 3/(6 + 4) to 3/(6 − 4)."""
+    assert table1.printed_over_ours(3.0, (6.0, 4.0)) == "0.5 (0.3–1.5)"
+    assert table1.printed_over_ours(3.0, (6.0, 7.0)) == "0.5 (0.23–∞)"
+    assert table1.printed_over_ours(3.0, (2.0, math.nan)) == "1.5"

@@ -6,7 +6,7 @@ points, or a sample of them that stands for the same cells.
     F = [1, f, further modes]                        trial functions on the reference, R×p
     H = Fᵀ W D P F,  G = Fᵀ W D F                    p×p, a tiled pass over R² pairs
     H y = μ G y                                      the best combinations of them (Rayleigh–Ritz)
-    F ← [F, PFy − μFy], and the same again           a second pass
+    F ← [F, PFy − μFy], and the same again           a further pass, until it changes little
     ψ(x) ≈ (1/μ) Σ_j P(x, x_j) (F y)(j)              and one step of Nyström over the reference
 
 The step damps what the trial functions lack by λ_l/λ_i, so the result is nearer
@@ -61,6 +61,8 @@ _ZERO = 1e-11
 #: Sampling errors above this share of an estimate are warned of. They are told within a factor of three, and an
 #: estimate that is twice or half of the truth owes 0.87 of itself, or more, to them.
 MOST_NOISE = 0.3
+#: Passes with residuals end when one changes the estimate by no more than this share of it, and after so many.
+SETTLED, MAX_STEPS = 0.1, 6
 #: Errors below this share of the coordinates' ranges are roundings, which never settle.
 _NO_ERROR = 1e-6
 
@@ -183,7 +185,7 @@ def stand_in_reference(judged: JudgedMap, points: Points) -> Reference:
 class ErrorEstimator:
     """The exact map's stand-in for one landmark map.
 
-    Costs 2R² distances to make and R a point to use; half as much again for a sample.
+    Costs 2R² distances to make, R² more for every further step, and R a point to use; R² more for a sample.
     """
 
     def __init__(self, judged: JudgedMap, reference: Reference) -> None:
@@ -229,16 +231,22 @@ class _StandIn:
         trial = np.column_stack([np.ones(len(points)), own, further]).astype(np.float64)
         degrees, products = apply_operator(metric, points, points, epsilon, source, trial, n_threads)
         stationary = source * degrees / (source @ degrees)
-        values, mixtures = _leading_pairs(trial, products, stationary, k)
-        before = products @ mixtures / values
-        # What P makes of these beyond μ times themselves points to the exact map more than any mode does.
-        residuals = products @ mixtures - trial @ mixtures * values
-        further_products = apply_operator(metric, points, points, epsilon, source, residuals, n_threads)[1]
-        trial = np.column_stack([trial, residuals])
-        products = np.column_stack([products, further_products])
         all_values, all_mixtures = _rayleigh_ritz(trial, products, stationary)
-        values, mixtures = all_values[1 : k + 1], all_mixtures[:, 1 : k + 1]
-        coordinates = products @ mixtures / values
+        #: What the last residuals changed, as a share of the estimate: above SETTLED, more of them would change more.
+        self.last_change = np.inf
+        coordinates = np.empty(0)
+        for step in range(MAX_STEPS + 1):
+            values, mixtures = all_values[1 : k + 1], all_mixtures[:, 1 : k + 1]
+            before, coordinates = coordinates, products @ mixtures / values
+            if step:
+                self.last_change = _share_changed(own, before, coordinates)
+            if self.last_change <= SETTLED or step == MAX_STEPS:
+                break
+            # What P makes of these beyond μ times themselves points to the exact map more than any mode does.
+            residuals = products @ mixtures - trial @ mixtures * values
+            images = apply_operator(metric, points, points, epsilon, source, residuals, n_threads)[1]
+            trial, products = np.column_stack([trial, residuals]), np.column_stack([products, images])
+            all_values, all_mixtures = _rayleigh_ritz(trial, products, stationary)
         order, signs = alignment(own, coordinates)
         lengths = np.sqrt(reference.weights @ coordinates**2)
         # ψᵀCψ is 1 for the map's own total weight; the reference carries as much, cell by cell.
@@ -251,19 +259,12 @@ class _StandIn:
             np.linalg.norm(own, axis=0) * np.linalg.norm(coordinates, axis=0)
         )
         self.lost: NDArray[np.intp] = np.flatnonzero(cosines**2 < 0.5)
-        before = align(coordinates, before)
-        before *= np.linalg.norm(coordinates, axis=0) / np.linalg.norm(before, axis=0)
-        last, whole = (
-            np.linalg.norm((coordinates - other) / self.ranges) for other in (before, own * powers)
-        )
-        #: What the residuals changed, as a share of the estimate: above 1 nothing says that it has settled.
-        self.last_change = float(last / whole) if whole > _NO_ERROR * np.sqrt(own.size) else 0.0
-        step = OnlineStep(
+        online = OnlineStep(
             coefficients=(trial @ mixtures[:, order]) * scale * powers / values,
             source_weights=source,
             bandwidth=epsilon,
         )
-        self.embedder = Embedder.build(metric, points, epsilon, step, np.zeros(len(points)))
+        self.embedder = Embedder.build(metric, points, epsilon, online, np.zeros(len(points)))
         #: Source weights, and variances of each coordinate over samples like this one, to be averaged near a point.
         self.variances: _Modes | None = None
         missing = max(0.0, 1.0 - len(points) / reference.n_training)
@@ -298,9 +299,9 @@ def _warn(result: ErrorEstimate, whole: _StandIn) -> None:
             f"coordinate {shown} has less than half in common with any of the exact map's, "
             "so its errors are as large as itself"
         )
-    if whole.last_change > 1.0:
+    if whole.last_change > SETTLED:
         reasons.append(
-            f"its second step changed it by {whole.last_change:.0%} of what it is, so that it may not have settled and "
+            f"its last step changed it by {whole.last_change:.0%} of what it is, so that it has not settled and "
             "gives an order of magnitude; more landmarks have more modes to tell by"
         )
     far = int((~result.inside).sum())
@@ -344,12 +345,16 @@ def can_be_rows(points: Points) -> bool:
     return getattr(points, "matrix", True) is not None
 
 
-def _leading_pairs(
-    trial: NDArray[np.float64], products: NDArray[np.float64], stationary: NDArray[np.float64], k: int
-) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Return the k best pairs after the trivial one."""
-    values, mixtures = _rayleigh_ritz(trial, products, stationary)
-    return values[1 : k + 1], mixtures[:, 1 : k + 1]
+def _share_changed(
+    own: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+) -> float:
+    """Return how far coordinates moved in one step beside how far they are from the map's own, all of one length."""
+    lengths = np.linalg.norm(after, axis=0)
+    ranges = np.ptp(after, axis=0) / lengths
+    after = after / lengths
+    before, own = (align(after, other / np.linalg.norm(other, axis=0)) for other in (before, own))
+    last, whole = (np.linalg.norm((after - other) / ranges) for other in (before, own))
+    return float(last / whole) if whole > _NO_ERROR * np.sqrt(own.size) else 0.0
 
 
 def _rayleigh_ritz(
