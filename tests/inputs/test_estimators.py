@@ -13,6 +13,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs import FrameChunk, FrameSource
+from ldmaps.inputs.objects import as_source
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
 HEAVY = {"select": "not element H"}
@@ -217,6 +218,24 @@ def test_mdanalysis_readers_are_refused_with_the_remedy(files):
     for X in (steps, steps[::10], steps[[1, 5, 9]]):
         with pytest.raises(InvalidInputError, match=r"same memory; .*ldmaps.inputs.open\(u.select_atoms"):
             LandmarkDiffusionMap(metric="rmsd").fit(X)
+
+
+def test_frames_that_share_their_memory_are_refused_with_the_remedy(files):
+    mdanalysis = pytest.importorskip("MDAnalysis", reason="it reads every frame into the same array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = mdanalysis.Universe(str(files["top"]), str(files["trr"]))
+    count = len(universe.trajectory)
+    frames = [step.positions for step in universe.trajectory]
+    for X in (frames, tuple(frames)):
+        with pytest.raises(
+            InvalidInputError, match=rf"all {count} frames .* same memory.*ts\.positions\.copy\(\)"
+        ):
+            LandmarkDiffusionMap(metric="rmsd").fit(X)
+    assert as_source([step.positions.copy() for step in universe.trajectory]) is None
+    # Frames of one array are next to each other, not in the same place; a frame may stand in a list twice.
+    assert as_source(list(MOLECULE.frames[:5])) is None
+    assert as_source([MOLECULE.frames[0], MOLECULE.frames[0], MOLECULE.frames[1]]) is None
 
 
 def test_the_remedy_for_periodic_images_is_one_that_fit_has():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import warnings
 
+import mdtraj
 import numpy as np
 import pytest
 from written_trajectories import FORMATS, STRIDE, TOLERANCE, mdtraj_trajectory
@@ -217,3 +219,24 @@ def test_start_beyond_the_end(files):
 def test_stop_before_start(files):
     with pytest.raises(InvalidInputError, match="leaves no frame"):
         ldmaps.inputs.open(files["xtc"], top=files["top"], start=5, stop=5)
+
+
+def test_formats_that_are_loaded_whole_are_loaded_once(tmp_path, monkeypatch):
+    trajectory = mdtraj_trajectory()[:6]
+    trajectory.save_xyz(str(tmp_path / "run.xyz"))
+    trajectory.atom_slice(range(5)).save_xyz(str(tmp_path / "other.xyz"))
+    trajectory[0].save_pdb(str(tmp_path / "top.pdb"))
+    loaded = []
+    load = mdtraj.load
+
+    def counted(path, *args, **kwargs):
+        loaded.append(os.path.basename(os.fspath(path)))
+        return load(path, *args, **kwargs)
+
+    monkeypatch.setattr(mdtraj, "load", counted)
+    source = ldmaps.inputs.open(tmp_path / "run.xyz", top=tmp_path / "top.pdb")
+    assert len(source.read()) == 6
+    assert loaded.count("run.xyz") == 1
+    other = ldmaps.inputs.open(tmp_path / "other.xyz", top=tmp_path / "top.pdb")
+    with pytest.raises(InvalidInputError, match=r"other.xyz"):
+        other.read()

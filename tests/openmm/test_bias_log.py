@@ -105,6 +105,56 @@ def test_a_run_goes_on_in_the_same_file(model, tmp_path):
         BiasLog(path, model, 10, append=True)
 
 
+def logged(model, path, first, last, every=10):
+    """Run from the step ``first`` to ``last``, as from a checkpoint, and log."""
+    simulation, _ = simulation_of(model, biased=False)
+    simulation.currentStep = first
+    log = BiasLog(path, model, every, atoms=range(4), append=True)
+    simulation.reporters.append(log)
+    simulation.step(last - first)
+    log.close()
+    return [int(row["step"]) for row in rows_of(path)]
+
+
+def test_steps_taken_again_after_a_checkpoint_are_logged_once(model, tmp_path):
+    path = tmp_path / "bias.csv"
+    assert logged(model, path, 0, 50) == [10, 20, 30, 40, 50]
+    before = path.read_bytes().splitlines()
+    assert logged(model, path, 25, 70) == [10, 20, 30, 40, 50, 60, 70]
+    assert path.read_bytes().splitlines()[:3] == before[:3]
+    # A run that begins before all of the log is another one, and only the last one is cut back.
+    assert logged(model, path, 0, 30) == [10, 20, 30, 40, 50, 60, 70, 10, 20, 30]
+    assert logged(model, path, 10, 20) == [10, 20, 30, 40, 50, 60, 70, 10, 20]
+    # What a crash left of a line goes.
+    with path.open("ab") as stream:
+        stream.write(b"30,0.03,0.1")
+    assert logged(model, path, 20, 40) == [10, 20, 30, 40, 50, 60, 70, 10, 20, 30, 40]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["bias.csv"]
+
+
+def test_a_simulation_that_goes_back_to_a_checkpoint_logs_on(model, tmp_path):
+    simulation, _ = simulation_of(model, biased=False)
+    log = BiasLog(tmp_path / "bias.csv", model, 10, atoms=range(4))
+    simulation.reporters.append(log)
+    simulation.step(40)
+    simulation.currentStep = 20
+    simulation.step(30)
+    log.close()
+    assert [int(row["step"]) for row in rows_of(log.path)] == [10, 20, 30, 40, 50]
+
+
+def test_a_log_with_other_lines_is_left_as_it_is(model, tmp_path):
+    path = tmp_path / "bias.csv"
+    logged(model, path, 0, 20)
+    path.write_bytes(path.read_bytes() + b"something else\r\n")
+    before = path.read_bytes()
+    with pytest.raises(
+        InvalidInputError, match="'something else', which does not begin with a step; remove it"
+    ):
+        logged(model, path, 10, 30)
+    assert path.read_bytes() == before
+
+
 def test_a_run_outside_the_map_is_warned_of_once(model, tmp_path):
     simulation, _ = simulation_of(model, stretch=2.5, biased=False)
     simulation.reporters.append(BiasLog(tmp_path / "out.csv", model, 1, atoms=range(4)))

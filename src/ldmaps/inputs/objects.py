@@ -73,7 +73,21 @@ def _listed(entries: Sequence[Any], reading: Reading | None) -> PointSource | No
                 f"got a list of {len(entries)} arrays of shapes {shown}; join them into one array first: "
                 "numpy.concatenate(arrays)"
             )
+        _check_own_memory(entries)
     return None
+
+
+def _check_own_memory(frames: Sequence[Any]) -> None:
+    """Raise when all frames of a list are the same memory, which holds the last of them only."""
+    if len(frames) < 2 or np.ndim(frames[0]) != 2 or not frames[0].size:
+        return
+    places = {frame.__array_interface__["data"][0] for frame in frames if isinstance(frame, np.ndarray)}
+    if len(places) == 1:
+        raise InvalidInputError(
+            f"all {len(frames)} frames of the list are the same memory, so they all hold the last one: MDAnalysis, for "
+            "one, reads every frame into the same array; copy each frame, "
+            "[ts.positions.copy() for ts in u.trajectory], or pass the atoms, u.atoms"
+        )
 
 
 def is_atom_group(X: Any) -> bool:

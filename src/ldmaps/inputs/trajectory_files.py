@@ -209,6 +209,7 @@ class TrajectoryFiles(SelectedFrames):
             models = zip(pdb_models(path, self._n_file_atoms), repeat(pdb_box(path)), strict=False)
         else:
             loaded = self._load_whole(path)
+            self._check_count(path, loaded.n_atoms)
             boxes = repeat(None) if loaded.unitcell_vectors is None else loaded.unitcell_vectors
             models = zip(loaded.xyz, boxes, strict=False)
         reading = self._reading
@@ -255,6 +256,7 @@ class TrajectoryFiles(SelectedFrames):
             ) from error
 
     def _check_atom_count(self, path: str) -> None:
+        """Raise where a file has other atoms than the topology, if that can be told without reading all of it."""
         if self._is_streamed(path):
             with closing(self._open(path)) as handle:
                 try:
@@ -266,11 +268,11 @@ class TrajectoryFiles(SelectedFrames):
                     ) from error
                 if not len(frames):
                     raise InvalidInputError(f"{path} has no frames; check how it was written")
-                count = frames.shape[1]
+                self._check_count(path, frames.shape[1])
         elif self._formats[path].reader == "models":
-            count = pdb_atom_count(path)
-        else:
-            count = self._load_whole(path).n_atoms
+            self._check_count(path, pdb_atom_count(path))
+
+    def _check_count(self, path: str, count: int) -> None:
         if count != self._n_file_atoms:
             raise InvalidInputError(
                 f"{path} has {count} atoms per frame, but {self._topology_name} has {self._n_file_atoms}; "

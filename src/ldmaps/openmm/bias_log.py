@@ -11,6 +11,7 @@ from typing import IO, Any
 from numpy.typing import ArrayLike
 
 from ldmaps.errors import InvalidInputError, OutsideDomainWarning
+from ldmaps.files import written_whole
 from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
 from ldmaps.settings import is_whole_number
 
@@ -40,7 +41,9 @@ class BiasLog:
     atoms, ignore_names
         As for :class:`~ldmaps.openmm.LandmarkReporter`.
     append : bool
-        Whether to continue a file of an earlier part of the run.
+        Whether to continue a file of an earlier part of the run. Lines of steps that a
+        run started from an older checkpoint takes again are dropped first. A run that
+        starts before all of the earlier ones is appended to them.
 
     Warns
     -----
@@ -94,6 +97,7 @@ class BiasLog:
                     f"{str(self.path)!r} has the columns {header}, not {self._header}: it was written by another run"
                 )
         self._stream: IO[str] | None = None
+        self._last_step = -1
         self._verdicts: deque[bool] = deque(maxlen=WATCHED)
         self._warned = False
         self._checked: Any = None
@@ -146,13 +150,41 @@ class BiasLog:
             self._stream = None
 
     def _write(self, row: list[Any]) -> None:
+        if row[0] <= self._last_step:  # the simulation went back to a checkpoint
+            self.close()
         if self._stream is None:
+            if self._continues:
+                self._cut_back(row[0])
             self._stream = self.path.open("a", newline="")
             if not self._continues:
                 csv.writer(self._stream).writerow(self._header)
                 self._continues = True
         csv.writer(self._stream).writerow(row)
         self._stream.flush()
+        self._last_step = row[0]
+
+    def _cut_back(self, step: int) -> None:
+        """Drop the lines from ``step`` on of the last run in the file, and a line that a crash left unfinished."""
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        kept = lines if lines[-1].endswith(b"\n") else lines[:-1]
+        steps = [_step_of(line, self.path) for line in kept[1:]]
+        begin = max((at for at in range(1, len(steps)) if steps[at] <= steps[at - 1]), default=0)
+        if steps and steps[begin] < step:
+            count = begin + sum(earlier < step for earlier in steps[begin:])
+            kept = kept[: 1 + count]
+        if len(kept) < len(lines):
+            with written_whole(self.path) as stream:
+                stream.writelines(kept)
+
+
+def _step_of(line: bytes, path: Path) -> int:
+    try:
+        return int(line.partition(b",")[0])
+    except ValueError:
+        raise InvalidInputError(
+            f"{str(path)!r} holds the line {line.decode(errors='replace').strip()!r}, which does not begin with a "
+            "step; remove it, or log to another path"
+        ) from None
 
 
 def _groups(bias: Any) -> set[int] | None:
