@@ -238,7 +238,7 @@ class _BlockLanczos:
         """Return the ``width`` leading Ritz pairs of the basis."""
         basis, images = self._state.basis, self._state.images
         projected = basis.T @ images
-        values, mixing = eigh(0.5 * (projected + projected.T))
+        values, mixing = _eigenpairs(0.5 * (projected + projected.T))
         values, mixing = values[::-1][:width].copy(), mixing[:, ::-1]
         leading = mixing[:, :width]
         defects = images @ leading - (basis @ leading) * values
@@ -349,7 +349,7 @@ def _whitening(vectors: NDArray[np.float64], before: NDArray[np.float64]) -> NDA
     lengths = np.sqrt(np.diag(gram))
     kept = np.flatnonzero(lengths > RANK * before)
     gram = gram[np.ix_(kept, kept)] / np.outer(lengths[kept], lengths[kept])
-    squares, mixing = eigh(gram)
+    squares, mixing = _eigenpairs(gram)
     order = np.flatnonzero(squares > RANK**2 * squares.max(initial=0.0))[::-1]
     whitening = np.zeros((len(before), len(order)))
     whitening[kept] = mixing[:, order] / np.sqrt(squares[order]) / lengths[kept, None]
@@ -372,3 +372,11 @@ def _check_sizes(n: int, n_eigenvalues: int, n_start: int, width: int, max_vecto
             f"max_vectors={max_vectors} leaves no room for {n_eigenvalues} eigenvectors and two blocks of {width}; "
             f"allow at least {least}, or use a smaller block"
         )
+
+
+def _eigenpairs(symmetric: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return eigenvalues, smallest first, and eigenvectors; the oldest SciPy refuses a matrix without rows."""
+    if len(symmetric) == 0:
+        return np.zeros(0), np.zeros((0, 0))
+    values, vectors = eigh(symmetric)
+    return values, vectors
