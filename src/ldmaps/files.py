@@ -17,7 +17,7 @@ __all__ = ["lock", "sync_folder", "written_whole"]
 #: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
 _LEFT_BEHIND = 60.0
 #: Bytes after which a file that grows is brought to the disk.
-_SETTLED_BYTES = 16 << 20
+_SETTLED_BYTES = 4 << 20
 
 
 class _Settling(io.FileIO):
