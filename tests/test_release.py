@@ -32,7 +32,7 @@ def test_the_changelog_keeps_its_form():
     assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= KINDS
 
 
-def test_the_workflow_runs_the_pythons_that_are_promised():
+def test_the_workflow_runs_every_python_that_is_promised():
     yaml = pytest.importorskip("yaml")
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
     (everything,) = (
@@ -42,7 +42,7 @@ def test_the_workflow_runs_the_pythons_that_are_promised():
     )
     tried = {everything, *jobs["pythons"]["strategy"]["matrix"]["python"]}
     promised = {line.rpartition(" :: ")[2] for line in PROJECT["classifiers"] if ":: Python :: 3." in line}
-    assert tried == promised
+    assert promised <= tried
     assert PROJECT["requires-python"] == f">={min(promised, key=lambda version: int(version[2:]))}"
 
 
