@@ -141,6 +141,7 @@ def measure(trials: Iterator[tuple[Regime, Source, float, int]], minutes: float)
         writer = csv.DictWriter(stream, HEAD)
         if is_new:
             writer.writeheader()
+            stream.flush()
         for regime, source, tolerance, seed in trials:
             if (regime.name, source.name, tolerance, seed) in done:
                 continue

@@ -141,6 +141,7 @@ def measure(trials: list[Iterator[tuple[dict, dict | None]]], minutes: float) ->
         writer = csv.DictWriter(stream, HEAD)
         if is_new:
             writer.writeheader()
+            stream.flush()
         for part in trials:
             for key, row in part:
                 row = row or {"warned": "no map"}

@@ -437,7 +437,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
         Notes
         -----
-        The first call costs 2R² distances, each point R more; see
+        The first call costs 2R² distances and R² for every further step until it settles, each point R more; see
         :mod:`ldmaps.quality.error_estimate` for what is computed.
         """
         points = self._new_points(X)
