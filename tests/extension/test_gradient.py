@@ -9,6 +9,7 @@ import pytest
 from point_sets import angles, sheet
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.compiled import gradient_rmsd
 from ldmaps.compiled.layout import GRADIENT_BLOCK
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import GradientError
@@ -296,6 +297,16 @@ def test_superposition_that_is_hardly_unique(seed, gap):
     assert_subgradient(x, z, squared, gradient)
     if gap > 1e-5:
         assert np.abs(gradient - svd_gradient(x, z)).max() < 1e-14 / gap
+
+
+@pytest.mark.parametrize("root", [5.0, 0.0, -5.0])
+def test_a_root_without_a_newton_step_is_not_certain(root):
+    """M = diag(3, 4, 0) makes the step's denominator 0 there: the step is infinite, and so may q be, above 0."""
+    matrices = np.zeros(9 * GRADIENT_BLOCK)
+    matrices[0], matrices[4 * GRADIENT_BLOCK] = 3.0, 4.0
+    certain = np.full(GRADIENT_BLOCK, np.nan)
+    gradient_rmsd.write_rotations(matrices, np.full(GRADIENT_BLOCK, root), certain, 1)
+    assert certain[0] == 0
 
 
 def test_weights_of_one_distance():

@@ -125,9 +125,9 @@ def write_rotations(m: Any, root: Any, certain: Any, count: int) -> None:
         m[6 * BLOCK + j] = u * g + v * c20 - r * (g * aa + h * ab + i * ac)
         m[7 * BLOCK + j] = u * h + v * c21 - r * (g * ab + h * bb + i * bc)
         m[8 * BLOCK + j] = u * i + v * c22 - r * (g * ac + h * bc + i * cc)
-        # Comparisons that NaN fails.
+        # Comparisons that NaN fails; the last is strict, because infinity (a step divided by zero) must fail it too.
         large = q * q > SMALLEST_Q * SMALLEST_Q * square * square * square and q > 0.0
-        certain[j] = 1.0 if large and t * t * (lam * lam + y) * square <= LARGEST_ERROR * q * q else 0.0
+        certain[j] = 1.0 if large and t * t * (lam * lam + y) * square < LARGEST_ERROR * q * q else 0.0
 
 
 @compiled(fastmath=EXACT)
