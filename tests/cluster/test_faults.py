@@ -65,7 +65,7 @@ def kill(process):
     os.kill(process, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("blocks", [3, 25], ids=["while the sample is gathered", "while points are assigned"])
+@pytest.mark.parametrize("blocks", [3, 14], ids=["while the sample is gathered", "while points are assigned"])
 def test_a_worker_killed_in_a_fit_changes_nothing(with_workers, tmp_path, in_memory, blocks):
     client = with_workers(2)
     met, thread = in_the_middle(tmp_path, kill, blocks)
