@@ -58,7 +58,7 @@ EXTRA_MODES = 100
 _LOWEST_MODE = 0.3
 #: Trial functions shorter than this, and directions flatter, hold nothing but rounding.
 _ZERO = 1e-11
-#: Sampling errors above this share of an estimate are warned of. They are told within a factor of three, and an
+#: Sampling errors above this share of an estimate are warned of. They may be told several times too low, and an
 #: estimate that is twice or half of the truth owes 0.87 of itself, or more, to them.
 MOST_NOISE = 0.3
 #: Passes with residuals end when one changes the estimate by no more than this share of it, and after so many.
