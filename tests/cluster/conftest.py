@@ -15,6 +15,13 @@ def cluster():
 
     settings = {
         "distributed.scheduler.worker-ttl": "8s",
+        # A worker gives no sign of life while its first task imports these. On a busy machine, or traced, that takes
+        # longer than the time above: it would be given up, and so would its successor, without end.
+        "distributed.worker.preload": [
+            "dask.array",
+            "ldmaps.cluster.blocks",
+            "ldmaps.maps.landmark_diffusion_map",
+        ],
         "distributed.comm.timeouts.connect": "20s",
         "distributed.admin.low-level-log-length": 0,
     }

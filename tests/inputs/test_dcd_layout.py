@@ -17,12 +17,14 @@ def record(data):
     return struct.pack("<i", len(data)) + data + struct.pack("<i", len(data))
 
 
-def header(*, magic=b"CORD", announced=4, atoms=ATOMS):
+def header(*, magic=b"CORD", announced=4, atoms=ATOMS, fixed=0):
     numbers = [announced] + [0] * 18 + [24]
+    numbers[8] = fixed
     return (
         record(magic + struct.pack("<20i", *numbers))
         + record(struct.pack("<i", 1) + b" " * 80)
         + record(struct.pack("<i", atoms))
+        + (record(bytes(4 * (atoms - fixed))) if fixed else b"")
     )
 
 
@@ -40,6 +42,9 @@ def layout(tmp_path):
 def test_less_than_a_frame_is_no_frame(layout, there):
     assert layout(header() + bytes(there)) == (0, there, 4)
     assert layout(header() + bytes(FRAME)) == (1, 0, 4)
+    # Later frames are shorter where atoms are fixed: one of these is not the first one.
+    assert layout(header(fixed=5) + bytes(there)) == (0, there, 4)
+    assert layout(header(fixed=5) + bytes(FRAME)) == (1, 0, 4)
 
 
 def test_velocities_are_no_coordinates(layout):

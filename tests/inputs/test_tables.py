@@ -416,7 +416,7 @@ def test_zarr_groups_name_their_arrays(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr writes the store")
     store = str(tmp_path / "points.zarr")
     group = zarr.open_group(store, mode="w")
-    group.create_array("roll", data=ROLL)
+    group.create_array("roll", shape=ROLL.shape, dtype=ROLL.dtype)[:] = ROLL
     np.testing.assert_array_equal(next(open_table(store, "roll").blocks(500)), ROLL)
     with pytest.raises(InvalidInputError, match="holds a group of arrays; choose one of roll with --array"):
         open_table(store, None)
