@@ -62,7 +62,7 @@ $(VENV)/.coverage: $(INSTALLED)
 .PHONY: coverage
 coverage: $(VENV)/.coverage ## Run the tests and count the lines they run; a file below 90 % fails (a quarter of an hour)
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile -o faulthandler_timeout=600 $(PYTEST_ARGS)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage json --quiet --ignore-errors --include 'src/ldmaps/*' -o .coverage.json
 	$(BIN)/python tools/coverage_floor.py .coverage.json

@@ -14,14 +14,8 @@ def cluster():
     from distributed import LocalCluster
 
     settings = {
+        # How often signs of life are looked for; how old they may be is set below.
         "distributed.scheduler.worker-ttl": "8s",
-        # A worker gives no sign of life while its first task imports these. On a busy machine, or traced, that takes
-        # longer than the time above: it would be given up, and so would its successor, without end.
-        "distributed.worker.preload": [
-            "dask.array",
-            "ldmaps.cluster.blocks",
-            "ldmaps.maps.landmark_diffusion_map",
-        ],
         "distributed.comm.timeouts.connect": "20s",
         "distributed.admin.low-level-log-length": 0,
     }
@@ -36,6 +30,9 @@ def cluster():
             silence_logs="CRITICAL",
         ) as running,
     ):
+        # A worker gives no sign while its first task imports the library. On a busy machine, or traced, that takes more
+        # than 8 s: it would be given up, and so would its successor, without end.
+        running.scheduler.worker_ttl = 300
         yield running
 
 
