@@ -20,7 +20,7 @@ def asked(monkeypatch):
     def plan(*arguments, **settings):
         calls.append((arguments, settings))
         return planning.Plan(
-            arguments[0], 60, 0, 3e8, 1.0, 1e-6, 1e-6, {"landmarks": 1.0}, {"landmarks": 3e8}
+            arguments[0], 60, 0, 3e8, 1.0, 1e-6, 1e-7, 1e-6, {"landmarks": 1.0}, {"landmarks": 3e8}
         )
 
     monkeypatch.setattr(planning, "plan", plan)
@@ -90,7 +90,7 @@ def test_a_table_tells_rows_columns_and_precision(tmp_path, asked):
 def test_remedies_are_options(capsys, monkeypatch):
     remedies = (planning.Remedy("epsilon", "coifman", 60.0, 5e8), planning.Remedy("stride", 20, 120.0, 4e8))
     planned = planning.Plan(
-        9000, 60, 0, 3e8, 5e6, 1e-6, 1e-6, {"bandwidth": 5e6}, {"bandwidth": 3e8}, remedies
+        9000, 60, 0, 3e8, 5e6, 1e-6, 1e-7, 1e-6, {"bandwidth": 5e6}, {"bandwidth": 3e8}, remedies
     )
     monkeypatch.setattr(planning, "plan", lambda *_, **__: planned)
     assert main(["plan", "9000", "3", "--stride", "5"]) == 0

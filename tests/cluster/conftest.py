@@ -14,6 +14,7 @@ def cluster():
     from distributed import LocalCluster
 
     settings = {
+        # How often signs of life are looked for; how old they may be is set below.
         "distributed.scheduler.worker-ttl": "8s",
         "distributed.comm.timeouts.connect": "20s",
         "distributed.admin.low-level-log-length": 0,
@@ -29,6 +30,9 @@ def cluster():
             silence_logs="CRITICAL",
         ) as running,
     ):
+        # A worker gives no sign while its first task imports the library. On a busy machine, or traced, that takes more
+        # than 8 s: it would be given up, and so would its successor, without end.
+        running.scheduler.worker_ttl = 300
         yield running
 
 

@@ -98,9 +98,14 @@ def test_the_only_worker_killed_takes_nothing_with_it(with_workers, tmp_path, in
     client.wait_for_workers(1, timeout=60)
 
 
-def test_a_worker_that_stands_still_is_given_up(cluster, with_workers, tmp_path, in_memory):
+def test_a_worker_that_stands_still_is_given_up(cluster, with_workers, tmp_path, in_memory, monkeypatch):
     with_workers(2)
-    met, thread = in_the_middle(tmp_path, lambda process: os.kill(process, signal.SIGSTOP))
+
+    def stand_still(process):
+        os.kill(process, signal.SIGSTOP)
+        monkeypatch.setattr(cluster.scheduler, "worker_ttl", 8)
+
+    met, thread = in_the_middle(tmp_path, stand_still)
     try:
         model = LandmarkDiffusionMap(**SETTINGS).fit(slow_points(tmp_path))
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import FrameChunk, PointSource
+from ldmaps.inputs.tables import open_table, read_any_columns, read_columns, read_numbers
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
 from ldmaps.progress import Progress, reporting
 from ldmaps.streaming import StreamEmbedder
@@ -223,3 +225,220 @@ def test_compiled_loops_read_like_python(monkeypatch, tmp_path, lines, columns, 
             numbers = np.concatenate([one.numbers for one in chunks]).tolist()
             results.append((np.concatenate([one.frames for one in chunks]).tobytes(), numbers))
     assert results[0] == results[1] == results[2]
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A function that writes an array as .npy and returns its path."""
+
+    def write(rows, name="kept.npy"):
+        np.save(tmp_path / name, rows)
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.array([["a", "b"]]), "holds values of type <U1, but numbers are needed"),
+        (np.ones((3, 2), dtype=complex), "holds values of type complex128, but numbers are needed"),
+        (np.arange(3.0), r"array of shape \(3,\); \(rows, features\) or \(frames, atoms, 3\) is needed"),
+        (np.ones((4, 5, 2)), r"array of shape \(4, 5, 2\); \(rows, features\) or"),
+    ],
+)
+def test_arrays_that_are_no_points(kept, rows, message):
+    with pytest.raises(InvalidInputError, match=message):
+        open_table(kept(rows), None)
+
+
+def test_frames_have_no_columns_to_choose(kept):
+    table = open_table(kept(np.ones((4, 5, 3))), None)
+    with pytest.raises(InvalidInputError, match=r"holds frames of shape \(5, 3\), which have no columns"):
+        table.choose(["1"])
+
+
+def test_rows_are_mapped_only_where_they_need_no_conversion(kept, folder):
+    plain = open_table(kept(ROLL), None)
+    np.testing.assert_array_equal(plain.mapped(), ROLL)
+    assert isinstance(plain.mapped(), np.memmap)
+    plain.choose(["1"])
+    assert plain.mapped() is None
+    assert open_table(kept(np.arange(6).reshape(3, 2)), None).mapped() is None
+    assert open_table(str(folder / "roll.npz"), "points").mapped() is None
+    assert open_table(str(folder / "roll.csv"), None).mapped() is None
+
+
+def test_which_row_blocks_may_begin_at(kept, folder):
+    table = open_table(kept(ROLL), None)
+    assert [table.first_block(row) for row in (0, 17, 120, 500)] == [0, 17, 120, 120]
+    np.testing.assert_array_equal(np.concatenate(list(table.blocks(50, 17))), ROLL[17:])
+    assert open_table(str(folder / "roll.csv"), None).first_block(17) == 0
+
+
+def test_archives(folder, tmp_path):
+    np.savez(tmp_path / "one.npz", only=ROLL)
+    np.testing.assert_array_equal(next(open_table(str(tmp_path / "one.npz"), None).blocks(500)), ROLL)
+    several = str(folder / "roll.npz")
+    with pytest.raises(
+        InvalidInputError, match="holds several arrays; choose one of points, other with --array"
+    ):
+        open_table(several, None)
+    with pytest.raises(InvalidInputError, match="has no array 'x'; choose one of points, other"):
+        open_table(several, "x")
+    np.save(tmp_path / "code.npy", np.array([[object()]]), allow_pickle=True)
+    with pytest.raises(InvalidInputError, match=r"code\.npy cannot be read as an array \(.*Python objects"):
+        open_table(str(tmp_path / "code.npy"), None)
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut off", "packed bytes", "checksum", "unknown packing", "encrypted", "array"]
+)
+def test_a_damaged_archive_is_one_line(tmp_path, damage):
+    path = tmp_path / "damaged.npz"
+    np.savez_compressed(path, only=ROLL)
+    data = bytearray(path.read_bytes())
+    directory = data.index(b"PK\x01\x02")
+    if damage == "cut off":
+        del data[300:]
+    elif damage == "packed bytes":
+        data[60:80] = b"\xff" * 20
+    elif damage == "checksum":
+        data[directory + 16] ^= 1
+    elif damage == "unknown packing":
+        data[8] = data[directory + 10] = 77
+    elif damage == "encrypted":
+        data[6] |= 1
+        data[directory + 8] |= 1
+    path.write_bytes(data)
+    if damage == "array":
+        with open(path, "wb") as stream:
+            np.save(stream, ROLL)
+    with pytest.raises(InvalidInputError, match=r"damaged\.npz cannot be read as an array \(.+\)") as caught:
+        open_table(str(path), None)
+    assert "\n" not in str(caught.value)
+
+
+def test_text_without_rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("")
+    with pytest.raises(InvalidInputError, match=r"rows\.csv is empty; check how it was written"):
+        open_table(str(path), None)
+    path.write_text("# only\n\n# remarks\n")
+    with pytest.raises(InvalidInputError, match=r"rows\.csv holds no rows; check how it was written"):
+        open_table(str(path), None)
+    path.write_text("x,y\n")
+    with pytest.raises(InvalidInputError, match=r"rows\.csv holds no rows below its header"):
+        read_columns(str(path))
+
+
+def test_columns_of_words_name_the_row_at_fault(tmp_path):
+    path = tmp_path / "words.csv"
+    path.write_text('name,x\n"a, b",1\nc,2\n')
+    columns = read_columns(str(path))
+    assert {name: list(values) for name, values in columns.items()} == {
+        "name": ["a, b", "c"],
+        "x": ["1", "2"],
+    }
+    path.write_text("name,x\na,1\nb\n")
+    with pytest.raises(InvalidInputError, match=r"words\.csv, row 2: 1 columns, but 2 in the header"):
+        read_columns(str(path))
+    path.write_text('name,x\na,1\n"' + 200_000 * "b" + '",2\n')
+    with pytest.raises(InvalidInputError, match=r"words\.csv, row 2: not CSV \(field larger than"):
+        read_columns(str(path))
+
+
+def test_columns_of_arrays(kept):
+    named = np.array([(1.0, 2), (3.0, 4)], dtype=[("x", float), ("n", int)])
+    for read in (read_columns, read_any_columns):
+        columns = read(kept(named))
+        assert {name: values.tolist() for name, values in columns.items()} == {"x": [1.0, 3.0], "n": [2, 4]}
+    with pytest.raises(
+        InvalidInputError, match="has no named columns; give it a .npy that ldmaps embed wrote"
+    ):
+        read_columns(kept(ROLL))
+    by_number = read_any_columns(kept(ROLL))
+    assert list(by_number) == ["1", "2", "3"]
+    np.testing.assert_array_equal(by_number["2"], ROLL[:, 1])
+    np.testing.assert_array_equal(read_any_columns(kept(ROLL[:, 0]))["1"], ROLL[:, 0])
+    with pytest.raises(
+        InvalidInputError, match=r"shape \(2, 2, 3\); \(rows,\) or \(rows, columns\) is needed"
+    ):
+        read_any_columns(kept(np.ones((2, 2, 3))))
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    """A function that writes columns as row groups of 50 and returns the path."""
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow writes Parquet")
+    from pyarrow.parquet import write_table
+
+    def write(**columns):
+        write_table(pyarrow.table(columns), tmp_path / "table.parquet", row_group_size=50)
+        return str(tmp_path / "table.parquet")
+
+    return write
+
+
+def test_parquet_is_read_from_the_row_group_asked_for(parquet):
+    path = parquet(x=ROLL[:, 0], y=ROLL[:, 1], n=np.arange(120))
+    table = open_table(path, None)
+    assert (table.columns, table.n_rows, table.shape) == (["x", "y", "n"], 120, (3,))
+    assert [table.first_block(row) for row in (0, 49, 50, 119, 120, 500)] == [0, 0, 50, 100, 120, 120]
+    rows = np.concatenate(list(table.blocks(30, 50)))
+    np.testing.assert_array_equal(rows, np.column_stack([ROLL[50:, :2], np.arange(50, 120)]))
+    assert list(table.blocks(30, 120)) == []
+    np.testing.assert_array_equal(read_numbers(path, "y"), ROLL[:, 1])
+    for read in (read_columns, read_any_columns):
+        np.testing.assert_array_equal(read(path)["n"], np.arange(120))
+
+
+def test_what_is_wrong_with_parquet_is_named(parquet, tmp_path):
+    values = [float(row) for row in range(120)]
+    table = open_table(parquet(x=values, y=[None if row in (70, 90) else row for row in values]), None)
+    with pytest.raises(InvalidInputError, match=r"table\.parquet, row 70, column 'y': the cell is empty"):
+        list(table.blocks(30))
+    with pytest.raises(InvalidInputError, match=r"row 70, column 'y'"):
+        list(table.blocks(30, 50))
+    table = open_table(parquet(x=values, word=["w"] * 120), None)
+    with pytest.raises(
+        InvalidInputError, match=r"column 'word': string is not a number; leave it out with --columns"
+    ):
+        list(table.blocks(30))
+    table.choose(["x"])
+    np.testing.assert_array_equal(np.concatenate(list(table.blocks(30)))[:, 0], values)
+    (tmp_path / "other.parquet").write_text("no table at all, and long enough to have a footer")
+    with pytest.raises(InvalidInputError, match=r"other\.parquet is not a Parquet file \(.+\)"):
+        open_table(str(tmp_path / "other.parquet"), None)
+
+
+def test_zarr_groups_name_their_arrays(tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr writes the store")
+    store = str(tmp_path / "points.zarr")
+    group = zarr.open_group(store, mode="w")
+    group.create_array("roll", shape=ROLL.shape, dtype=ROLL.dtype)[:] = ROLL
+    np.testing.assert_array_equal(next(open_table(store, "roll").blocks(500)), ROLL)
+    with pytest.raises(InvalidInputError, match="holds a group of arrays; choose one of roll with --array"):
+        open_table(store, None)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "remedy"),
+    [
+        (
+            "pyarrow",
+            "table.parquet",
+            "is read with pyarrow, which cannot be imported .*; pip install pyarrow",
+        ),
+        (
+            "zarr",
+            "points.zarr",
+            r'is read with zarr, which cannot be imported .*; pip install "ldmaps\[zarr\]"',
+        ),
+    ],
+)
+def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, module, name, remedy):
+    (tmp_path / name).write_text("whatever is in it")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InvalidInputError, match=remedy):
+        open_table(str(tmp_path / name), None)

@@ -134,8 +134,12 @@ def test_weights_at_their_bounds_are_right(dtype, extension):
         return np.abs(fitted.transform(X).astype(np.float64)) * np.sqrt(weights.max())
 
     tolerance = {"rtol": 1e-3, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6, "atol": 1e-9}
+    if extension == "distilled":  # the search for s and h stops where a step gains little, after other roundings elsewhere
+        tolerance = {"rtol": 2e-2, "atol": 5e-4}
     weights /= weights.max()
     expected = coordinates(weights)
+    for scale in (2.0**-98, 2.0**98):  # which rounds nothing
+        np.testing.assert_allclose(coordinates(scale * weights), expected, rtol=1e-6, atol=1e-9)
     for scale in (1e-30, 1e30):
         np.testing.assert_allclose(coordinates(scale * weights), expected, **tolerance)
     light = weights.copy()

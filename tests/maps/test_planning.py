@@ -91,8 +91,12 @@ def plan_on(monkeypatch):
 
 
 N, M = 20_000, 100
-#: Numbers of landmarks that a search for 60 tries: 8, 16, 32, 64, then some between.
-TRIED = np.array(numbers_tried(60, fewest=8, most=5000))
+#: Numbers of landmarks that a search for 20 tries: 4, 8, 16, 32, then some between; and how many draws of each.
+TRIED = np.array(numbers_tried(20, fewest=4, most=5000))
+DRAWN = np.where(TRIED <= 20, 3, 1)
+#: Distances for each landmark that is moved: 100 times over 4,000 points, those of a gradient counting twice, and then
+#: those of all points fitted to once more.
+MOVED = 100 * 3 * 4000 + 10_000
 MEDOIDS = 3 * N * M + 5 * N**2 / M + 5000 * M
 #: Distances of the connected rule: points to 282 centres and within cells, three times over.
 CELLS = 3 * (282 * N + N**2 / 282 + 282**2 / 2)
@@ -144,7 +148,7 @@ def test_rules_that_know_no_better_take_rows_of_the_tree(plan_on):
         ("distances", {"extension": "distilled"}, "landmarks", MEDOIDS),
         ("exponentials", {"extension": "distilled"}, "reference map", N**2),
         ("kernel_bytes", {"extension": "distilled"}, "reference map", 180 * 4 * N**2),
-        ("distances", {"extension": "distilled"}, "distillation", 6 * 10_000 * M),
+        ("distances", {"extension": "distilled"}, "distillation", (6 * 10_000 + MOVED) * M),
         (
             "multiplications",
             {"extension": "distilled", "n_landmarks": 800},
@@ -166,14 +170,14 @@ def test_rules_that_know_no_better_take_rows_of_the_tree(plan_on):
             N**2 / 2,
         ),
         ("landmark_shares", {"extension": "distilled", "memory_limit": 4e8}, "distillation", 0),
-        # a tolerance: three draws each of 10,000 points, the rest held out
+        # a tolerance: a draw or three of 10,000 points, the rest held out
         ("distances", {"tolerance": 1.0}, "distances", N**2 / 2),
         ("exponentials", {"tolerance": 1.0}, "reference map", N**2),
         (
             "distances",
             {"tolerance": 1.0},
             "search",
-            3 * (5 * 1e4**2 / TRIED + (3 * 1e4 + 5e3 + N + 6e4) * TRIED).sum(),
+            (DRAWN * (5 * 1e4**2 / TRIED + (3 * 1e4 + 5e3 + N + 6e4 + MOVED) * TRIED)).sum(),
         ),
         ("landmark_shares", {"tolerance": 1.0}, "search", 10_000 * TRIED.sum()),
         ("kernel_bytes", {"tolerance": 1.0, "extension": "nystrom"}, "search", 0),
@@ -182,7 +186,7 @@ def test_rules_that_know_no_better_take_rows_of_the_tree(plan_on):
             "distances",
             {"tolerance": 1.0, "landmarks": "uniform"},
             "search",
-            3 * TRIED.sum() * (1e4 + N + 6e4),
+            (DRAWN * TRIED).sum() * (1e4 + N + 6e4 + MOVED),
         ),
         (
             "exponentials",
@@ -233,8 +237,8 @@ def test_time_that_is_no_arithmetic(plan_on):
         ({"copied_share": 1.0}, {"extension": "distilled"}, "landmarks", 2),
         ({"copied_share": 1.0}, {"extension": "distilled"}, "bandwidth", 1),
         ({"copied_share": 1.0}, {"extension": "distilled"}, "distillation", 1 + 0.5 + 0.5),
-        # those fitted to, and these once more as rows of least squares
-        ({"copied_share": 1.0}, {"tolerance": 1.0}, "search", 1 + 0.5 + 0.5),
+        # those fitted to, these once more as rows of least squares, and twice those that a few landmarks are moved by
+        ({"copied_share": 1.0}, {"tolerance": 1.0}, "search", 1 + 0.5 + 0.5 + 2 * 0.2),
         # and of many landmarks all that are held out, while they are judged
         (
             {"copied_share": 1.0},
@@ -305,10 +309,10 @@ def test_what_every_point_has_is_counted_while_distilling(plan_on, settings):
 )
 def test_the_reference_keeps_its_eigenvectors(plan_on, settings):
     nothing = replace(machine(), raw_bytes=0.0)
-    few, many = (plan_on(nothing, 20_000, 3, epsilon=1.0, n_components=k, **settings).memory for k in (1, 3))
+    few, many = (plan_on(nothing, 20_000, 3, epsilon=1.0, n_components=k, **settings).memory for k in (1, 2))
     step = "search" if "tolerance" in settings else "distillation"
     rows = 10_000 * 32  # targets, as they are, fitted to, held out and scaled
-    assert (many[step] - few[step]) / 2 == pytest.approx(20_000 * 8 + rows, rel=0.01)
+    assert many[step] - few[step] == pytest.approx(20_000 * 8 + rows, rel=0.01)
 
 
 def test_the_reference_is_as_large_as_memory_allows(plan_on):
@@ -347,7 +351,8 @@ def test_landmarks_that_the_fit_finds_are_guessed(plan_on):
     assert plan_on(machine(), N, 3, landmarks="pst").n_landmarks == 400
     assert plan_on(machine(), N, 3, landmarks=np.arange(30)).n_landmarks == 30
     assert plan_on(machine(), N, 3, landmarks=KMedoids(70)).n_landmarks == 70
-    assert plan_on(machine(), N, 3, tolerance=1.0).n_landmarks == 60
+    assert plan_on(machine(), N, 3, tolerance=1.0).n_landmarks == 20
+    assert plan_on(machine(), N, 3, "hamming", tolerance=1.0).n_landmarks == 60  # cannot be moved
 
 
 # -- what to do about it -------------------------------------------------------------
@@ -476,7 +481,7 @@ def test_it_reads_well(plan_on):
     made_up = replace(machine(distances=1e-6, overhead=1.0), latency=5e-5, preparing=1e-6)
     text = str(plan_on(made_up, 20_000, 22, "rmsd", 200, extension="distilled"))
     assert text.startswith(
-        "fit of 20,000 points to 200 landmarks: about 3.9 min (preparation 20 ms, distances "
+        "fit of 20,000 points to 200 landmarks: about 8 min (preparation 20 ms, distances "
     )
     assert (
         " and 1.9 GB (most during: reference map); then 1 µs per point in batches, 50 µs for one alone"

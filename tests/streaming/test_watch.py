@@ -209,3 +209,77 @@ def test_a_taken_port_is_told_in_a_line(folder, monkeypatch, capfd):
 @pytest.mark.parametrize("arguments", [["--port", "70000"], ["--token", "x", "--token-file", "y"]])
 def test_what_is_no_command_line_is_refused(arguments):
     assert main(["watch", "map.ldm", *arguments]) == 2
+
+
+@pytest.mark.parametrize(
+    ("opens", "said"), [(True, ""), (False, "there is no browser here that could be opened")]
+)
+def test_the_page_is_opened_in_a_browser(folder, monkeypatch, capfd, opens, said):
+    asked = []
+    monkeypatch.setattr("webbrowser.open", lambda address: asked.append(address) or opens)
+    monkeypatch.chdir(folder)
+    command = ["watch", "map.ldm", "table.csv", "--port", "0", "--exit-when-done"]
+    assert main([*command, "--open", "--token-file", "token.txt"]) == 0
+    error = capfd.readouterr().err
+    (address,) = asked
+    assert f"live page: {address}\n" in error
+    assert address.endswith("/#token=a-token-for-tests-0123456789")
+    assert said in error
+    assert ("no browser" in error) == (not opens)
+    # Another token each time, long enough for LivePage.
+    addresses = set()
+    for _ in range(2):
+        assert main([*command, "--token", "auto"]) == 0
+        addresses.add(re.search(r"/#token=([\w-]{32,})\n", capfd.readouterr().err)[1])
+    assert len(addresses) == 2
+    assert len(asked) == 1
+
+
+def test_a_token_that_is_no_text(folder, monkeypatch, capfd, tmp_path):
+    (tmp_path / "token.bin").write_bytes(b"\xff\xfe" * 20)
+    monkeypatch.chdir(folder)
+    assert main(["watch", "map.ldm", "--token-file", str(tmp_path / "token.bin"), "--port", "0"]) == 1
+    assert "token.bin holds no token: it is not text" in capfd.readouterr().err
+
+
+def test_a_stream_that_fails_says_so_on_the_page(folder, points, monkeypatch, capfd):
+    """Its first records were shown, so the page stays for the reason; a stream that never began shows no page."""
+    problems = []
+    monkeypatch.setattr("ldmaps.views.LivePage.fail", lambda page, problem: problems.append(problem))
+    monkeypatch.chdir(folder)
+    command = [
+        "watch",
+        "map.ldm",
+        "--port",
+        "0",
+        "--exit-when-done",
+        "--bad-records",
+        "raise",
+        "--max-batch",
+        "100",
+    ]
+    rows = [f"{a},{b}" for a, b in points]
+    (folder / "fails.csv").write_text("\n".join(["a,b", *rows, "1,x"]))
+    assert main([*command, "fails.csv"]) == 1
+    error = capfd.readouterr().err
+    (problem,) = problems
+    assert "\n" not in problem
+    assert "'x' is not a number" in problem
+    assert "the stream stopped: " in error
+    assert error.splitlines()[-1].startswith("ldmaps: error: ")
+
+
+def test_a_closed_pipe_is_no_failure_of_the_stream(folder, monkeypatch, capfd):
+    failed = []
+    monkeypatch.setattr("ldmaps.views.LivePage.fail", lambda page, problem: failed.append(problem))
+
+    def closed(self, *sinks):
+        self.engine.summary.batches = 1
+        raise BrokenPipeError
+
+    monkeypatch.setattr("ldmaps.cli.watch.CommandStream.carry_out", closed)
+    monkeypatch.setattr("ldmaps.cli.session._close_stdout", lambda: None)
+    monkeypatch.chdir(folder)
+    assert main(["watch", "map.ldm", "table.csv", "--port", "0"]) == 141
+    assert failed == []
+    assert "the stream stopped" not in capfd.readouterr().err

@@ -11,7 +11,12 @@ from ldmaps.compiled.jit import EXACT, REDUCE, compiled
 from ldmaps.compiled.layout import BLOCK
 from ldmaps.compiled.rows import first_equal, lowest_of, weigh
 
-__all__ = ["extend", "gaussian", "judge", "kernel_moments", "nearest_in_rows"]
+__all__ = ["FEW", "extend", "extend_few", "gaussian", "judge", "kernel_moments", "nearest_in_rows"]
+
+#: Landmarks up to which points are embedded side by side, by :func:`extend_few`.
+FEW = 16
+#: Points that stand side by side.
+LANES = 16
 
 
 @compiled(fastmath=EXACT)
@@ -43,6 +48,73 @@ def extend(
         for block in range(n_blocks):
             lows[block] = lowest_of(row[block * BLOCK : (block + 1) * BLOCK])
         nearest[i], lowest[i] = weigh(row, lows, rate, weights, coefficients, sums, coordinates[i])
+
+
+@compiled(fastmath=EXACT)
+def _find_nearest(squared: Any, nearest: Any, lowest: Any) -> None:
+    """Find the smallest of each column of (M, LANES) and the first row where it stands."""
+    for lane in range(LANES):
+        lowest[lane], nearest[lane] = squared[0, lane], 0
+    for j in range(1, squared.shape[0]):
+        for lane in range(LANES):
+            value, low = squared[j, lane], lowest[lane]
+            nearest[lane] = j if value < low else nearest[lane]
+            lowest[lane] = value if value < low else low
+
+
+@compiled(fastmath=EXACT)
+def _weigh_columns(squared: Any, lowest: Any, rate: Any, weights: Any, total: Any) -> None:
+    """Replace d² of (M, LANES) by weights, and add them up."""
+    for lane in range(LANES):
+        total[lane] = 0.0
+    for j in range(squared.shape[0]):
+        weight = weights[j]
+        for lane in range(LANES):
+            share = exp(rate * (lowest[lane] - squared[j, lane])) * weight
+            squared[j, lane] = share
+            total[lane] += share
+
+
+@compiled(fastmath=EXACT)
+def _project_columns(shares: Any, coefficients: Any, total: Any, sums: Any) -> None:
+    """Write w(x)·B of one component for (M, LANES) weights."""
+    for lane in range(LANES):
+        sums[lane] = 0.0
+    for j in range(shares.shape[0]):
+        coefficient = np.float64(coefficients[j])
+        for lane in range(LANES):
+            sums[lane] += shares[j, lane] * coefficient
+    for lane in range(LANES):
+        sums[lane] /= total[lane]
+
+
+@compiled
+def extend_few(
+    squared: Any, rate: Any, weights: Any, coefficients: Any, coordinates: Any, nearest: Any, lowest: Any
+) -> None:
+    """Embed as :func:`extend` does, LANES points side by side: a few landmarks make a row too short for that.
+
+    All lanes are always computed, copies of a point in those left over, so that a point's
+    coordinates do not depend on how many come with it.
+    """
+    n_points, n_landmarks = squared.shape
+    block = np.empty((n_landmarks, LANES), squared.dtype)
+    low, place = np.empty(LANES, squared.dtype), np.empty(LANES, np.int32)
+    total, sums = np.empty(LANES), np.empty(LANES)
+    for start in range(0, n_points, LANES):
+        last = min(LANES, n_points - start) - 1
+        for lane in range(LANES):
+            point = start + min(lane, last)
+            for j in range(n_landmarks):
+                block[j, lane] = squared[point, j]
+        _find_nearest(block, place, low)
+        _weigh_columns(block, low, rate, weights, total)
+        for lane in range(last + 1):
+            nearest[start + lane], lowest[start + lane] = place[lane], low[lane]
+        for component in range(coefficients.shape[0]):
+            _project_columns(block, coefficients[component], total, sums)
+            for lane in range(last + 1):
+                coordinates[start + lane, component] = sums[lane]
 
 
 @compiled

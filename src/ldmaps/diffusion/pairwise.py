@@ -301,7 +301,8 @@ def extend(
     n_points, n_landmarks, dtype = len(points), len(landmarks), points.dtype
     result = Extended(n_points, len(coefficients), dtype)
     columns = slice(0, n_landmarks)
-    function = compiled.blocks.extend
+    loops = compiled.blocks
+    function = loops.extend_few if n_landmarks <= loops.FEW else loops.extend
     rate = dtype.type(0.5 / epsilon)
     if n_points == 1 and n_landmarks < SCANNED_LANDMARKS:
         # A stream's single point: nothing but the two compiled calls.

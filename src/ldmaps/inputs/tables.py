@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -339,6 +341,9 @@ def _load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
         if form.reader == "zarr":
             opened: NDArray[Any] = _open_zarr(path, name)
             return opened
+        # Looked at first, because numpy leaves a file open that is no archive, and reads one that is a .npy.
+        with zipfile.ZipFile(path):
+            pass
         with np.load(path, allow_pickle=False) as archive:
             names = archive.files
             if name is None and len(names) == 1:
@@ -349,7 +354,8 @@ def _load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
             return np.asarray(archive[name])
     except InvalidInputError:
         raise
-    except (ValueError, OSError, EOFError, KeyError) as error:
+    # RuntimeError: an archive that is encrypted, or packed in a way that Python does not know.
+    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidInputError(
             f"{path} cannot be read as an array ({' '.join(str(error).split())})"
         ) from error

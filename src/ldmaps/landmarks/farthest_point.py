@@ -49,6 +49,6 @@ class FarthestPoint(LandmarkSelector):
     def cost(self, data: DataSize, n_landmarks: int) -> Cost:
         """Return what choosing takes: a row of distances for each landmark, then the assignment."""
         n = float(data.n_points)
-        traversal = Cost(row_distances=n * n_landmarks, rows=n_landmarks)
-        # The last row and the lowest so far stay until the end.
-        return (traversal + assignment_cost(data, n_landmarks)).holding(2 * n * data.itemsize)
+        # The last row and the lowest so far.
+        traversal = Cost(row_distances=n * n_landmarks, rows=n_landmarks, memory=2 * n * data.itemsize)
+        return traversal + assignment_cost(data, n_landmarks)

@@ -131,9 +131,15 @@ class RMSD(Metric):
         a, b = cast(RMSDPoints, a), cast(RMSDPoints, b)
         i, i_end, j, j_end = rows.start, rows.stop, cols.start, cols.stop
         if a.fit_panels is None:
-            compiled.rmsd_blocks.squared_block(
-                a.panels, a.moments, i, i_end, b.panels, b.moments, j, j_end, out
-            )
+            function, lanes = compiled.rmsd_blocks.squared_block, a.panels.shape[2]
+            if j_end - j < lanes <= i_end - i:
+                # Columns stand side by side in the lanes of a vector, which a handful of landmarks would leave empty.
+                # Exchanged, frames fill them; d² is the same number either way, bit by bit.
+                turned = np.empty((j_end - j, i_end - i), out.dtype)
+                function(b.panels, b.moments, j, j_end, a.panels, a.moments, i, i_end, turned)
+                out[...] = turned.T
+            else:
+                function(a.panels, a.moments, i, i_end, b.panels, b.moments, j, j_end, out)
         else:
             compiled.rmsd_aligned.aligned_squared_block(
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out

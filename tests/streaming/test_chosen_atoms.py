@@ -1,0 +1,82 @@
+"""One frame that cannot be made whole is rejected alone; a stream of which none can be is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from written_trajectories import mdtraj_trajectory
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
+
+pytest.importorskip("mdtraj", reason="mdtraj names the atoms")
+BOX = 2.5 * np.eye(3)
+
+
+@pytest.fixture(scope="module")
+def trajectory():
+    return mdtraj_trajectory(1000)[:4]
+
+
+@pytest.fixture
+def chosen(trajectory):
+    """Atoms without bonds: only in a box that is large beside the molecule is it clear that it is whole."""
+    topology = trajectory.topology.copy()
+    topology._bonds = []
+    return ChosenAtoms("the stream", top=topology)
+
+
+def boxes(*is_small):
+    return np.stack([0.6 * np.eye(3) if small else BOX for small in is_small])
+
+
+def test_a_frame_in_the_middle_is_rejected_alone(chosen, trajectory):
+    numbers = np.arange(10, 14)
+    frames, good, rejected = chosen.take(trajectory.xyz, boxes(False, False, True, False), numbers)
+    np.testing.assert_array_equal(good, [True, True, False, True])
+    assert [one.number for one in rejected] == [12]
+    assert "the stream" in rejected[0].reason
+    alone = np.concatenate(
+        [chosen.take(trajectory.xyz[row : row + 1], BOX[None], numbers[:1])[0] for row in (0, 1, 3)]
+    )
+    np.testing.assert_array_equal(frames, alone)
+
+
+def test_a_stream_without_one_good_frame_is_refused(chosen, trajectory):
+    with pytest.raises(InvalidInputError, match="the stream"):
+        chosen.take(trajectory.xyz, boxes(True, True, True, True), np.arange(4))
+
+
+def test_bad_frames_after_good_ones_are_only_rejected(chosen, trajectory):
+    assert chosen.take(trajectory.xyz[:1], BOX[None], np.arange(1))[2] == ()
+    frames, good, rejected = chosen.take(trajectory.xyz[1:3], boxes(True, True), np.arange(1, 3))
+    assert frames.shape == (0, chosen.n_atoms, 3)
+    assert not good.any()
+    assert [one.number for one in rejected] == [1, 2]
+
+
+def test_atoms_without_a_topology(trajectory):
+    chosen = ChosenAtoms("the stream", n_atoms=22)
+    assert (chosen.n_to_read, chosen.to_read, chosen.can_repair) == (22, None, False)
+    assert list(chosen) == []
+    np.testing.assert_array_equal(chosen.take(trajectory.xyz, None, np.arange(4))[0], trajectory.xyz)
+    assert ChosenAtoms("the stream", model_facts={"takes_frames": True, "n_features": 66}).n_atoms == 22
+    with pytest.raises(InvalidInputError, match="the stream has 21 atoms per frame, but 22 were expected"):
+        chosen.check_count(21)
+    chosen.check_count(22)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "the stream: how many atoms a frame has is not known; give a topology"),
+        ({"select": "name CA", "n_atoms": 22}, "to choose the atoms 'name CA' give a topology"),
+        (
+            {"n_atoms": 21, "model_facts": {"n_features": 66}},
+            "takes points of 66 numbers, but the stream gives 21 atoms; choose the atoms",
+        ),
+    ],
+)
+def test_atoms_that_cannot_be_the_maps(settings, message):
+    with pytest.raises(InvalidInputError, match=message):
+        ChosenAtoms("the stream", **settings)
