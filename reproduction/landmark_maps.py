@@ -14,6 +14,7 @@ from ldmaps.errors import DisconnectedError
 from ldmaps.extension import Distilled, Embedder
 from ldmaps.landmarks import KMedoids, LandmarkSelector, PrunedSpanningTree
 from ldmaps.landmarks.base import assign
+from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import alignment, rms_error, zeta
 from reproduction.exact_maps import solved_map
@@ -117,7 +118,7 @@ def _distilled_map(lab: Laboratory, piece: Piece, points: Points, method: Method
     indices = lab.landmarks_of(piece, method)
     landmarks = assign(walk, indices)
     step = Distilled().fit(exact, landmarks, np.arange(len(points)), lab.rng(piece))
-    return Embedder.build(walk.metric, points.take(indices), walk.epsilon, step, landmarks.squared_radii)
+    return LandmarkFit.of(walk, landmarks, step, None).embedder
 
 
 def _beside_exact(lab: Laboratory, piece: Piece, method: Method) -> Arrays:

@@ -134,7 +134,9 @@ def test_weights_at_their_bounds_are_right(dtype, extension):
         return np.abs(fitted.transform(X).astype(np.float64)) * np.sqrt(weights.max())
 
     tolerance = {"rtol": 1e-3, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6, "atol": 1e-9}
-    if extension == "distilled":  # the search for s and h stops where a step gains little, after other roundings elsewhere
+    if (
+        extension == "distilled"
+    ):  # the search for s and h stops where a step gains little, after other roundings elsewhere
         tolerance = {"rtol": 2e-2, "atol": 5e-4}
     weights /= weights.max()
     expected = coordinates(weights)
