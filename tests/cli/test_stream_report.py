@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from ldmaps.cli import stream_report
-from ldmaps.cli.stream_report import Display, as_text
+from ldmaps.cli.stream_report import Display, Rejections, as_text
+from ldmaps.streaming.records import Rejected
 from ldmaps.streaming.summary import StreamSummary
 
 
@@ -71,4 +72,22 @@ def test_the_summary_names_earlier_runs_events_and_stalls():
         "  10 of the records in earlier runs",
         "  events: enter:A 3, leave:A 1",
         "  stalls: 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kept_in", "where"),
+    [(None, "--quarantine FILE keeps them with their reasons"), ("bad.ndjson", "see bad.ndjson")],
+)
+def test_the_first_rejected_records_are_explained_and_the_others_counted(kept_in, where, capsys):
+    sink = Rejections(kept_in)
+    for first in (0, 2, 4):
+        rejected = [
+            Rejected(number, "not a number", "x" * 200 if number else "") for number in (first, first + 1)
+        ]
+        sink.write(SimpleNamespace(rejected=rejected))
+    assert capsys.readouterr().err.splitlines() == [
+        "ldmaps: record 0 is rejected: not a number",
+        *(f"ldmaps: record {n} is rejected: not a number (received {80 * 'x'!r})" for n in (1, 2)),
+        f"ldmaps: further rejected records are only counted; {where}",
     ]
