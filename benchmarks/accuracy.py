@@ -622,7 +622,7 @@ def _about_draws() -> list[str]:
             n_folds = len({row["fold"] for row in rows})
             lines += [
                 f"{data.name}'s *nystrom* errors are means (standard deviations) over {data.n_draws} draws of landmarks in",
-                f"each of {n_folds} folds, and one in the others: its λ₃ to λ₅ lie so close that every draw mixes their modes in",
+                f"each of {n_folds} folds{', and one in the others' if n_folds < N_FOLDS else ''}: its λ₃ to λ₅ lie so close that every draw mixes their modes in",
                 "its own way, and one draw says little ([all draws](accuracy/draws.csv)).",
             ]
     return lines
