@@ -173,6 +173,7 @@ def test_landmarks_are_moved_and_training_points_stand_for_them(case):
     X = points_of(name)
     representatives = model.map_.representatives
     assert representatives is not None
+    assert model.map_.landmark_points is representatives  # what a person is shown of a landmark
     indices = model.landmark_indices_
     assert len(set(indices)) == len(indices) == model.embedder_.n_landmarks
     taken = model.metric_.prepare(X[indices], representatives.dtype)
