@@ -322,6 +322,19 @@ def test_one_atom_has_no_gradient_but_zero():
     assert (square_and_gradient(RMSD(), x, z)[1] == 0).all()
 
 
+@pytest.mark.parametrize("axis", range(3))
+def test_atoms_exactly_on_a_line(axis):
+    """M has one singular value that is not 0, so two axes of the superposition must be made up."""
+    x, z = np.zeros((2, 4, 3))
+    x[:, axis], z[:, (axis + 1) % 3] = [1.0, 2.0, 4.0, 7.0], [-2.0, -4.0, -8.0, -14.0]
+    for metric, origin in ((RMSD(), 3.5), (RMSD(align=[0, 1, 2]), 7 / 3)):
+        squared, gradient = square_and_gradient(metric, x, z)
+        along = x[:, axis] - origin  # from where x is centred; z is twice as long
+        assert squared == pytest.approx((along**2).mean())
+        assert np.isfinite(gradient).all()
+        assert (gradient * x).sum() == pytest.approx(-2 * (along**2).mean())
+
+
 def test_aligned_atoms_on_a_line_give_a_finite_gradient():
     rng = np.random.default_rng(5)
     x, z = rng.normal(size=(2, 6, 3))

@@ -71,7 +71,7 @@ def aligned_gradients(
     centre, turned, by_turning, u = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     x = np.empty((n_atoms, 3))
     fit, whole, rotation = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
-    k, v = np.empty((4, 4)), np.empty((4, 4))
+    matrix, axes = np.empty((3, 3)), np.empty((3, 3))
     sums, totals = np.empty((n_sets, n_atoms, 3)), np.empty((n_sets, 3))
     for i in range(frames.shape[0]):
         write_centre(frames[i], kept, fit_weights, centre)
@@ -89,7 +89,10 @@ def aligned_gradients(
                         product = x[a, row] * z[a, column]
                         fit[row, column] += fit_weights[a] * product
                         whole[row, column] += weights[a] * product
-            best_rotation(fit, k, v, rotation)
+            for row in range(3):
+                for column in range(3):
+                    matrix[row, column] = fit[row, column]
+            best_rotation(matrix, axes, rotation)
             _turning(fit, whole, rotation, u)
             for a in range(n_atoms):
                 for axis in range(3):

@@ -12,9 +12,8 @@ s³ − λs² + ys − det M = 0, and so (compare both sides on each singular ve
     R = [(λ² − y) M + λ cof M − M Mᵀ M] / q,      q = yλ − det M = (s1+s2)(s2+s3)(s1+s3).
 
 M Rᵀ is symmetric whatever λ is, so the gradient exerts no torque even where λ is
-rounded. Where q is small beside s1³ (mirror-like pairs, atoms on a line) R comes from the
-largest eigenvector of Horn's 4×4 matrix instead; where the largest eigenvalue is double,
-any of its eigenvectors gives a subgradient.
+rounded. Where q is small beside s1³ (mirror-like pairs, atoms on a line) R comes from
+singular vectors instead; where R is not unique, any of the best gives a subgradient.
 
 Landmarks are stored in blocks of GRADIENT_BLOCK, one coordinate of all of a block contiguous. Every
 row of a block or of the scratch starts at a constant offset: then the compiler can tell
@@ -130,28 +129,6 @@ def write_rotations(m: Any, root: Any, certain: Any, count: int) -> None:
         certain[j] = 1.0 if large and t * t * (lam * lam + y) * square < LARGEST_ERROR * q * q else 0.0
 
 
-@compiled(fastmath=EXACT)
-def _scale_rotations(m: Any, scales: Any, shares: Any, out: Any, count: int) -> None:
-    """Write the rotations times the landmarks' sizes and one set of shares."""
-    for j in range(min(count, BLOCK)):
-        factor = scales[j] * shares[j]
-        out[j], out[BLOCK + j], out[2 * BLOCK + j] = (
-            factor * m[j],
-            factor * m[BLOCK + j],
-            factor * m[2 * BLOCK + j],
-        )
-        out[3 * BLOCK + j], out[4 * BLOCK + j], out[5 * BLOCK + j] = (
-            factor * m[3 * BLOCK + j],
-            factor * m[4 * BLOCK + j],
-            factor * m[5 * BLOCK + j],
-        )
-        out[6 * BLOCK + j], out[7 * BLOCK + j], out[8 * BLOCK + j] = (
-            factor * m[6 * BLOCK + j],
-            factor * m[7 * BLOCK + j],
-            factor * m[8 * BLOCK + j],
-        )
-
-
 @compiled(fastmath=REDUCE)
 def _add_turned(m: Any, z: Any, sums: Any, count: int) -> None:
     """Add Σ_j m_j z_j of four atoms, m_j the scaled rotations."""
@@ -218,10 +195,11 @@ def rmsd_gradients(
     x = np.zeros(depth)
     unit = np.zeros(depth, blocks.dtype)
     matrices, scaled = np.empty(9 * BLOCK, blocks.dtype), np.empty(9 * BLOCK, blocks.dtype)
+    factors = np.empty(BLOCK, blocks.dtype)
     root, certain = np.empty(BLOCK), np.empty(BLOCK)
     sums = np.empty((n_sets, depth))
     totals = np.empty(n_sets)
-    m, rotation, k, v = np.empty((3, 3)), np.empty((3, 3)), np.empty((4, 4)), np.empty((4, 4))
+    m, rotation, v = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for i in range(frames.shape[0]):
         write_centre(frames[i], kept, weights, centre)
         norm = 0.0
@@ -252,14 +230,18 @@ def rmsd_gradients(
                     for left in range(3):
                         for right in range(3):
                             m[left, right] += x[p + left] / size * z[(p + right) * BLOCK + j]
-                best_rotation(m, k, v, rotation)
+                best_rotation(m, v, rotation)
                 for left in range(3):
                     for right in range(3):
                         matrices[(3 * left + right) * BLOCK + j] = rotation[left, right]
             for c in range(n_sets):
                 part = shares[i, c, start:stop]
-                _scale_rotations(matrices, scales[start:], part, scaled, count)
                 totals[c] += _total(part)
+                for j in range(count):
+                    factors[j] = scales[start + j] * part[j]
+                for p in range(0, 9 * BLOCK, BLOCK):
+                    for j in range(count):
+                        scaled[p + j] = factors[j] * matrices[p + j]
                 for p in range(0, depth, 12):
                     _add_turned(scaled, z[p * BLOCK :], sums[c, p : p + 12], count)
         for c in range(n_sets):

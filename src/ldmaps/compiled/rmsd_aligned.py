@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from ldmaps.compiled.jit import compiled
 from ldmaps.compiled.layout import SQUARED_NORM
 from ldmaps.compiled.rmsd_blocks import copy_rows, fill_sums
-from ldmaps.compiled.rmsd_roots import load_matrix, orthogonal_columns
+from ldmaps.compiled.rmsd_roots import load_matrix
 from ldmaps.compiled.rmsd_vectors import ROUNDING, SLOTS
+from ldmaps.compiled.superposition import best_rotation
 
 __all__ = ["aligned_squared_block", "prepare_aligned_frames"]
 
@@ -61,52 +61,6 @@ def prepare_aligned_frames(
     return within
 
 
-@compiled(error_model="numpy")
-def _fitted_trace(fit: Any, work: Any, lane: int, u: Any, v: Any) -> float:
-    """Return tr(R M) of ``work`` for the proper rotation R that is optimal for ``fit``."""
-    load_matrix(fit, lane, u, v)
-    orthogonal_columns(u, v)
-    order = np.empty(3, np.intp)
-    length = np.empty(3, np.float64)
-    for p in range(3):
-        order[p] = p
-        length[p] = math.sqrt(u[0, p] ** 2 + u[1, p] ** 2 + u[2, p] ** 2)
-    for p in range(2):
-        for q in range(2 - p):
-            if length[order[q]] < length[order[q + 1]]:
-                order[q], order[q + 1] = order[q + 1], order[q]
-    left = np.zeros((3, 3), np.float64)
-    right = np.zeros((3, 3), np.float64)
-    for p in range(2):
-        for i in range(3):
-            right[i, p] = v[i, order[p]]
-            left[i, p] = u[i, order[p]] / length[order[p]] if length[order[p]] > 0.0 else 0.0
-    if length[order[0]] == 0.0:
-        left[0, 0] = 1.0
-    if length[order[1]] <= 1e-14 * length[order[0]]:
-        # Fitted atoms on a line leave the turn about that line open: take any, always the same.
-        least = 0
-        for i in range(1, 3):
-            if abs(left[i, 0]) < abs(left[least, 0]):
-                least = i
-        for i in range(3):
-            left[i, 1] = (1.0 if i == least else 0.0) - left[least, 0] * left[i, 0]
-        size = math.sqrt(left[0, 1] ** 2 + left[1, 1] ** 2 + left[2, 1] ** 2)
-        for i in range(3):
-            left[i, 1] /= size
-    # Third axes as cross products make R proper and turn the shortest axis over where that is needed.
-    for side in (left, right):
-        side[0, 2] = side[1, 0] * side[2, 1] - side[2, 0] * side[1, 1]
-        side[1, 2] = side[2, 0] * side[0, 1] - side[0, 0] * side[2, 1]
-        side[2, 2] = side[0, 0] * side[1, 1] - side[1, 0] * side[0, 1]
-    trace = 0.0
-    for p in range(3):
-        for i in range(3):
-            for j in range(3):
-                trace += left[i, p] * work[3 * i + j, lane] * right[j, p]
-    return trace
-
-
 @compiled
 def aligned_squared_block(
     panels_a: Any,
@@ -133,6 +87,7 @@ def aligned_squared_block(
     fit_rows = np.empty((1, fit_panels_b.shape[1]), np.float64)
     u = np.empty((3, 3), np.float64)
     v = np.empty((3, 3), np.float64)
+    rotation = np.empty((3, 3), np.float64)
     first_panel = col_start // lanes
     last_panel = (col_stop + lanes - 1) // lanes
     for i in range(n_rows):
@@ -144,7 +99,12 @@ def aligned_squared_block(
             fill_sums(fit_rows, 1, fit_panels_b, panel, width, fit)
             start = max(col_start, panel * lanes)
             for col in range(start, min(col_stop, (panel + width) * lanes)):
-                trace = _fitted_trace(fit, work, col - panel * lanes, u, v)
+                at = col - panel * lanes
+                load_matrix(fit, at, u)
+                best_rotation(u, v, rotation)
+                trace = 0.0
+                for p in range(9):
+                    trace += rotation[p // 3, p % 3] * work[p, at]
                 norms = moments_a[SQUARED_NORM, row_start + i] + moments_b[SQUARED_NORM, col]
                 squared = norms - 2.0 * trace
                 # Rounding counts as 0, as in rmsd_vectors.write_distances.

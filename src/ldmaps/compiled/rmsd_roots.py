@@ -15,11 +15,14 @@ __all__ = ["careful_root", "load_matrix", "orthogonal_columns"]
 
 @compiled(error_model="numpy")
 def orthogonal_columns(u: Any, v: Any) -> None:
-    """Turn the columns of ``u`` (3×3) to right angles from the right; ``v`` collects the rotations.
+    """Turn the columns of ``u`` (3×3) to right angles from the right, and write to ``v`` by what rotation.
 
     One-sided Jacobi: the column lengths become the singular values, each to
     nearly full relative accuracy, and no case is ill-conditioned.
     """
+    for i in range(3):
+        for j in range(3):
+            v[i, j] = 1.0 if i == j else 0.0
     for _ in range(30):
         turned = False
         for p in range(2):
@@ -44,17 +47,16 @@ def orthogonal_columns(u: Any, v: Any) -> None:
 
 
 @compiled(error_model="numpy")
-def load_matrix(work: Any, lane: int, u: Any, v: Any) -> None:
-    """Write M of one lane to ``u`` and the identity to ``v``."""
+def load_matrix(work: Any, lane: int, u: Any) -> None:
+    """Write M of one lane to ``u``."""
     for i in range(3):
         for j in range(3):
             u[i, j] = work[3 * i + j, lane]
-            v[i, j] = 1.0 if i == j else 0.0
 
 
 @compiled(error_model="numpy")
 def _jacobi_root(work: Any, lane: int, u: Any, v: Any) -> float:
-    load_matrix(work, lane, u, v)
+    load_matrix(work, lane, u)
     # Jacobi treats rows and columns differently: of M and Mᵀ always take the same one.
     b, c, f, d, g, h = u[0, 1], u[0, 2], u[1, 2], u[1, 0], u[2, 0], u[2, 1]
     if b < d or (b == d and (c < g or (c == g and f < h))):

@@ -77,7 +77,7 @@ def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]
     def loss(parameters: _Array) -> tuple[float, _Array]:
         moves = parameters[size + 1 :]
         values = moved(moves)
-        squared = problem.at(metric.prepare(values, dtype)).squares(data.points)
+        squared = problem.at(metric.prepare(values.astype(dtype), dtype)).squares(data.points)
         scaled = squared.astype(np.float64)
         scaled /= 2.0 * start.bandwidth
         error, gradient = _loss(problem, data, scaled, parameters[: size + 1], by_exponent)
@@ -104,7 +104,7 @@ def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]
         bounds=[free] * (size + 1) + [held] * n_moves,
         options={"maxiter": TUNING_STEPS, "ftol": 1e-5},
     )
-    landmarks = metric.prepare(moved(optimum.x[size + 1 :]), dtype)
+    landmarks = metric.prepare(moved(optimum.x[size + 1 :]).astype(dtype), dtype)
     return landmarks, _setting(start, optimum.x[: size + 1])
 
 
