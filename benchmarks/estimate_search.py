@@ -65,7 +65,8 @@ def kinds() -> Iterator[tuple[str, Draw, object, float | str, int]]:
             order = np.random.default_rng(seed).permutation(len(data.points))
             return data.points[order[: 2 * N_POINTS]], data.points[order[2 * N_POINTS :][:N_NEW]]
 
-        yield data.name, draw, data.metric, "connected", data.n_components
+        # The torus is also one of the sources, with an ε of its own.
+        yield f"{data.name}, connected ε", draw, data.metric, "connected", data.n_components
 
 
 def trial(
