@@ -9,7 +9,7 @@ from written_trajectories import mdtraj_trajectory
 import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.cluster import open_blocks, reading
-from ldmaps.cluster.engine import computed
+from ldmaps.cluster.engine import computed, threads_in_use
 from ldmaps.errors import InvalidInputError
 
 ROWS = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
@@ -53,6 +53,11 @@ def piece_of(rows, row_bytes):
     return rows * (row_bytes + reading.ROW_BYTES)
 
 
+@pytest.fixture
+def one_thread(monkeypatch):
+    monkeypatch.setattr(reading, "threads_in_use", lambda: 1)
+
+
 def assert_same_points(paths, piece, **settings):
     whole = ldmaps.inputs.open(paths, **settings).read()
     files = open_blocks(paths, piece=piece, **settings)
@@ -75,8 +80,8 @@ def assert_same_points(paths, piece, **settings):
 @pytest.mark.parametrize(
     "settings", [{}, {"stride": 3}, {"start": 17, "stop": 180}, {"start": 5, "stride": 7}]
 )
-@pytest.mark.parametrize(("suffix", "n_pieces"), [("npy", 5), ("zarr", 5), ("parquet", 7), ("csv", 2)])
-def test_tables_in_pieces(tables, suffix, n_pieces, settings):
+@pytest.mark.parametrize(("suffix", "n_pieces"), [("npy", 5), ("zarr", 5), ("parquet", 8), ("csv", 2)])
+def test_tables_in_pieces(tables, suffix, n_pieces, settings, one_thread):
     paths = [tables / f"{number}.{suffix}" for number in (0, 1)]
     blocks = assert_same_points(paths, piece_of(100, 16), **settings)
     if not settings:
@@ -171,7 +176,7 @@ def test_sizes_of_a_piece_that_are_none(tables, piece):
         open_blocks(tables / "0.npy", piece=piece)
 
 
-def test_sizes_of_a_piece_with_units(tables):
+def test_sizes_of_a_piece_with_units(tables, one_thread):
     for piece, n_blocks in (
         (piece_of(100, 16), 3),
         ("6.4kB", 3),
@@ -211,3 +216,21 @@ def test_a_group_of_zarr_arrays_is_explained(tmp_path):
     with pytest.raises(InvalidInputError, match="choose one of positions with --array"):
         ldmaps.inputs.open(tmp_path / "group.zarr")
     assert ldmaps.inputs.open(tmp_path / "group.zarr", array="positions").read().frames.shape == (5, 2)
+
+
+@pytest.mark.parametrize(("n_threads", "n_pieces"), [(1, 5), (2, 6), (3, 6), (4, 8), (5, 5), (8, 5)])
+def test_threads_that_get_several_pieces_get_as_many_and_equal_ones(tables, monkeypatch, n_threads, n_pieces):
+    monkeypatch.setattr(reading, "threads_in_use", lambda: n_threads)
+    sizes = open_blocks(tables / "0.npy", piece=piece_of(70, 16)).blocks.sizes
+    assert len(sizes) == n_pieces
+    assert sum(sizes) == 300
+    assert max(sizes) <= 70
+    assert max(sizes) - min(sizes) <= n_pieces  # the last one has what is left
+
+
+def test_threads_are_those_of_the_workers(with_workers):
+    import dask.system
+
+    assert threads_in_use() == dask.system.CPU_COUNT
+    with_workers(3)
+    assert threads_in_use() == 3

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ldmaps.cli import main
+from ldmaps.cluster.reading import ROW_BYTES
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps import cluster_plan
 from ldmaps.maps.cluster_plan import plan_on_workers
@@ -28,7 +29,10 @@ def same_machine(monkeypatch):
 
 
 def test_workers_share_the_computing_and_nothing_else(same_machine):
-    one, eight = (plan_on_workers(10**8, 3, n_landmarks=400, epsilon=1.0, n_workers=n) for n in (1, 8))
+    piece = 625_000 * (3 * 4 + ROW_BYTES)  # 160 of them: as many for each of eight workers
+    one, eight = (
+        plan_on_workers(10**8, 3, n_landmarks=400, epsilon=1.0, n_workers=n, piece=piece) for n in (1, 8)
+    )
     assert one.computing_seconds == pytest.approx(8 * eight.computing_seconds)
     assert one.here_seconds == pytest.approx(eight.here_seconds)
     assert one.scheduling_seconds == eight.scheduling_seconds > 0

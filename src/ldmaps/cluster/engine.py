@@ -27,6 +27,7 @@ __all__ = [
     "shared",
     "task",
     "task_key",
+    "threads_in_use",
     "tree_sum",
 ]
 
@@ -44,6 +45,16 @@ def client_in_use() -> Any:
 
     owner = getattr(get_scheduler(), "__self__", None)
     return owner if type(owner).__module__.partition(".")[0] == "distributed" else None
+
+
+def threads_in_use() -> int:
+    """Return how many tasks run at a time: threads of all workers there are now, or Dask's own."""
+    client = client_in_use()
+    if client is None:
+        from dask.system import CPU_COUNT
+
+        return int(CPU_COUNT)
+    return max(1, sum(map(int, client.nthreads().values())))
 
 
 def fits_in_workers(n_bytes: float) -> bool:

@@ -1,8 +1,8 @@
 """Files that workers open and read in pieces; this process looks at their headers alone.
 
 A piece is some consecutive frames or rows of one file. Trajectories that can be sought in,
-.npy, Zarr and Parquet are cut into pieces of 32 MB, unless another size is asked for; a text table, a
-.npz and a trajectory that has to be loaded whole are one piece each.
+.npy, Zarr and Parquet are cut into equal pieces of at most 32 MB, unless another size is asked for; a text
+table, a .npz and a trajectory that has to be loaded whole are one piece each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.cluster.arrays import array_of
-from ldmaps.cluster.engine import computed, shared, task
+from ldmaps.cluster.engine import computed, shared, task, threads_in_use
 from ldmaps.cluster.points import Blocks, Piece
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import known_format
@@ -27,7 +27,7 @@ from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
 from ldmaps.inputs.table_source import TableSource
 from ldmaps.settings import size_in_bytes
 
-__all__ = ["PIECE_BYTES", "BlockedFiles", "open_blocks", "piece_bytes", "rows_of_piece"]
+__all__ = ["PIECE_BYTES", "BlockedFiles", "even_rows", "open_blocks", "piece_bytes", "rows_of_piece"]
 
 #: Bytes of a piece by default: a task takes seconds, and a piece is little beside a worker's memory.
 PIECE_BYTES = 32 << 20
@@ -80,12 +80,14 @@ class BlockedFiles:
         stride = int(self._settings.get("stride") or 1)
         first = int(self._settings.get("start") or 0)
         row_bytes = math.prod(self.source.shape) * dtype.itemsize
+        most = rows_of_piece(row_bytes * stride, self._piece)
+        most = even_rows(sum(count for count, _ in counted), most, threads_in_use())
         tasks, sizes, pieces = [], [], []
         for number, (path, (count, _)) in enumerate(zip(paths, counted, strict=True)):
             whole = known_format(path).reader not in SEEKING
-            most = count if whole else rows_of_piece(row_bytes * stride, self._piece)
-            for begin in range(0, count, most):
-                size = min(most, count - begin)
+            step = count if whole else even_rows(count, most)
+            for begin in range(0, count, step):
+                size = min(step, count - begin)
                 start = first + begin * stride
                 stop = start + (size - 1) * stride + 1
                 tasks.append(
@@ -128,6 +130,21 @@ def rows_of_piece(row_bytes: float, piece: int) -> int:
     return max(1, int(piece // (row_bytes + ROW_BYTES)))
 
 
+def even_rows(n_rows: int, most: int, n_threads: int = 1) -> int:
+    """Return of how many rows pieces are equal: at most ``most``, and as many for each thread if it gets several.
+
+    Then no thread waits for another's last piece. Threads that would get less than a piece get
+    none: more pieces are more work for the scheduler.
+
+    >>> even_rows(1_000_000, 107_546, 2)
+    100000
+    """
+    pieces = -(-n_rows // most)
+    if pieces > n_threads:
+        pieces = -(-pieces // n_threads) * n_threads
+    return max(1, -(-n_rows // max(1, pieces)))
+
+
 def open_blocks(
     path_or_paths: Any, top: Any = None, *, piece: int | str | None = None, **settings: Any
 ) -> BlockedFiles:
@@ -138,9 +155,10 @@ def open_blocks(
     path_or_paths, top, settings
         As for :func:`ldmaps.inputs.open`. Workers must find the files under the same paths.
     piece : int or str, optional
-        Size of a piece in bytes, or as "64MB"; about 32 MB by default. Results do not depend
-        on it. A thread of a worker holds up to four pieces; larger ones mean fewer tasks for
-        the scheduler, which is what limits large clusters.
+        Largest size of a piece in bytes, or as "64MB"; 32 MB by default. Pieces are equal, and
+        each thread of the workers there are now gets as many. Results do not depend on it. A
+        thread of a worker holds up to four pieces; larger ones mean fewer tasks for the
+        scheduler, which is what limits large clusters.
     """
     return BlockedFiles(open_points(path_or_paths, top, **settings), {"top": top, **settings}, piece)
 

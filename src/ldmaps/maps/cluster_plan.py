@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.cluster.bracket import FARTHEST, FIRST, PASSES
-from ldmaps.cluster.reading import piece_bytes, rows_of_piece
+from ldmaps.cluster.reading import even_rows, piece_bytes, rows_of_piece
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.blocked_training import GATHERED
 from ldmaps.maps.planning import PROGRAM_BYTES, as_bytes, as_duration, plan
@@ -136,9 +136,9 @@ def plan_on_workers(
     numbers = n_features_or_atoms * (3 if resolve_metric(metric).takes_frames else 1)
     row = float(numbers * np.dtype(dtype).itemsize)
     size = piece_bytes(piece)
-    pieces = math.ceil(n / rows_of_piece(row, size))
-    m = here.n_landmarks
     threads = n_workers * n_threads
+    pieces = math.ceil(n / even_rows(n, rows_of_piece(row, size), threads))
+    m = here.n_landmarks
     reading = row / READING_RATE
     preparing = here.steps["preparation"] / here.n_points
     embedding = here.seconds_per_point  # preparation included
