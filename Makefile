@@ -27,7 +27,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: install
 install: $(INSTALLED) ## Create .venv with the package (editable) and all that tests and demo need
@@ -141,11 +141,12 @@ $(VENV)/.peers: $(INSTALLED)
 	touch $@
 
 .PHONY: bench
-bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed against peers and the machine's limits: docs/benchmarks/speed.md
+bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed and agreement with other packages: docs/benchmarks/speed.md, compare.md
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/gradient.py
 	$(BIN)/python benchmarks/surroundings.py
+	$(BIN)/python benchmarks/compare.py
 
 .PHONY: bench-scale
 bench-scale: $(INSTALLED) ## Measure memory and time against N and M, up to a million points: docs/benchmarks/scale.md

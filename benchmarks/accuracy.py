@@ -3,7 +3,7 @@
     python benchmarks/accuracy.py [--folds 5] [--only table1 draws speed unseen outside] [--data "Swiss roll" ...]
 
 Writes docs/accuracy/*.csv, a line as soon as it is known, and docs/accuracy.md from
-them. What the CSVs hold already is not computed again; delete one to measure anew.
+them. What the CSVs hold already is not computed again; delete one to measure it again.
 Exact maps are kept in .cache/accuracy, a file for each data set and fold.
 """
 
@@ -512,9 +512,9 @@ def page() -> None:
     lines += [
         "## The paper's Table 1",
         "",
-        "Z in percent (eqn Z_error) against the exact map of the training points, for test points against its Nyström",
-        "extension over all N, at the smallest connected ε, k-medoid landmarks. Mean and (standard deviation)",
-        f"over folds of 5-fold cross-validation (folds done: {', '.join(map(str, sorted(folds)))}). "
+        "Z in percent (eqn Z_error), with k-medoid landmarks at the smallest connected ε. Training points are compared with",
+        "the exact map, test points with its Nyström extension over all N. Mean and (standard deviation) over folds of",
+        f"5-fold cross-validation (folds done: {', '.join(map(str, sorted(folds)))}). "
         "[All numbers](accuracy/table1.csv).",
         *_about_draws(),
         "",
@@ -540,15 +540,22 @@ def page() -> None:
         "",
         "## Fewest landmarks for Z ≤ 1 %, and what they save",
         "",
-        "The first M of a grid (3 to 8, then ratio 2^¼) whose mean test Z over the folds is at most 1 %, distilled,",
-        "the best of five choices of medoids by the error on training points held out of the distillation. Times",
-        "are processor time a point, all test points at once, one thread, our own kernels, on a machine busy with",
-        "other work: medians and (range) of five timings, each the median of nine turns. M is the first that passes on",
-        "the test points themselves, so its Z is a little flattered; `tolerance` has no such bias.",
-        "*Speed-up* is that of distances and projection, as in the paper; *prepared too* counts what both have in",
-        "common, checking new points and (for RMSD) centring and turning them, which by now takes longer than all",
-        "landmarks together; *alone* is for points embedded one by one from Python.",
-        "[All numbers](accuracy/speed.csv), [Z against M](accuracy/small_m.csv).",
+        "How few landmarks are enough, and how much faster is a point embedded? M is the first of a grid (3 to 8, then ratio",
+        "2^¼) whose mean test Z over the folds is at most 1 %, distilled. Of five choices of medoids, the best by the error on",
+        "training points held out of the distillation is taken. The test points choose M, so its Z is slightly too low;",
+        "`tolerance` has no such bias. [All numbers](accuracy/speed.csv), [Z against M](accuracy/small_m.csv).",
+        "",
+        "Times are µs of processor time per point: all test points at once, one thread, our own kernels, on a machine busy with",
+        "other work. They are medians (range) of five timings, each the median of nine turns.",
+        "",
+        "| column | meaning |",
+        "|---|---|",
+        "| prepare | checking new points and, for RMSD, centring and rotating them |",
+        "| full, landmarks | distances and projection over all N points, over M landmarks |",
+        "| speed-up | full over landmarks, as in the paper |",
+        "| prepared too | the same with *prepare* counted on both sides; it takes longer than few landmarks do |",
+        "| alone | points embedded one by one from Python |",
+        "| aim | the project's goal (and stretch goal) for the speed-up |",
         "",
         "| data | N | M | Z test, folds | prepare, µs | full | landmarks | speed-up | prepared too | alone | aim |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -570,10 +577,10 @@ def page() -> None:
         "",
         "## Data not used while the method was developed",
         "",
-        "The ridge while tuning, the widths and the other constants were settled on reduced versions of the three sets",
-        "above, looking at their test points too. These sets were not looked at for that.",
+        "Are the method's constants tuned to the three sets above? The ridge while tuning, the widths and the other constants",
+        "were settled on reduced versions of them, test points included. The sets below were not looked at for that.",
         "One fold (5,000 training, 1,250 test points), smallest connected ε, Z test in percent, nystrom → distilled.",
-        "*No map*: so few landmarks do not hang together at that ε.",
+        "*No map*: so few landmarks are not connected at that ε.",
         "[All numbers](accuracy/unseen.csv).",
         "",
         "| data | k | " + " | ".join(f"M = {m}" for m in UNSEEN_LANDMARKS) + " |",
@@ -592,10 +599,14 @@ def page() -> None:
         "",
         "## Outside the data",
         "",
-        "Test points moved in a random direction by so many √ε (frames: before superposition). How far beyond the",
-        "range of the training points' coordinates the farthest answer lies, in percent of that range; the share of",
-        "points more than a tenth of the range beyond it; and Z against Nyström over all N points at the same places.",
-        "[All numbers](accuracy/outside.csv).",
+        "What happens to points unlike the training points? Test points are moved in a random direction by some √ε (frames:",
+        "before superposition). [All numbers](accuracy/outside.csv).",
+        "",
+        "| column | meaning |",
+        "|---|---|",
+        "| farthest beyond | distance of the farthest answer from the range of the training points' coordinates, in percent of it |",
+        "| points beyond | share of points more than a tenth of the range beyond it |",
+        "| Z to full Nyström | in percent, against Nyström over all N points at the same places |",
         "",
         "| data, M | moved by | extension | farthest beyond, % | points beyond, % | Z to full Nyström |",
         "|---|---|---|---|---|---|",
@@ -607,6 +618,7 @@ def page() -> None:
         )
     if (OUT / "ideas.md").exists():
         lines += ["", (OUT / "ideas.md").read_text().rstrip()]
+        lines += ["", (OUT / "ideas_discussion.md").read_text().rstrip()]
     lines += ["", "## How these tables were made", "", *_provenance(), ""]
     (OUT.parent / "accuracy.md").write_text("\n".join(lines))
     log(f"wrote {OUT.parent / 'accuracy.md'}")
@@ -639,7 +651,7 @@ def _provenance() -> list[str]:
         f"`make accuracy` (`python benchmarks/accuracy.py`), seed {SEED}, ldmaps {__version__}, commit {commit}, "
         f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}, "
         f"{platform.machine()}, {time.strftime('%Y-%m-%d')}.",
-        "Interrupted, it goes on where it stopped; delete a CSV to measure it anew.",
+        "Interrupted, it goes on where it stopped; delete a CSV to measure it again.",
     ]
 
 

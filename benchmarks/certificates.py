@@ -27,6 +27,8 @@ from ldmaps.maps.tolerance import CONFIDENCE
 from ldmaps.quality.fidelity import rms_error
 
 STORE = DOCS / "certificates.csv"
+#: Written by hand; the page ends with it.
+DISCUSSION = DOCS.parent / "accuracy" / "certificates_discussion.md"
 HEAD = (
     "regime",
     "data",
@@ -187,14 +189,20 @@ def page() -> None:
     lines = [
         "# How often a certificate is kept",
         "",
-        "`LandmarkDiffusionMap(tolerance=...)`, then Z of up to 4,000 fresh points from the same source against the exact",
-        "map of the training points. *Broken*: fresh Z is above the tolerance. *Exceeded*: it is above the certified bound,",
-        f"which should happen to at most {100 * (1 - CONFIDENCE):.0f} % of the certificates. *Refused*: a `ToleranceError`, "
-        "with the reason, or no certificate",
-        "with a warning. Heavy-tailed data, where few points carry most of the squared error or of a coordinate, are marked *.",
-        "*Blind*: kinds of data that nobody had looked at when the bound's constants were settled, which was done on most of",
-        "the others at N = 1,000.",
-        "`python benchmarks/certificates.py`, [all numbers](certificates.csv) with the commit of each.",
+        "Does a map fitted to a [tolerance](../accuracy.md#what-a-tolerance-promises) keep its promise? Each trial fits",
+        "`LandmarkDiffusionMap(tolerance=...)` and measures Z of up to 4,000 fresh points from the same source against the",
+        "exact map of the training points. `python benchmarks/certificates.py`, [all numbers](certificates.csv) with the",
+        "commit of each.",
+        "",
+        "| word | meaning |",
+        "|---|---|",
+        "| broken | fresh Z is above the tolerance |",
+        "| exceeded | fresh Z is above the certified bound, which should happen to at most "
+        f"{100 * (1 - CONFIDENCE):.0f} % of the certificates |",
+        "| refused | a `ToleranceError` with the reason, or a warning and no certificate |",
+        "| heavy-tailed* | few points carry most of the squared error or of a coordinate |",
+        "| blind | nobody had looked at this kind of data when the constants of the bound were settled, "
+        "which was done on most of the others at N = 1,000 |",
         "",
         "| | certificates | refused | tolerance broken | bound exceeded |",
         "|---|---|---|---|---|",
@@ -239,6 +247,7 @@ def page() -> None:
                 f"| {name}{'*' if kinds[name].is_heavy else ''}{', blind' if kinds[name].is_blind else ''} | {float(tolerance):g} | {number['certificates']} | "
                 f"{number['refused']} | {number['broken']} | {number['exceeded']} | {measured} |"
             )
+    lines += ["", DISCUSSION.read_text().rstrip()]
     (DOCS / "certificates.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

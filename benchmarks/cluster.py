@@ -407,6 +407,8 @@ def page(state: dict, options: argparse.Namespace) -> str:
     lines = [
         "# Clusters: out of core, on worker processes",
         "",
+        "What do worker processes gain over threads, and what do they cost? And does `ldmaps plan --workers` predict it?",
+        "",
         f"`make bench-cluster` on {provenance()}",
         "",
         f"{size}Data are written to disk first, as .npy: {options.points:,} points of a Swiss roll in 3-D, and {options.frames:,} "

@@ -1,13 +1,15 @@
 """Fit the same data with other packages, convert their conventions, and compare: docs/benchmarks/compare.md.
 
-    python benchmarks/compare.py
+    make bench                              # this page among others; installs the other packages
+    python benchmarks/compare.py            # this page alone
+    python benchmarks/compare.py --quick    # few points, once, printed only: does everything run?
 
-Each package runs in a process of its own (``compare_contestant.py``), datafold in ``.venv-peers``, which ``make bench``
-installs. Times are processor time, all threads together, so that other work on the machine does not count.
+Each package runs in a process of its own (``compare_contestant.py``), datafold in ``.venv-peers``. Times are processor time, all threads together, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import subprocess
 import sys
@@ -25,19 +27,21 @@ PEERS = HERE.parent / ".venv-peers" / "bin" / "python"
 ROUNDS = 2
 
 INTRODUCTION = """\
-The same points, the same walk: each package's ε is converted to ours, exp(−d²/2ε), and α = 0 everywhere. The reference is
-`DiffusionMap` of ldmaps. [Compare](../compare.md) says how to convert by hand.
+Do other packages give the same map, and at what cost? Each package fits the same points with the same kernel: its ε is
+converted to ours, exp(−d²/2ε), and α = 0 everywhere. The reference is `DiffusionMap` of ldmaps.
+[Compare](../compare.md) says how to convert by hand.
 
-- *λ off*: largest difference of the three leading eigenvalues, after conversion.
-- *coordinates off*: root mean square deviation from the reference in percent of its range, after the best sign and scale of
-  each coordinate; the worst of three.
-- *embedded again*: the training points through `transform`, divided by what `fit` gave them. 1 is right.
-- *fit*, *new point*: processor time, all threads together; the least of two runs. *Memory*: highest resident memory
-  during the fit, over that before it.
+| column | meaning |
+|---|---|
+| λ off | largest difference of the three leading eigenvalues, after conversion |
+| coordinates off | root mean square deviation from the reference in percent of its range, after the best sign and scale of each coordinate; the worst of three |
+| embedded again | the training points through `transform`, divided by what `fit` gave them; 1 is right |
+| fit, new point | processor time, all threads together; the lesser of two runs |
+| memory | peak resident memory during the fit, less that before it |
 """
 
 NOTES = """\
-What the numbers show:
+## What the numbers show
 
 - pyDiffMap with all neighbours and datafold solve the same problem as `DiffusionMap`, to rounding.
 - pyDiffMap's default of 64 neighbours is another kernel, and so another map.
@@ -62,7 +66,7 @@ class Line:
     new_point: str
 
 
-HEADINGS = ("data", "package", "λ off", "coordinates off", "embedded again", "fit", "memory", "new point")
+HEADINGS = ("package", "λ off", "coordinates off", "embedded again", "fit", "memory", "new point")
 
 
 @dataclass(frozen=True)
@@ -76,15 +80,16 @@ class Data:
     contestants: dict[str, str]
 
 
-def data_sets() -> list[Data]:
-    points = swiss_roll(5000).points
-    frames = alanine_dipeptide(stride=50)
+def data_sets(n_points: int, stride: int) -> list[Data]:
+    n_new = n_points // 4
+    points = swiss_roll(n_points + n_new).points
+    frames = alanine_dipeptide(stride=stride)
     heavy = frames.frames[:, frames.heavy_atoms].astype(np.float64)
     return [
         Data(
-            "Swiss roll, N = 4,000",
-            points[:4000],
-            points[4000:],
+            f"Swiss roll, N = {n_points:,}",
+            points[:n_points],
+            points[n_points:],
             2.0,
             {
                 "Ldmaps": "ldmaps {}, `DiffusionMap`",
@@ -98,7 +103,7 @@ def data_sets() -> list[Data]:
             },
         ),
         Data(
-            "alanine dipeptide, 501 frames, heavy atoms, RMSD",
+            f"Alanine dipeptide, {len(heavy)} frames, heavy atoms, RMSD",
             heavy,
             heavy[:100],
             1e-3,
@@ -147,7 +152,7 @@ def again(results: dict[str, np.ndarray]) -> str:
     return ", ".join(f"{factor:.3f}" for factor in factors)
 
 
-def lines_of(data: Data) -> list[Line]:
+def lines_of(data: Data, rounds: int) -> list[Line]:
     lines = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -156,7 +161,7 @@ def lines_of(data: Data) -> list[Line]:
         reference = None
         for contestant, title in data.contestants.items():
             print(f"... {contestant}", file=sys.stderr, flush=True)
-            runs = [run(contestant, path, folder) for _ in range(ROUNDS)]
+            runs = [run(contestant, path, folder) for _ in range(rounds)]
             if runs[0] is None:
                 continue
             results = runs[0]
@@ -173,7 +178,7 @@ def lines_of(data: Data) -> list[Line]:
                 Line(
                     data.name,
                     title.format(results["version"]),
-                    "" if is_reference else "not told" if off is None else short(off),
+                    "" if is_reference else "not returned" if off is None else short(off),
                     "" if is_reference else short(deviation) + " %",
                     again(results),
                     f"{short(seconds)} s",
@@ -184,16 +189,34 @@ def lines_of(data: Data) -> list[Line]:
     return lines
 
 
+def tables(lines: list[Line]) -> list[str]:
+    """Return a table for each data set, under its name."""
+    page = []
+    for data in dict.fromkeys(line.data for line in lines):
+        page += [f"## {data}", "", "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
+        page += ["| " + " | ".join(astuple(line)[1:]) + " |" for line in lines if line.data == data]
+        page.append("")
+    return page
+
+
 def main() -> None:
-    lines = [line for data in data_sets() for line in lines_of(data)]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split(":", 1)[0])
+    parser.add_argument(
+        "--quick", action="store_true", help="few points, once; print the table, write no page"
+    )
+    is_quick = parser.parse_args().quick
+    # Landmark maps take 400 points, of half of them in the warm-up.
+    sizes = {"n_points": 1000, "stride": 500} if is_quick else {"n_points": 4000, "stride": 50}
+    lines = [line for data in data_sets(**sizes) for line in lines_of(data, 1 if is_quick else ROUNDS)]
     page = ["# Side by side with other packages", ""]
-    page += [f"`python benchmarks/compare.py` on {provenance()}.", "", INTRODUCTION]
-    page += ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
-    page += ["| " + " | ".join(astuple(line)) + " |" for line in lines]
-    (DOCS / "compare.md").write_text("\n".join([*page, "", NOTES]))
+    page += [INTRODUCTION, f"`make bench`, or `python benchmarks/compare.py` alone, on {provenance()}.", ""]
+    page += tables(lines)
+    print("\n".join(page[2:]))
+    if is_quick:
+        return
+    (DOCS / "compare.md").write_text("\n".join([*page, NOTES]))
     with (DOCS / "compare.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([[field.name for field in fields(Line)], *map(astuple, lines)])
-    print("\n".join(page[4:]))
 
 
 if __name__ == "__main__":

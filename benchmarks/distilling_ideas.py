@@ -276,8 +276,8 @@ def main() -> None:
     lines = [
         "## What was tried",
         "",
-        "Z test in percent on reduced data (about 4,000 training points), median over three choices of landmarks, all",
-        "at the same online cost except where a width for each landmark is kept.",
+        "Which ideas reduce the error for a given M? Z test in percent on reduced data (about 4,000 training points), median over",
+        "three choices of landmarks. All have the same online cost, except a width for each landmark.",
         "`python benchmarks/distilling_ideas.py`, [all numbers](accuracy/ideas.csv).",
         "",
         "| idea | " + " | ".join(results) + " |",
@@ -286,9 +286,6 @@ def main() -> None:
     for idea in results[cases[0].name][0]:
         cells = [f"{statistics.median(run[idea] for run in runs):.3g}" for runs in results.values()]
         lines.append(f"| {idea} | " + " | ".join(cells) + " |")
-    text = OUT / "ideas_discussion.md"
-    if text.exists():
-        lines += ["", text.read_text().rstrip()]
     (OUT / "ideas.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

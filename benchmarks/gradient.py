@@ -19,6 +19,11 @@ from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
 from ldmaps.openmm import coordinate_force, domain_wall
 
+INTRODUCTION = """\
+What do derivatives of the coordinates cost, and what does a bias along them add to a simulation step? *Ratio* is the time
+of the value or the step alone over the time with the gradient or the force; the note gives the same as the target does. Both
+take turns in one run, and the median counts."""
+
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "replica_reset.py"
 
 
@@ -114,5 +119,6 @@ if __name__ == "__main__":
         "gradient",
         "Cost of gradients and biasing forces",
         "make bench",
+        INTRODUCTION,
         [*against_values(), *against_steps()],
     )

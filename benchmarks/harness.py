@@ -116,14 +116,14 @@ def with_rows(rows: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:
     return [*others[:first], *fresh, *others[first:]]
 
 
-def write_table(name: str, title: str, command: str, rows: Sequence[Row]) -> None:
+def write_table(name: str, title: str, command: str, introduction: str, rows: Sequence[Row]) -> None:
     """Write rows as Markdown and CSV under docs/benchmarks, and print them."""
     DOCS.mkdir(parents=True, exist_ok=True)
     head = [field.name for field in fields(Row)]
     cells = [
         [f"{value:.3g}" if isinstance(value, float) else str(value) for value in astuple(row)] for row in rows
     ]
-    lines = [f"# {title}", "", f"`{command}` on {provenance()}.", ""]
+    lines = [f"# {title}", "", introduction, "", f"`{command}` on {provenance()}.", ""]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(cell) + " |" for cell in cells]
     (DOCS / f"{name}.md").write_text("\n".join(lines) + "\n")

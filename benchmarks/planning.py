@@ -18,6 +18,10 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
 
+INTRODUCTION = """\
+How good are the predictions of `ldmaps plan`? *Ours* is predicted, *theirs* is measured, *ratio* is predicted over measured
+time; the note gives the ratios of memory and of the time per point."""
+
 #: Data, N, and settings of the estimator.
 CASES = [
     ("3-D", 20_000, {"n_landmarks": 400, "epsilon": 1.0}),
@@ -100,4 +104,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         print(json.dumps(measure(*json.loads(sys.argv[1]))))
     else:
-        write_table("planning", "Predicted by plan, and measured", "python benchmarks/planning.py", run())
+        title = "Predicted by plan, and measured"
+        write_table("planning", title, "python benchmarks/planning.py", INTRODUCTION, run())

@@ -22,6 +22,10 @@ import numpy as np
 from harness import DOCS, provenance
 from scale_cases import CASES, EPSILONS, SIZES
 
+INTRODUCTION = """\
+How do time and memory grow with the number of points N and of landmarks M? Each size runs in a process of its own. *Of which
+before* is the memory that the process and its data had before the fit. The last column names the machine."""
+
 STORE = DOCS / "scale.json"
 
 
@@ -70,7 +74,7 @@ def run(name: str, size: int) -> dict:
 def write(results: dict[str, dict[int, dict]]) -> None:
     DOCS.mkdir(parents=True, exist_ok=True)
     STORE.write_text(json.dumps(results, indent=1))
-    lines = ["# Scale: what grows with N and with M", "", "`make bench-scale`, on:", ""]
+    lines = ["# Scale: what grows with N and with M", "", INTRODUCTION, "", "`make bench-scale`, on:", ""]
     places = list(dict.fromkeys(row["on"] for rows in results.values() for row in rows.values()))
     lines += [f"{number}. {place}" for number, place in enumerate(places, 1)] + [""]
     titles = {
@@ -119,9 +123,9 @@ def write(results: dict[str, dict[int, dict]]) -> None:
         lines += [
             "## Batch transform of one point against M, one thread",
             "",
-            "Landmarks stand in groups of neighbours; groups too far to matter are passed over once their distances",
-            "are known, or by their boxes, without any. The ratio is the time with the same landmarks in random order,",
-            "where none can be.",
+            "Landmarks are stored in groups of neighbours. Groups that are too far to matter are skipped, by their bounding boxes before",
+            "any distance is computed, or once distances are known. *Ratio* is the time with the same landmarks in random order, where no",
+            "group can be skipped, over the time in groups.",
             "",
             "| M | RMSD, µs | ratio | 3-D, µs | ratio |",
             "|---|---|---|---|---|",
@@ -144,11 +148,11 @@ def write(results: dict[str, dict[int, dict]]) -> None:
     if "passing_over" in results:
         lines += [
             "",
-            "## Passing landmarks over by their boxes, 3-D, one thread",
+            "## Skipping landmarks by their bounding boxes, 3-D, one thread",
             "",
-            "µs a point with boxes; how many times as long without; and the share of boxes within reach of a landmark.",
-            "Boxes are used where that share is at most 0.35 (bold); the results are the same to the last bit. With RMSD",
-            "at the usual bandwidths every landmark is within reach, and nothing of the kind is tried.",
+            "Each cell has the time per point with bounding boxes, how many times as long it takes without, and the share of boxes within",
+            "reach of a landmark. Boxes are used where that share is at most 0.35 (bold); results are the same to the last bit. With RMSD",
+            "at the usual bandwidths every landmark is within reach, so boxes are not used.",
             "",
             "| M | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |",
             "|---|" + "---|" * len(EPSILONS),

@@ -28,6 +28,10 @@ from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import rms_error
 from ldmaps.streaming import StreamEmbedder
 
+INTRODUCTION = """\
+How fast does a stream of records go through a map, and does its memory stay flat? *Ratio* says how many times as fast as the
+other contestant we are; p50, p99 and p99.9 are percentiles of the time from a record to its coordinates."""
+
 MILLIONS = 10
 
 
@@ -312,7 +316,7 @@ def main(names: list[str]) -> None:
     for name in names or SUBJECTS:
         print(f"... {name}", file=sys.stderr, flush=True)
         rows = with_rows(rows, SUBJECTS[name]())
-    write_table("stream", "Streams: rates, latencies and memory", "make bench-stream", rows)
+    write_table("stream", "Streams: rates, latencies and memory", "make bench-stream", INTRODUCTION, rows)
     with (DOCS / "stream.md").open("a") as stream:
         stream.write("\n![Resident memory against records](stream_memory.png)\n")
 

@@ -39,6 +39,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from written_trajectories import mdtraj_trajectory
 
+INTRODUCTION = """\
+What do the parts around the map cost: start-up, text, single points? *Ratio* says how many times as fast as the other
+contestant we are. Most contestants do only a part of the work, such as reading the file, so ratios below 1 are expected; the
+target says how much is acceptable."""
+
 N_RECORDS, N_ROWS = 400_000, 200_000
 
 
@@ -419,4 +424,5 @@ if __name__ == "__main__":
     for subject in sys.argv[1:] or SUBJECTS:
         with tempfile.TemporaryDirectory() as name:
             table = with_rows(table, SUBJECTS[subject](Path(name)))
-        write_table("surroundings", "Overheads: start-up, text, single points", "make bench", table)
+        title = "Overheads: start-up, text, single points"
+        write_table("surroundings", title, "make bench", INTRODUCTION, table)

@@ -116,6 +116,12 @@ def theory_last(app: object, docname: str, source: list[str]) -> None:
         source[0] += "\n\n.. toctree::\n   :hidden:\n\n   /method\n"
 
 
+def widen_gallery(app: object, docname: str, source: list[str]) -> None:
+    """Give the pages of the gallery no second sidebar: they are short, and their code is wide."""
+    if "/plot_" in docname:
+        source[0] = ":html_theme.sidebar_secondary.remove:\n\n" + source[0]
+
+
 def escape_trailing_underscores(
     app: object, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -128,6 +134,7 @@ def setup(app: object) -> None:
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)  # type: ignore[attr-defined]
     app.connect("autodoc-skip-member", skip_routing)  # type: ignore[attr-defined]
     app.connect("source-read", theory_last)  # type: ignore[attr-defined]
+    app.connect("source-read", widen_gallery)  # type: ignore[attr-defined]
 
 
 # Before Sphinx looks for pages.

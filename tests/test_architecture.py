@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from public_names import public_names
 
 import ldmaps
 
@@ -169,19 +170,6 @@ def test_the_table_is_in_the_order_of_the_layers():
 
 
 # -- public names ---------------------------------------------------------------------------
-
-
-def public_names():
-    """Return the names that docs/api.md lists, by module."""
-    listed, module = {}, None
-    for line in (ROOT / "docs" / "api.md").read_text(encoding="utf-8").splitlines():
-        if heading := re.fullmatch(r"## `(ldmaps[\w.]*)`", line):
-            module = heading[1]
-            assert module not in listed
-            listed[module] = []
-        elif row := re.match(r"\| ((?:`\w+`(?:, )?)+) \|", line):
-            listed[module] += re.findall(r"`(\w+)`", row[1])
-    return listed
 
 
 PUBLIC = public_names()

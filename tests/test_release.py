@@ -46,6 +46,19 @@ def test_the_workflow_runs_every_python_that_is_promised():
     assert PROJECT["requires-python"] == f">={min(promised, key=lambda version: int(version[2:]))}"
 
 
+def test_the_workflow_calls_what_is_there():
+    yaml = pytest.importorskip("yaml")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
+    runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    called = {run.split()[1] for run in runs if run.startswith("make ")}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert called <= set(re.findall(r"^\.PHONY: ([a-z-]+)$", makefile, re.MULTILINE))
+    assert {"test", "floors", "coverage", "docs", "docs-links"} <= called
+    assert ".ci/run" in runs
+    for script in re.findall(r"tools/\w+\.py", " ".join(runs)):
+        assert (ROOT / script).exists()
+
+
 @pytest.mark.parametrize("name", ["bug", "feature"])
 def test_issue_forms_have_what_the_host_asks_of_them(name):
     yaml = pytest.importorskip("yaml")

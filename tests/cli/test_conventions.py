@@ -14,6 +14,7 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, __version__
 from ldmaps.cli import main
+from ldmaps.cli.parser import COMMANDS
 from ldmaps.datasets import swiss_roll
 
 LDMAPS = [sys.executable, "-m", "ldmaps"]
@@ -47,6 +48,13 @@ def test_help_and_completion_import_nothing_heavy(arguments):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not HEAVY & {name.partition(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
     assert "ldmaps" in done.stdout
+
+
+@pytest.mark.parametrize("module", COMMANDS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_help_can_be_printed_anywhere(module, capsys):
+    """Some consoles cannot print Greek letters, and help must not end in an error there."""
+    assert main([module.__name__.rpartition(".")[2], "--help"]) == 0
+    assert capsys.readouterr().out.isascii()
 
 
 def test_help_is_worth_reading(capsys):

@@ -1,6 +1,6 @@
 """
-Choosing how far the walk hops: ε
-=================================
+Choosing the bandwidth: ε
+=========================
 
 The bandwidth ε is a squared distance. No setting changes the map more. Choose a rule or give a number:
 
@@ -20,11 +20,11 @@ from ldmaps.errors import DisconnectedError, LdmapsWarning
 roll = swiss_roll(4000)
 
 # %%
-# Too small: the walk falls apart
-# -------------------------------
+# Too small: the data are disconnected
+# ------------------------------------
 #
-# A walker who cannot get from one part of the data to another knows nothing of how they relate. That is an error, and
-# it names an ε that works.
+# If the random walk cannot get from one part of the data to another, the map cannot say how they relate. This is an error,
+# and its message names an ε that works.
 
 try:
     DiffusionMap(n_components=2, epsilon=0.01).fit(roll.points)

@@ -79,7 +79,7 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--mass-weighted", action="store_true", help="weight atoms by their masses in the RMSD"
     )
-    group.add_argument("--period", type=float, metavar="P", help="period of --metric periodic (2π)")
+    group.add_argument("--period", type=float, metavar="P", help="period of --metric periodic (2 pi)")
     group.add_argument(
         "--epsilon",
         type=epsilon,

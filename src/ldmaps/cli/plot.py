@@ -20,7 +20,7 @@ examples:
   ldmaps plot map.ldm --kind profile -o profile.svg              with errors over 5 blocks of the trajectory
   ldmaps plot map.ldm --data psi.csv --colour rg -o coloured.png  rows of ldmaps embed with columns of your own
 
-Energies are −ln p in units of k_BT, with the weights of the fit where it had any.
+Energies are -ln p in units of k_BT, with the weights of the fit where it had any.
 """
 
 

@@ -30,6 +30,13 @@ __getattr__, __dir__ = load_on_first_use(
 def is_dask_array(X: Any) -> bool:
     """Say whether something is a dask array, without importing dask.
 
+    Parameters
+    ----------
+    X : object
+        Anything.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> is_dask_array(np.ones(3))
     False
@@ -39,5 +46,11 @@ def is_dask_array(X: Any) -> bool:
 
 
 def is_blocked(X: Any) -> bool:
-    """Say whether points are in blocks for workers: a dask array, or files opened by :func:`open_blocks`."""
+    """Say whether points are in blocks for workers: a dask array, or files opened by :func:`open_blocks`.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+    """
     return is_dask_array(X) or type(X).__module__ == "ldmaps.cluster.reading"

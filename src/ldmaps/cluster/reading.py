@@ -40,10 +40,14 @@ SEEKING = ("frames", "array", "zarr", "parquet")
 class BlockedFiles:
     """Points of files, in blocks that workers read, to fit to and to embed.
 
-    Attributes
+    Parameters
     ----------
     source : PointSource
         The same files as this process would read them: atoms, columns, units.
+    settings : mapping
+        What :func:`ldmaps.inputs.open` was given besides the files; workers pass it too.
+    piece : int or str, optional
+        As for :func:`open_blocks`.
     """
 
     def __init__(

@@ -30,7 +30,15 @@ EXTENSIONS: dict[str, type[Extension]] = {extension.name: extension for extensio
 
 
 def resolve_extension(name: str, *, for_tolerance: bool) -> Extension:
-    """Return the extension that a name means; "auto" is distilled for a tolerance and Nyström otherwise."""
+    """Return the extension that a name means; "auto" is distilled for a tolerance and Nyström otherwise.
+
+    Parameters
+    ----------
+    name : {"auto", "nystrom", "distilled"}
+        As ``extension`` of :class:`~ldmaps.LandmarkDiffusionMap`.
+    for_tolerance : bool
+        Whether the map is fitted to a tolerance.
+    """
     if name == "auto":
         return Distilled() if for_tolerance else Nystrom()
     if name not in EXTENSIONS:

@@ -74,6 +74,7 @@ class Extension(ABC):
         usable : ndarray of int
             Which training points may be fitted to.
         rng : Generator
+            Draws whatever is drawn at random.
         may_move : bool
             Whether landmarks may be moved off the points they were chosen at.
         """
@@ -93,6 +94,10 @@ class Extension(ABC):
         ----------
         data : DataSize
             The points that may be fitted to.
+        n_landmarks : int
+            M.
+        n_components : int
+            Coordinates of the map.
         n_reference : int
             Points of the reference map; what it gives at others is an embedding.
         is_differentiable : bool
@@ -101,5 +106,13 @@ class Extension(ABC):
         return Cost()
 
     def draws(self, n_landmarks: int, *, is_differentiable: bool = True) -> int:
-        """Return how many draws of so many landmarks are worth trying, the best by ``held_out_z`` to be kept."""
+        """Return how many draws of so many landmarks are worth trying, the best by ``held_out_z`` to be kept.
+
+        Parameters
+        ----------
+        n_landmarks : int
+            M.
+        is_differentiable : bool
+            Whether the metric is.
+        """
         return 1

@@ -90,9 +90,11 @@ class Embedder:
     Attributes
     ----------
     metric : Metric
+        Gives the distances to the landmarks.
     landmarks : Points
         The M landmarks, prepared: training points, or places that they were moved to.
     epsilon : float
+        ε of the map, a squared distance.
     source_weights : ndarray of shape (M,)
         s_j, scaled so that the largest is 1 (the scale cancels).
     coefficients : ndarray of shape (k, M)
@@ -121,7 +123,21 @@ class Embedder:
         step: OnlineStep,
         cell_squared_radii: NDArray[np.float64],
     ) -> Embedder:
-        """Bring a map's parts into the form the online step reads."""
+        """Bring a map's parts into the form the online step reads.
+
+        Parameters
+        ----------
+        metric : Metric
+            The metric of the map.
+        landmarks : Points
+            The M landmarks, prepared by it.
+        epsilon : float
+            ε of the map.
+        step : OnlineStep
+            What an extension returned: B, s and h.
+        cell_squared_radii : ndarray of shape (M,)
+            Squared distance from each landmark to the farthest point of its cell.
+        """
         dtype = landmarks.dtype
         return cls(
             metric,
@@ -144,13 +160,27 @@ class Embedder:
         return len(self.coefficients)
 
     def prepare(self, X: ArrayLike) -> Points:
-        """Validate new points and bring them into the landmarks' form."""
+        """Validate new points and bring them into the landmarks' form.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            As they come.
+        """
         points = self.metric.prepare(X, self.landmarks.dtype)
         self.metric.check_compatible(points, self.landmarks)
         return points
 
     def extend(self, points: Points, n_threads: int | None = None) -> Extended:
-        """Embed prepared points; the result also holds their nearest landmarks."""
+        """Embed prepared points; the result also holds their nearest landmarks.
+
+        Parameters
+        ----------
+        points : Points
+            What :meth:`prepare` returned.
+        n_threads : int, optional
+            Threads to use; by default all cores.
+        """
         return extend(
             self.metric,
             points,
@@ -162,12 +192,24 @@ class Embedder:
         )
 
     def embed_one(self, x: ArrayLike) -> NDArray[Any]:
-        """Embed a single point, (features,) or (atoms, 3), with the least overhead; returns (k,)."""
+        """Embed a single point with the least overhead; returns (k,).
+
+        Parameters
+        ----------
+        x : array-like of shape (features,), or (atoms, 3) for a frame
+            The point, not prepared.
+        """
         coordinates: NDArray[Any] = self.extend(self.prepare(np.asarray(x)[None]), 1).coordinates[0]
         return coordinates
 
     def gradient(self, X: ArrayLike, n_threads: int | None = None) -> NDArray[Any]:
-        """Return ∂y/∂x of new points; see :meth:`extend_with_gradient`."""
+        """Return ∂y/∂x of new points; see :meth:`extend_with_gradient`.
+
+        Parameters
+        ----------
+        X, n_threads
+            As for :meth:`extend_with_gradient`.
+        """
         return self.extend_with_gradient(X, n_threads)[1]
 
     def extend_with_gradient(
@@ -180,6 +222,8 @@ class Embedder:
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
             As they come, not prepared: what preparing does to a point (a frame is
             centred and turned) is part of what is differentiated.
+        n_threads : int, optional
+            Threads to use; by default all cores.
 
         Returns
         -------
@@ -222,7 +266,13 @@ class Embedder:
         return {name: value for name, value in self.__dict__.items() if name != "squares_gradient"}
 
     def coverage_of(self, extended: Extended) -> Coverage:
-        """Judge embedded points by their distance to the nearest landmark."""
+        """Judge embedded points by their distance to the nearest landmark.
+
+        Parameters
+        ----------
+        extended : Extended
+            What :meth:`extend` returned.
+        """
         squared = extended.squared_distance
         distance, inside = np.empty_like(squared), np.empty(len(squared), dtype=np.bool_)
         radii = self.squared_radii

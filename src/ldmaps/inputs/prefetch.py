@@ -19,6 +19,15 @@ def prefetch(items: Iterable[T], depth: int = 3) -> Generator[T, None, None]:
     An error in ``items`` is raised where its item would have come. When the caller
     stops early the thread ends after the item it is at; a generator is closed then.
 
+    Parameters
+    ----------
+    items : iterable
+        What to compute ahead.
+    depth : int
+        Most items that wait to be taken.
+
+    Examples
+    --------
     >>> list(prefetch(range(4)))
     [0, 1, 2, 3]
     """

@@ -136,7 +136,13 @@ class Atoms:
     bonds: NDArray[np.intp] | None = None
 
     def take(self, order: NDArray[np.intp]) -> Atoms:
-        """Return these atoms, or some of them, in another order."""
+        """Return these atoms, or some of them, in another order.
+
+        Parameters
+        ----------
+        order : ndarray of int
+            Where each atom of the new order stands now.
+        """
         return Atoms(
             tuple(self.names[place] for place in order),
             tuple(self.labels[place] for place in order),
@@ -286,7 +292,13 @@ class FrameSource(PointSource):
         return self if order is None else self.reordered(order)
 
     def reordered(self, order: NDArray[np.intp]) -> FrameSource:
-        """Return the same frames with their atoms in another order; raise where a source cannot do that."""
+        """Return the same frames with their atoms in another order; raise where a source cannot do that.
+
+        Parameters
+        ----------
+        order : ndarray of int
+            Where each atom of the new order stands now.
+        """
         raise InvalidInputError(
             f"the atoms of {self.describe()} cannot be put into the model's order here; give them in that order"
         )
@@ -296,7 +308,12 @@ class FrameSource(PointSource):
     ) -> NDArray[np.intp] | None:
         """Return where a model's atoms stand among these, None where they are in order.
 
-        Warns of another order, and raises when these are other atoms; arguments as in :meth:`matched`.
+        Warns of another order, and raises when these are other atoms.
+
+        Parameters
+        ----------
+        facts, match_atoms
+            As for :meth:`matched`.
         """
         if not facts or facts.get("kind") != "frames":
             return None
@@ -335,7 +352,13 @@ def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int)
 
 
 def check_frames_finite(chunk: FrameChunk) -> None:
-    """Raise, naming file and frame, when a chunk holds NaN or infinite values."""
+    """Raise, naming file and frame, when a chunk holds NaN or infinite values.
+
+    Parameters
+    ----------
+    chunk : FrameChunk
+        Frames or rows, as a source yields them.
+    """
     finite = np.isfinite(chunk.frames)
     if finite.all():
         return

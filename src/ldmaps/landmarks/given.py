@@ -33,7 +33,15 @@ class Given(LandmarkSelector):
         return assign(walk, check_indices(self.indices, len(walk.points)))
 
     def among(self, used: NDArray[np.intp], n_points: int) -> Given:
-        """Return the same landmarks by their places among some of the points, those of positive weight."""
+        """Return the same landmarks by their places among some of the points, those of positive weight.
+
+        Parameters
+        ----------
+        used : ndarray of int
+            Indices of the points of positive weight, in ascending order.
+        n_points : int
+            Number of points, those of weight 0 included.
+        """
         indices = check_indices(self.indices, n_points)
         places = np.searchsorted(used, indices)
         places[places == len(used)] = 0

@@ -52,6 +52,7 @@ class Absorption:
     absorbed : ndarray of bool, shape (n,)
         Which of the points were taken in; the others are out of reach.
     n_new_landmarks : int
+        Landmarks that were added for them.
     modes : ndarray of int, shape (k,)
         Which mode of the new map (0 is the slowest) each coordinate goes with.
     in_common : ndarray of shape (k,)

@@ -221,6 +221,7 @@ class DiffusionMap(DiffusionEstimator):
         Parameters
         ----------
         epsilon : {"connected", "coifman"} or float
+            The new bandwidth: a rule or a squared distance, as for the estimator.
         """
         check_is_fitted(self, "embedder_")
         kept = getattr(self, "_kept", None)

@@ -123,6 +123,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            New points or training points, as for :meth:`transform`.
 
         Returns
         -------
@@ -147,7 +148,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Fit and return the training points' embedding."""
+        """Fit and return the training points' embedding.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :meth:`fit`.
+        """
         self.fit(X, y, sample_weight=sample_weight)
         return self.embedding_
 
@@ -160,6 +167,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             With ``metric="precomputed"``, the (N, N) distances. Trajectories and tables
             as in :meth:`transform`.
         y : ignored
+            Here because scikit-learn's pipelines pass it.
         sample_weight : array-like of shape (N,), optional
             Multiplicity of each point; any non-negative numbers. Points of weight 0
             take no part and are only embedded.
@@ -177,6 +185,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            New points or training points, as for :meth:`transform`.
 
         Returns
         -------
@@ -199,6 +208,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         path : path-like
+            Where to write; a file of that name is replaced.
         include_embedding : bool
             Whether the training points' embedding is stored too. Without it the
             file's size depends on M alone.
@@ -229,6 +239,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : ignored
+            Here because scikit-learn's pipelines pass it.
         """
         check_is_fitted(self, "embedder_")
         return np.asarray([f"psi{number + 2}" for number in range(self.n_components_)], dtype=object)
@@ -285,7 +296,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         return self.adopt(replace(fitted, diagnosis=diagnosis))
 
     def adopt(self, fitted: FittedMap) -> Self:
-        """Become the estimator of a map that was fitted elsewhere, such as read from a file."""
+        """Become the estimator of a map that was fitted elsewhere, such as read from a file.
+
+        Parameters
+        ----------
+        fitted : FittedMap
+            The map; it replaces what was fitted before.
+        """
         self.map_ = fitted
         return self
 

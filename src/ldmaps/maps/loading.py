@@ -24,6 +24,7 @@ def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
     Parameters
     ----------
     path : path-like
+        A file that ``save`` or ``ldmaps fit`` wrote.
     metric : callable or Metric, optional
         Needed only for a map that was fitted with a Python function as metric: a
         file cannot carry code, so the function must be passed again.

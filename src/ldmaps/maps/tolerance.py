@@ -64,6 +64,7 @@ class Certificate:
         Z of unseen points from the same source is below this with the given confidence,
         the reference's own error included.
     confidence : float
+        Probability with which the bound holds.
     n_held_out : int
         Number of points that the bound rests on.
     n_landmarks : int

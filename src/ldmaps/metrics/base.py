@@ -259,6 +259,11 @@ class Metric(ABC):
     def places(self, points: Points) -> Places:
         """Return where points are, for moving them along the gradient of d².
 
+        Parameters
+        ----------
+        points : Points
+            What :meth:`prepare` returned.
+
         Raises
         ------
         GradientError

@@ -119,7 +119,13 @@ class Precomputed(Metric):
         return PrecomputedPoints(matrix, rows, rows if n_rows == n_columns else None, n_columns, matrix.dtype)
 
     def check_square(self, points: Points) -> None:
-        """Raise :class:`InvalidInputError` unless the points are a distance matrix that can be fitted."""
+        """Raise :class:`InvalidInputError` unless the points are a distance matrix that can be fitted.
+
+        Parameters
+        ----------
+        points : Points
+            What :meth:`prepare` returned.
+        """
         points = cast(PrecomputedPoints, points)
         matrix = points.matrix
         if matrix is None or points.ids is None or len(points) != points.n_training:

@@ -92,6 +92,7 @@ class RMSD(Metric):
         Parameters
         ----------
         X : array-like of shape (n, atoms, 3) or (n, 3·atoms)
+            Frames, in any unit of length; distances are in the same.
         dtype : float32 or float64, optional
             Precision of the distances. By default float32 stays float32 and
             everything else becomes float64. Centring is done in float64 always.
@@ -229,6 +230,7 @@ class RMSD(Metric):
         Parameters
         ----------
         points : Points
+            Frames that :meth:`prepare` returned.
         n_atoms : int
             Atoms of the frames that were prepared.
 
@@ -297,7 +299,13 @@ class RMSD(Metric):
 
     # -- weights and alignment --------------------------------------------
     def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
-        """Return which atoms count and how much; remembered, because a stream prepares one frame at a time."""
+        """Return which atoms count and how much; remembered, because a stream prepares one frame at a time.
+
+        Parameters
+        ----------
+        n_atoms : int
+            Atoms per frame, those without a weight included.
+        """
         kept = self._resolved
         if kept is None or kept[0] is not self.weights or kept[1] is not self.align or kept[2] != n_atoms:
             kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))

@@ -132,6 +132,7 @@ class _OnEvent(ABC):
     Parameters
     ----------
     kind : {"leave", "enter", "dwell"}
+        Which events to act on.
     region : str, optional
         By default any region.
     """
@@ -148,7 +149,15 @@ class _OnEvent(ABC):
 
     @abstractmethod
     def act(self, event: Event, simulation: Any) -> None:
-        """Do it."""
+        """Act on an event of the right kind and region.
+
+        Parameters
+        ----------
+        event : Event
+            What happened, in which region and when.
+        simulation : openmm.app.Simulation
+            The run it happened in.
+        """
 
 
 class Stop(_OnEvent):
@@ -157,6 +166,7 @@ class Stop(_OnEvent):
     Parameters
     ----------
     kind : {"leave", "enter", "dwell"}
+        Which events to act on.
     region : str, optional
         By default any region.
     """
@@ -177,6 +187,7 @@ class Save(_OnEvent):
     folder : path-like
         Created if missing.
     kind : {"leave", "enter", "dwell"}
+        Which events to act on.
     region : str, optional
         By default any region.
 
@@ -217,6 +228,7 @@ class Branch(_OnEvent):
     Parameters
     ----------
     kind : {"leave", "enter", "dwell"}
+        Which events to act on.
     region : str, optional
         By default any region.
     most : int

@@ -33,6 +33,7 @@ class BiasLog:
         Grows while the run goes on. A file that exists is continued if ``append``,
         and refused otherwise.
     model : LandmarkDiffusionMap, DiffusionMap or path
+        A fitted map of frames, or its file.
     report_interval : int
         Steps between two lines.
     bias : openmm.app.Metadynamics or set of int, optional
@@ -103,7 +104,13 @@ class BiasLog:
         self._checked: Any = None
 
     def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
-        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped."""
+        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped.
+
+        Parameters
+        ----------
+        simulation : openmm.app.Simulation
+            The run.
+        """
         if self._checked is not simulation.topology:
             check_atoms(self._model, simulation.topology, self._atoms, self.ignore_names)
             self._checked = simulation.topology
@@ -111,7 +118,15 @@ class BiasLog:
         return {"steps": steps, "periodic": False, "include": ["positions"]}
 
     def report(self, simulation: Any, state: Any) -> None:
-        """Write a line."""
+        """Write a line.
+
+        Parameters
+        ----------
+        simulation : openmm.app.Simulation
+            The run.
+        state : openmm.State
+            Where the run is, with positions.
+        """
         positions = positions_in_nm(state, simulation.system.getNumParticles())
         if self._atoms is not None:
             positions = positions[self._atoms]

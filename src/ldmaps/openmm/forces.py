@@ -169,6 +169,7 @@ def domain_wall(
     Parameters
     ----------
     model : LandmarkDiffusionMap, DiffusionMap or path
+        A fitted map of frames, or its file.
     strength : float or Quantity
         Spring constant in kJ/mol/nm², for the RMSD beyond the domain. A frame at
         300 K that pushes against the wall is then typically √(2.5/strength) nm beyond the border.
@@ -208,6 +209,7 @@ def outward_force(
     Parameters
     ----------
     model : LandmarkDiffusionMap, DiffusionMap or path
+        A fitted map of frames, or its file.
     strength : float or Quantity
         In kJ/mol, per factor e of density.
     reach : float

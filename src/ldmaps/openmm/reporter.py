@@ -107,7 +107,13 @@ class LandmarkReporter:
         return self._engine.tracker
 
     def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
-        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped."""
+        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped.
+
+        Parameters
+        ----------
+        simulation : openmm.app.Simulation
+            The run.
+        """
         if self._checked is not simulation.topology:
             check_atoms(self._engine.model, simulation.topology, self._atoms, self.ignore_names)
             self._checked = simulation.topology
@@ -116,7 +122,15 @@ class LandmarkReporter:
         return self._request
 
     def report(self, simulation: Any, state: Any) -> None:
-        """Embed the state's positions, pass them to the sink, and act on the events."""
+        """Embed the state's positions, pass them to the sink, and act on the events.
+
+        Parameters
+        ----------
+        simulation : openmm.app.Simulation
+            The run.
+        state : openmm.State
+            Where the run is, with positions.
+        """
         positions = positions_in_nm(state, self._n_atoms)
         if self._atoms is not None:
             positions = positions[self._atoms]

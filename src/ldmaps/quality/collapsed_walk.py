@@ -95,7 +95,15 @@ class CollapsedWalk:
         )[0]
 
     def extended(self, values: NDArray[np.float64], rows: Points) -> NDArray[np.float64]:
-        """Apply P_c to f of shape (N, p), at any points."""
+        """Apply P_c to functions f, at any points.
+
+        Parameters
+        ----------
+        values : ndarray of shape (N, p)
+            f at the training points, a function per column.
+        rows : Points
+            Where to evaluate the result.
+        """
         count = len(self.landmarks)
         cells = np.bincount(self.assignment, weights=self.walk.weights, minlength=count)
         means = [
@@ -116,7 +124,13 @@ class CollapsedWalk:
         return products.coordinates.astype(np.float64)
 
     def displaced(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Apply P′ to f of shape (N, p)."""
+        """Apply P′ to functions f.
+
+        Parameters
+        ----------
+        values : ndarray of shape (N, p)
+            f at the training points, a function per column.
+        """
         return self.extended(values, self.landmarks)[self.assignment]
 
     def linear_change(

@@ -23,6 +23,7 @@ def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.in
     Parameters
     ----------
     reference, embedding : array-like of shape (n, k)
+        Coordinates of the same points in two maps.
 
     Returns
     -------
@@ -42,6 +43,13 @@ def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.in
 def align(reference: ArrayLike, embedding: ArrayLike) -> NDArray[Any]:
     """Return ``embedding`` with columns ordered and signed as in ``reference``.
 
+    Parameters
+    ----------
+    reference, embedding : array-like of shape (n, k)
+        Coordinates of the same points in two maps.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> reference = np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]])
     >>> bool(np.array_equal(align(reference, -reference[:, ::-1]), reference))
@@ -82,7 +90,13 @@ def zeta(
 def rms_error(
     reference: ArrayLike, embedding: ArrayLike, *, ranges: ArrayLike | None = None, aligned: bool = False
 ) -> float:
-    """Return Z, the root mean square of ζ(i) in percent (eqn Z_error); parameters as :func:`zeta`'s."""
+    """Return Z, the root mean square of ζ(i) in percent (eqn Z_error).
+
+    Parameters
+    ----------
+    reference, embedding, ranges, aligned
+        As for :func:`zeta`.
+    """
     return float(np.sqrt(np.mean(zeta(reference, embedding, ranges=ranges, aligned=aligned) ** 2)))
 
 

@@ -39,7 +39,9 @@ class Perturbation:
     Attributes
     ----------
     method : {"biorthogonal", "paper"}
+        As for :func:`predict_errors`.
     order : {1, 2}
+        Order of the expansion in δP.
     eigenvalues : ndarray of shape (k,)
         λ of the exact map.
     eigenvalue_changes : ndarray of shape (k,)
@@ -129,6 +131,7 @@ def predict_errors(
         Expand δP too, to first order in the changes of the distances (eqns Mijerror,
         err3), by a pass over all pairs; only for ``order=1``. "paper" always does.
     n_threads : int or None
+        Threads to use; None takes all cores.
 
     Returns
     -------

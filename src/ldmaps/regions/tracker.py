@@ -202,7 +202,13 @@ class RegionTracker:
         }
 
     def restore(self, state: Any) -> None:
-        """Go on from what :meth:`state` returned; regions and settings must be the same."""
+        """Go on from an earlier state; regions and settings must be the same.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`state` returned.
+        """
         try:
             same = state["regions"] == self._fingerprint()
             kept = [tuple(state["inside"][name]) for name in self.names] if same else []

@@ -42,6 +42,7 @@ class Transitions:
     longest : ndarray of shape (b,)
         Longest visit, whole or cut short.
     unit : {"ps", "records"}
+        Of all times above.
     """
 
     names: tuple[str, ...]

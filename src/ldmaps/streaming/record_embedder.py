@@ -51,7 +51,13 @@ class RecordEmbedder:
         self._facts = model_facts(model)
 
     def embed(self, records: Records) -> Embedded:
-        """Embed records; those that cannot be are added to the rejected ones. Only the tracker is changed."""
+        """Embed records; those that cannot be are added to the rejected ones. Only the tracker is changed.
+
+        Parameters
+        ----------
+        records : Records
+            Consecutive records of the stream.
+        """
         prepared: Points | None = None
         if len(records):
             try:

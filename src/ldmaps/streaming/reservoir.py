@@ -212,7 +212,13 @@ class Reservoir(Sink):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`, draw by draw as the reservoir it was taken of would have."""
+        """Go on from an earlier state, with the same draws as the reservoir it was taken of.
+
+        Parameters
+        ----------
+        state : mapping
+            What :meth:`state` returned.
+        """
         try:
             arrays, numbers = self._parsed(state)
         except InvalidInputError:

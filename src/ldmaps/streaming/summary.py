@@ -121,7 +121,13 @@ class StreamSummary:
         return {name: getattr(self, name) for name in _KEPT} | {"events": dict(self.events)}
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from a checkpoint's counts."""
+        """Go on from a checkpoint's counts.
+
+        Parameters
+        ----------
+        kept : dict
+            What :meth:`kept` returned.
+        """
         for name in _KEPT:
             setattr(self, name, int(kept[name]))
         self.events = Counter({str(key): int(value) for key, value in kept["events"].items()})

@@ -57,7 +57,19 @@ class FramePicks:
     def of(
         cls, files: Sequence[str], file_of: ArrayLike, numbers: ArrayLike, labels: Sequence[str] | None = None
     ) -> Self:
-        """Put picks into the files' order; of equal ones the first stays, with all labels."""
+        """Put picks into the files' order. A frame picked twice is kept once, with both labels.
+
+        Parameters
+        ----------
+        files : sequence of str
+            Names of the files.
+        file_of : array-like of int
+            Which of the files each frame is in.
+        numbers : array-like of int
+            Which frame of its file, counted from 0.
+        labels : sequence of str, optional
+            A description of each.
+        """
         together: dict[tuple[int, int], list[str]] = {}
         pairs = zip(np.asarray(file_of).tolist(), np.asarray(numbers).tolist(), strict=True)
         for pair, label in zip(pairs, labels or [""] * len(np.asarray(numbers)), strict=True):
@@ -227,6 +239,13 @@ class FramePicks:
     def rows(self, times: NDArray[np.float64] | None = None) -> list[str]:
         """Return a line per frame that says where it is from.
 
+        Parameters
+        ----------
+        times : ndarray of shape (n,), optional
+            Of the frames, in ps; shown if given.
+
+        Examples
+        --------
         >>> FramePicks.of(["run.xtc"], [0], [17], ["landmark 3"]).rows()
         ['1: frame 17 of run.xtc, landmark 3']
         """

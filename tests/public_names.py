@@ -1,0 +1,22 @@
+"""The public names, as docs/api.md lists them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+API = Path(__file__).parents[1] / "docs" / "api.md"
+
+
+def public_names() -> dict[str, list[str]]:
+    """Return the names that docs/api.md lists, by module."""
+    listed: dict[str, list[str]] = {}
+    module = ""
+    for line in API.read_text(encoding="utf-8").splitlines():
+        if heading := re.fullmatch(r"## `(ldmaps[\w.]*)`", line):
+            module = heading[1]
+            assert module not in listed
+            listed[module] = []
+        elif row := re.match(r"\| ((?:`\w+`(?:, )?)+) \|", line):
+            listed[module] += re.findall(r"`(\w+)`", row[1])
+    return listed
