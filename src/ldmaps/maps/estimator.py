@@ -31,6 +31,7 @@ from ldmaps.diffusion.spectrum import (
     spectral_gap,
     warn_of_standstill,
 )
+from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, OutlierWarning
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
@@ -231,7 +232,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         input_features : ignored
         """
         check_is_fitted(self, "embedder_")
-        return np.asarray([f"psi{number + 2}" for number in range(self.n_components_)], dtype=object)
+        return np.asarray(coordinate_names(self.n_components_), dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
