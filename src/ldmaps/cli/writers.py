@@ -15,8 +15,8 @@ from ldmaps.embedded_rows import EmbeddedText, shared_columns
 from ldmaps.extension.embedder import Coverage
 from ldmaps.files import to_stdout, written_whole
 from ldmaps.inputs.formats import output_format
+from ldmaps.inputs.parquet_table import import_parquet
 from ldmaps.inputs.source import FrameChunk
-from ldmaps.inputs.tables import import_parquet
 
 __all__ = ["Writer", "check_format", "open_writer"]
 

@@ -42,7 +42,8 @@ from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
-from ldmaps.metrics.base import Points, check_real
+from ldmaps.metrics.base import Points
+from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
 from ldmaps.settings import is_whole_number
