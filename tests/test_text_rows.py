@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldmaps.text_rows import formatted_rows, parsed_rows, written_rows
+from ldmaps.embedded_rows import written_rows
+from ldmaps.text_rows import formatted_rows, parsed_rows
 
 RNG = np.random.default_rng(16)
 N = 100_000

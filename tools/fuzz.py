@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fuzz_targets import TARGETS, Target, World
+from fuzz_targets import TARGETS, Target
+from fuzz_world import World
 
 __all__ = ["attempt", "main"]
 

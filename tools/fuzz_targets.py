@@ -9,187 +9,26 @@ import json
 import math
 import os
 import socket
-import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from fuzz_damage import Random, altered, altered_archive, spoiled
+from fuzz_world import World
 
-from ldmaps import LandmarkDiffusionMap, load
-from ldmaps.archive import read_archive, write_archive
+from ldmaps import load
 from ldmaps.cli import main as command
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.maps.absorbing import absorb
 from ldmaps.maps.model_file import read_header
 from ldmaps.regions import load_regions
-from ldmaps.streaming import OutputFile, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
-from ldmaps.streaming.outside_file import OutsideFile, read_outside
+from ldmaps.streaming.outside_file import read_outside
 from ldmaps.streaming.sources.decoders import open_decoder
 
-__all__ = ["TARGETS", "Target", "World"]
-
-Random = np.random.Generator
-#: Values that no entry of a header, a region or a checkpoint expects.
-HOSTILE: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1, 2.5, -0.0, 1e308, 1e-320, 10**400, 2**63, -(2**63), "", "x", "x" * 5000),
-    *("\x1b[2J\x1b]0;owned\x07", "\u202egnp.exe", "\x9b31m", "../../etc/passwd", "psi2", "\ud800", "nan"),
-    *([], {}, [[]], [None], [1, 2, 3], [1e400, "x"], {"a": {"b": []}}, {"__metric__": "rmsd"}),
-    *({"__array__": [[1], [2, 3]], "dtype": "float64"}, {"__selector__": "kmedoids", "settings": {}}),
-)
-
-
-class World:
-    """Sound files of every kind to damage, and a page to talk to."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        rng = np.random.default_rng(0)
-        angle = rng.uniform(0, 3, 200)
-        self.points = np.column_stack([np.cos(angle), np.sin(angle), 0.05 * rng.normal(size=200)])
-        self.model = LandmarkDiffusionMap(2, "connected", n_landmarks=25).fit(self.points)
-        self.model_file = folder / "map.ldm"
-        self.model.save(self.model_file)
-        self.header, self.arrays = read_archive(self.model_file)
-        self.input = folder / "input.csv"
-        np.savetxt(self.input, self.points, delimiter=",")
-        self.outside_file = folder / "outside.npz"
-        reservoir = OutsideFile(self.outside_file, self.model, capacity=20)
-        reservoir.offer(self.points[:30] + np.array([0.0, 0.0, 0.4]))
-        reservoir.count([0, 1, 1, 3])
-        reservoir.flush()
-        reservoir.close()
-        self.checkpoint = self._checkpoint()
-        self._page: Any = None
-
-    def _checkpoint(self) -> dict[str, Any]:
-        """Return what a checkpoint holds in the middle of a stream with every kind of durable sink."""
-        self.stream(self.folder, max_records=100)
-        with Checkpoint(self.folder / "c") as checkpoint:
-            content = checkpoint.read()
-        assert content is not None
-        self.output = (self.folder / "psi.csv").read_bytes()
-        return content
-
-    def stream(self, folder: Path, **settings: Any) -> None:
-        """Run a stream in a folder, or go on with one."""
-        engine = StreamEmbedder(self.model, max_batch=20, n_threads=1)
-        sinks = [OutputFile(folder / "psi.csv"), OutsideFile(folder / "o.npz", self.model, overwrite=True)]
-        engine.run(self.input, sinks, checkpoint=folder / "c", checkpoint_every=0.0, **settings)
-
-    @property
-    def page(self) -> Any:
-        """A live page, served from its first use on."""
-        if self._page is None:
-            from ldmaps.views.live import LivePage
-
-            self._page = LivePage(self.model)
-            self._page.__enter__()
-        return self._page
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._page is not None:
-            self._page.__exit__(None, None, None)
-
-
-# -- damage -------------------------------------------------------------------------------
-
-
-def spoiled(rng: Random, data: bytes) -> bytes:
-    """Flip, cut, repeat and insert bytes."""
-    changed = bytearray(data)
-    for _ in range(int(rng.integers(1, 6))):
-        place = int(rng.integers(0, len(changed) + 1))
-        size = int(rng.integers(1, 40))
-        match int(rng.integers(5)):
-            case 0 if place < len(changed):
-                changed[place] ^= 1 << int(rng.integers(8))
-            case 1:
-                del changed[place : place + size]
-            case 2:
-                changed[place:place] = rng.bytes(size)
-            case 3:
-                changed[place:place] = changed[place : place + size]
-            case _:
-                changed[place : place + 4] = struct.pack("<i", int(rng.choice([-1, 0, 2**31 - 1, 65535])))
-    return bytes(changed)
-
-
-def altered(rng: Random, value: Any) -> Any:
-    """Return JSON with one place of it replaced, removed or doubled."""
-    if isinstance(value, dict) and value and rng.random() < 0.9:
-        key = list(value)[int(rng.integers(len(value)))]
-        if rng.random() < 0.15:
-            return {name: entry for name, entry in value.items() if name != key}
-        if rng.random() < 0.1:
-            return {**value, str(rng.integers(10)): picked(rng)}
-        return {**value, key: altered(rng, value[key])}
-    if isinstance(value, list) and value and rng.random() < 0.7:
-        place = int(rng.integers(len(value)))
-        if rng.random() < 0.2:
-            return value[:place] + value[place + 1 :]
-        return [*value[:place], altered(rng, value[place]), *value[place + 1 :]]
-    return picked(rng)
-
-
-def picked(rng: Random) -> Any:
-    """Return a hostile value."""
-    return HOSTILE[int(rng.integers(len(HOSTILE)))]
-
-
-def altered_array(rng: Random, array: Any) -> Any:
-    """Return an array with another value, shape or dtype."""
-    match int(rng.integers(6)):
-        case 0 if array.size:
-            array = array.copy()
-            value = rng.choice([np.nan, np.inf, -1.0, 0.0, 1e300, 7.0])
-            with np.errstate(all="ignore"):
-                array.flat[int(rng.integers(array.size))] = (
-                    value if array.dtype.kind == "f" else int(rng.integers(99))
-                )
-            return array
-        case 1:
-            return array.astype(rng.choice(["f4", "f8", "i4", "i8", "b1"]))
-        case 2:
-            return array[: int(rng.integers(len(array) + 1))] if array.ndim else array
-        case 3:
-            return array[None]
-        case 4:
-            return array.T.copy()
-        case _:
-            return array.ravel()
-
-
-def altered_archive(rng: Random, source: Path, path: Path) -> None:
-    """Write an archive again with hostile content, whole and signed."""
-    header, arrays = read_archive(source)
-    for _ in range(int(rng.integers(1, 3))):
-        if rng.random() < 0.5:
-            header = altered(rng, header)
-            header = header if isinstance(header, dict) else {"format": header}
-        else:
-            name = list(arrays)[int(rng.integers(len(arrays)))]
-            match int(rng.integers(8)):
-                case 0:
-                    arrays.pop(name)
-                case 1:
-                    arrays[f"{name}x"] = arrays.pop(name)
-                case _:
-                    arrays[name] = altered_array(rng, arrays[name])
-        if not arrays:
-            break
-    try:
-        write_archive(path, header, arrays)
-    except (ValueError, OverflowError):  # NaN or half a surrogate, which no archive holds
-        path.write_bytes(source.read_bytes())
-
-
-# -- targets --------------------------------------------------------------------------------
+__all__ = ["TARGETS", "Target"]
 
 
 def model_bytes(world: World, rng: Random, folder: Path) -> None:

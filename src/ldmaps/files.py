@@ -1,10 +1,11 @@
-"""Writing files whole or not at all."""
+"""Writing files whole or not at all, and bytes to stdout."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["lock", "sync_folder", "written_whole"]
+__all__ = ["lock", "sync_folder", "to_stdout", "written_whole"]
 
 #: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
 _LEFT_BEHIND = 60.0
@@ -73,6 +74,15 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def to_stdout(data: bytes) -> None:
+    """Write bytes to stdout, which may take text alone (a notebook's, a test's)."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(data.decode())
+    else:
+        buffer.write(data)
 
 
 def _remove_left_behind(target: Path) -> None:

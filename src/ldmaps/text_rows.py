@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldmaps import compiled
 
-__all__ = ["MANY_ROWS", "formatted_rows", "number_format", "parsed_rows", "quoted", "written_rows"]
+__all__ = ["MANY_ROWS", "formatted_rows", "parsed_rows", "quoted"]
 
 #: Rows from which on compiled loops save time, though the first time they have to be compiled.
 MANY_ROWS = 8_192
@@ -28,15 +28,6 @@ def quoted(text: str, delimiter: str) -> str:
     return text
 
 
-def number_format(dtype: np.dtype[Any]) -> str:
-    """Return the format that brings numbers of a precision back unchanged."""
-    return f"%.{_digits(dtype)}g"
-
-
-def _digits(dtype: np.dtype[Any]) -> int:
-    return 9 if dtype == np.float32 else 17
-
-
 def formatted_rows(template: str, columns: Sequence[Sequence[Any]]) -> bytes:
     r"""Fill a template once per row, all rows in one go: a loop over rows would cost more than embedding them.
 
@@ -45,75 +36,6 @@ def formatted_rows(template: str, columns: Sequence[Sequence[Any]]) -> bytes:
     """
     count = len(columns[0]) if columns else 0
     return (template * count % tuple(chain.from_iterable(zip(*columns, strict=True)))).encode()
-
-
-def written_rows(
-    numbers: NDArray[np.int64],
-    times: NDArray[np.float64] | None,
-    coordinates: NDArray[Any],
-    coverage: tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.intp]],
-    *,
-    delimiter: str,
-    prefix: str = "",
-    endings: Sequence[str] = ("",),
-    which: NDArray[np.intp] | None = None,
-) -> bytes | None:
-    r"""Return embedded points as rows of text, in a compiled loop; None where a number must be written by Python.
-
-    Parameters
-    ----------
-    numbers : ndarray of shape (n,)
-        Not negative.
-    times : ndarray of shape (n,) or None
-        With 10 digits; None leaves the column empty.
-    coordinates : ndarray of shape (n, k)
-        With as many digits as their precision needs.
-    coverage : Coverage
-        Distance, with 5 digits; inside, as 0 or 1; nearest.
-    delimiter, prefix
-        A single character; what each row begins with.
-    endings, which
-        What rows may end with, and the place of each row's ending (the first).
-
-    Notes
-    -----
-    The same bytes as Python's ``"%.17g"`` gives; what is not finite leaves its cell empty.
-
-    Examples
-    --------
-    >>> coverage = np.array([0.5]), np.array([True]), np.array([3])
-    >>> written_rows(np.array([7]), None, np.array([[0.1, -2.0]]), coverage, delimiter=",")
-    b'7,,0.10000000000000001,-2,0.5,1,3\n'
-    """
-    n, k = coordinates.shape
-    distance, inside, nearest = coverage
-    values = np.zeros((n, k + 2))
-    if times is not None:
-        values[:, 0] = times
-    values[:, 1:-1], values[:, -1] = coordinates, distance
-    digits = _digits(coordinates.dtype)
-    precisions = np.array([0 if times is None else 10, *[digits] * k, 5])
-    first = prefix.encode()
-    ends = [f"{ending}\n".encode() for ending in endings]
-    loops = compiled.decimals
-    room = loops.ROW_BYTES + loops.CELL_BYTES * (k + 2) + len(first) + max(map(len, ends))
-    out = np.empty(n * room, dtype=np.uint8)
-    length = loops.write_rows(
-        np.frombuffer(first, dtype=np.uint8),
-        np.ascontiguousarray(numbers, dtype=np.int64),
-        values.view(np.uint64),
-        precisions,
-        np.ascontiguousarray(inside),
-        np.ascontiguousarray(nearest, dtype=np.int64),
-        np.frombuffer(b"".join(ends), dtype=np.uint8),
-        np.cumsum([len(end) for end in ends]),
-        np.zeros(n, dtype=np.int64) if which is None else np.ascontiguousarray(which, dtype=np.int64),
-        ord(delimiter),
-        loops.POWERS,
-        loops.TENS,
-        out,
-    )
-    return None if length < 0 else out[:length].tobytes()
 
 
 def parsed_rows(

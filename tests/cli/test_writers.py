@@ -30,7 +30,7 @@ def test_compiled_loops_write_like_python(monkeypatch, tmp_path, suffix, dtype, 
     coverage = Coverage(np.abs(coordinates[:, 0]), rng.random(n) < 0.5, rng.integers(0, 30, size=n))
     texts = []
     for many in (10**9, 0):
-        monkeypatch.setattr("ldmaps.cli.writers.MANY_ROWS", many)
+        monkeypatch.setattr("ldmaps.embedded_rows.MANY_ROWS", many)
         path = tmp_path / f"{many}.{suffix}"
         with open_writer(str(path), 3, [file]) as writer:
             writer.write(chunk, coordinates, coverage)

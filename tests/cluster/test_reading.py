@@ -147,17 +147,17 @@ def test_an_infinite_value_is_reported_with_file_and_row(tmp_path):
 
 def test_a_piece_is_read_from_where_it_begins(tables, monkeypatch):
     """Not from the file's first row: that would cost the square of the file."""
-    from ldmaps.inputs import tables as opened
+    from ldmaps.inputs.array_table import ArrayTable
 
     read = []
-    blocks = opened._ArrayTable.blocks
+    blocks = ArrayTable.blocks
 
     def noted(table, chunk, begin=0):
         for block in blocks(table, chunk, begin):
             read.append(len(block))
             yield block
 
-    monkeypatch.setattr(opened._ArrayTable, "blocks", noted)
+    monkeypatch.setattr(ArrayTable, "blocks", noted)
     piece = reading.read_piece(str(tables / "0.zarr"), "0.zarr", {}, 250, 300, 50)
     np.testing.assert_array_equal(piece.frames, ROWS[250:300])
     assert read == [50]

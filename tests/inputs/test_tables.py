@@ -214,9 +214,9 @@ def test_compiled_loops_read_like_python(monkeypatch, tmp_path, lines, columns, 
     path.write_bytes("\n".join(lines).encode())
     results = []
     for many, as_text in ((10**9, False), (0, False), (10**9, True)):
-        monkeypatch.setattr("ldmaps.inputs.tables.MANY_ROWS", many)
+        monkeypatch.setattr("ldmaps.inputs.text_table.MANY_ROWS", many)
         if as_text:  # line by line, as stdin is read
-            monkeypatch.setattr("ldmaps.inputs.tables._has_lone_returns", lambda raw: True)
+            monkeypatch.setattr("ldmaps.inputs.text_table._has_lone_returns", lambda raw: True)
         try:
             chunks = list(ldmaps.inputs.open(path, columns=columns, chunk=chunk))
         except InvalidInputError as error:

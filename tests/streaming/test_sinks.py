@@ -238,7 +238,7 @@ def test_compiled_loops_write_like_python(monkeypatch, tmp_path, form, dtype, ha
     )
     texts = []
     for many in (10**9, 0):
-        monkeypatch.setattr("ldmaps.streaming.sinks.files.MANY_ROWS", many)
+        monkeypatch.setattr("ldmaps.embedded_rows.MANY_ROWS", many)
         path = tmp_path / f"{many}.{form}"
         sink = OutputFile(path, regions=("A", 'folded, "half"', "é"))
         sink.write(embedded)

@@ -73,7 +73,7 @@ def test_memory_is_bounded():
 def test_what_is_damaged_differs_and_what_is_altered_stays_json():
     import json
 
-    from tools.fuzz_targets import altered, spoiled
+    from tools.fuzz_damage import altered, spoiled
 
     rng = np.random.default_rng(0)
     data = bytes(range(200))

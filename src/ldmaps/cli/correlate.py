@@ -53,6 +53,7 @@ def add_command(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.cli.session import check_output, printable, say, write_json
+    from ldmaps.embedded_rows import coordinate_names
     from ldmaps.errors import InvalidInputError
     from ldmaps.maps.loading import load
     from ldmaps.views import correlations
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
             "there is nothing to correlate with: name a trajectory, or a table with columns of numbers with --data"
         )
     found = correlations(points.coordinates, columns)
-    names = [f"psi{number + 2}" for number in range(model.n_components_)]
+    names = coordinate_names(model.n_components_)
     if arguments.json:
         values = {
             name: [None if value != value else float(value) for value in row] for name, row in found.items()
@@ -127,12 +128,13 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
 
 
 def _write(path: str, files: Any, frames: Any, psi: Any, shapes: Any) -> None:
+    from ldmaps.embedded_rows import coordinate_names
     from ldmaps.files import written_whole
     from ldmaps.text_rows import quoted
 
-    names = [f"psi{number + 2}" for number in range(psi.shape[1])]
+    names = ["file", "frame", "time", *coordinate_names(psi.shape[1]), *shapes]
     with written_whole(path) as stream:
-        stream.write((",".join(["file", "frame", "time", *names, *shapes]) + "\n").encode())
+        stream.write((",".join(names) + "\n").encode())
         for row, file in enumerate(files):
             time = "" if frames.times is None else f"{frames.times[row]:.10g}"
             numbers = [f"{value:.9g}" for value in (*psi[row], *(column[row] for column in shapes.values()))]

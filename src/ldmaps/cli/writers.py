@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.embedded_rows import EmbeddedText, shared_columns
 from ldmaps.extension.embedder import Coverage
-from ldmaps.files import written_whole
+from ldmaps.files import to_stdout, written_whole
 from ldmaps.inputs.formats import output_format
+from ldmaps.inputs.parquet_table import import_parquet
 from ldmaps.inputs.source import FrameChunk
-from ldmaps.inputs.tables import import_parquet
-from ldmaps.text_rows import MANY_ROWS, formatted_rows, number_format, quoted, written_rows
 
 __all__ = ["Writer", "check_format", "open_writer"]
 
+#: Names of columns and numpy's codes of their types.
+_Columns = list[tuple[str, str]]
+#: Where a row comes from: these columns stand before those that all tables of embedded points have.
+_ORIGIN: _Columns = [("file", "U"), ("frame", "<i8")]
 #: Bytes of rows that an .npy file gets at a time: they stay in cache while their columns are filled in.
 BLOCK_BYTES = 1 << 18
 
@@ -31,9 +35,8 @@ class Writer(ABC):
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Write one chunk's rows."""
 
-    @abstractmethod
     def finish(self) -> None:
-        """Write what can only be known at the end."""
+        """Write what can only be known at the end; by default nothing."""
 
 
 def check_format(path: str) -> None:
@@ -54,15 +57,13 @@ def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[
         All file names that may come, which a fixed-width format must know.
     """
     form = output_format(path, "embed").name
-    psi = [(f"psi{number}", "<f8") for number in range(2, n_components + 2)]
-    coverage = [("distance", "<f8"), ("inside", "?"), ("nearest", "<i8")]
-    columns = [("file", "U"), ("frame", "<i8"), ("time", "<f8"), *psi, *coverage]
+    columns = [*_ORIGIN, *shared_columns(n_components)]
     with ExitStack() as stack:
         writer: Writer
         if path == "-":
             sys.stdout.flush()
-            buffer = getattr(sys.stdout, "buffer", None)
-            writer = _CsvWriter(_TextOut() if buffer is None else buffer, columns, ",")
+            stack.callback(sys.stdout.flush)
+            writer = _TextWriter(to_stdout, n_components, form)
         else:
             stream = stack.enter_context(written_whole(path))
             if form == "NPY":
@@ -70,15 +71,11 @@ def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[
             elif form == "Parquet":
                 writer = _ParquetWriter(stream, columns)
             else:
-                writer = _CsvWriter(stream, columns, "\t" if form == "TSV" else ",")
+                writer = _TextWriter(stream.write, n_components, form)
         try:
             yield writer
         finally:  # in any case: pyarrow's writer complains if its file goes first
             writer.finish()
-
-
-#: Names of the columns and numpy's codes of their types.
-_Columns = list[tuple[str, str]]
 
 
 def _values(chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> list[Any]:
@@ -86,48 +83,15 @@ def _values(chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) ->
     return [chunk.file, chunk.numbers, chunk.times, *coordinates.T, *coverage]
 
 
-class _TextOut:
-    """A text stdout (a notebook's, a test's) where bytes are expected."""
-
-    def write(self, data: bytes) -> int:
-        return sys.stdout.write(data.decode())
-
-    def flush(self) -> None:
-        sys.stdout.flush()
-
-
-class _CsvWriter(Writer):
-    def __init__(self, stream: BinaryIO | _TextOut, columns: _Columns, delimiter: str) -> None:
-        self._stream = stream
-        self._delimiter = delimiter
-        self._rows = 0
-        stream.write((delimiter.join(name for name, _ in columns) + "\n").encode())
+class _TextWriter(Writer):
+    def __init__(self, write: Callable[[bytes], Any], n_components: int, form: str) -> None:
+        self._write = write
+        self._text = EmbeddedText(form.lower(), [name for name, _ in _ORIGIN], writes_nan=True)
+        write(self._text.header(n_components))
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append rows."""
-        file, *values = _values(chunk, coordinates, coverage)
-        self._rows += len(chunk)
-        finite = [chunk.times, coordinates, coverage.distance]
-        if self._rows >= MANY_ROWS and all(np.isfinite(part).all() for part in finite if part is not None):
-            prefix = quoted(file, self._delimiter) + self._delimiter
-            rows = written_rows(
-                chunk.numbers, chunk.times, coordinates, coverage, delimiter=self._delimiter, prefix=prefix
-            )
-            if rows is not None:
-                self._stream.write(rows)
-                return
-        cells = [
-            quoted(file, self._delimiter).replace("%", "%%"),
-            "%d",
-            "" if chunk.times is None else "%.10g",
-        ]
-        cells += [number_format(coordinates.dtype)] * coordinates.shape[1] + ["%.5g", "%d", "%d"]
-        columns = [value.tolist() for value in values if value is not None]
-        self._stream.write(formatted_rows(self._delimiter.join(cells) + "\n", columns))
-
-    def finish(self) -> None:
-        """Flush."""
-        self._stream.flush()
+        self._write(self._text.lines(chunk.numbers, chunk.times, coordinates, coverage, file=chunk.file))
 
 
 class _NpyWriter(Writer):

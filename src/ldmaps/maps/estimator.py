@@ -31,6 +31,7 @@ from ldmaps.diffusion.spectrum import (
     spectral_gap,
     warn_of_standstill,
 )
+from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, OutlierWarning
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
@@ -41,7 +42,8 @@ from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
-from ldmaps.metrics.base import Points, check_real
+from ldmaps.metrics.base import Points
+from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
 from ldmaps.settings import is_whole_number
@@ -242,7 +244,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             Here because scikit-learn's pipelines pass it.
         """
         check_is_fitted(self, "embedder_")
-        return np.asarray([f"psi{number + 2}" for number in range(self.n_components_)], dtype=object)
+        return np.asarray(coordinate_names(self.n_components_), dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,7 +19,8 @@ from ldmaps.inputs.objects import as_source
 from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import Metric, Precomputed
-from ldmaps.metrics.base import Points, check_real
+from ldmaps.metrics.base import Points
+from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
 
 __all__ = [

@@ -14,28 +14,19 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
-from ldmaps.errors import GradientError, InvalidInputError
+from ldmaps.errors import GradientError
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
-__all__ = [
-    "ExtensionScan",
-    "Metric",
-    "NearestScan",
-    "Places",
-    "Points",
-    "SquaresGradient",
-    "as_float_array",
-    "check_real",
-    "check_stored_names",
-    "squared_matrix",
-    "stored_array",
-]
+if TYPE_CHECKING:
+    from ldmaps.metrics.gradient import Places
+
+__all__ = ["ExtensionScan", "Metric", "NearestScan", "Points", "SquaresGradient", "squared_matrix"]
 
 #: Fills, for the rows of a slice, which point is nearest and its d².
 NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
@@ -67,22 +58,6 @@ class Points(ABC):
         Points
             Of the same kind.
         """
-
-
-class Places(NamedTuple):
-    """Where points are, for those who move them.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n, features), float64
-        What :meth:`Metric.prepare` makes the same points of, to rounding.
-    scales : ndarray of shape (features,), float64
-        A small move δ is a distance of √Σ (scale·δ)² at most, unless few atoms turn a whole frame; 0 where a feature
-        does not count.
-    """
-
-    values: NDArray[np.float64]
-    scales: NDArray[np.float64]
 
 
 class SquaresGradient(ABC):
@@ -378,18 +353,7 @@ class Metric(ABC):
         """
 
     def joined(self, first: Points, second: Points) -> Points:
-        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input.
-
-        Parameters
-        ----------
-        first, second : Points
-            As :meth:`prepare` returned them.
-
-        Returns
-        -------
-        Points
-            Of both.
-        """
+        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input."""
         arrays, more = self.export_points(first), self.export_points(second)
         return self.import_points({name: np.concatenate([arrays[name], more[name]]) for name in arrays})
 
@@ -434,105 +398,3 @@ def squared_matrix(
 
     run_tiles(n, min(side, 64 if n < 4096 else side), work, n_threads)
     return out
-
-
-def stored_array(
-    arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], kinds: str = "f"
-) -> NDArray[Any]:
-    """Return one of a model file's arrays, or raise unless shape and kind of numbers fit and all are finite.
-
-    Parameters
-    ----------
-    shape : tuple of int or None
-        None stands for any size.
-    kinds : str
-        NumPy's letters for kinds of dtypes: "f" for floats, "i" for integers.
-    """
-    if name not in arrays:
-        raise InvalidInputError(f"the array {name!r} is missing")
-    array = arrays[name]
-    fits = array.ndim == len(shape) and all(
-        size in (None, actual) for size, actual in zip(shape, array.shape, strict=True)
-    )
-    if not fits or array.dtype.kind not in kinds or not np.isfinite(array).all():
-        expected = ", ".join("any" if size is None else str(size) for size in shape)
-        raise InvalidInputError(
-            f"the array {name!r} of shape {array.shape} and type {array.dtype} must have shape ({expected}) and hold "
-            "finite numbers"
-        )
-    return array
-
-
-def check_stored_names(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> None:
-    """Raise unless a model file's arrays are exactly the named ones."""
-    if set(arrays) != set(names):
-        raise InvalidInputError(f"expected the arrays {', '.join(names)}, got {', '.join(arrays) or 'none'}")
-
-
-def check_real(values: Any, name: str = "points") -> None:
-    """Raise for what would become numbers in silence: complex numbers, which lose a part, dates and times."""
-    types: Any
-    if hasattr(values, "columns"):  # a data frame
-        types = values.dtypes
-    else:
-        try:
-            array = np.asarray(values)
-        except ValueError:
-            return  # not an array, which the caller reports
-        types = [array.dtype]
-        if array.dtype.kind == "O":
-            types += [one.dtype for one in array.flat if isinstance(one, (np.datetime64, np.timedelta64))]
-    for dtype in types:
-        kind = getattr(dtype, "kind", "")
-        if kind == "c":
-            # As scikit-learn begins it, whose checks look for that.
-            raise InvalidInputError(
-                f"Complex data not supported: {name} must be real numbers, got complex numbers ({dtype}); pass their "
-                "real and imaginary parts as two features"
-            )
-        if kind in ("m", "M"):
-            raise InvalidInputError(
-                f"{name} must be real numbers, got values of type {dtype}; encode them as numbers first, "
-                "in a unit of your choice"
-            )
-
-
-def as_float_array(
-    X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,), finite: bool = True
-) -> NDArray[Any]:
-    """Return ``X`` as a float32 or float64 array of one of the given ranks, or raise.
-
-    Where ``finite`` is false, NaN and infinite values are let through.
-    """
-    array = np.asarray(X)
-    check_real(array)
-    if array.dtype.kind in "OUSV":
-        if array.dtype.kind == "O":
-            try:
-                array = array.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise InvalidInputError(
-                    f"points must be real numbers, but the array holds objects that are not ({error}); "
-                    "encode them as numbers first"
-                ) from error
-        else:
-            raise InvalidInputError(
-                f"points must be real numbers, got values of type {array.dtype}; encode them as numbers first"
-            )
-    if dtype is None:
-        dtype = np.float32 if array.dtype == np.float32 else np.float64
-    array = np.asarray(array, dtype=dtype)
-    if array.ndim not in ndim:
-        ranks = " or ".join(f"{rank}-dimensional" for rank in ndim)
-        hint = "; reshape a single point to (1, features)" if array.ndim == 1 else ""
-        raise InvalidInputError(f"points must be a {ranks} array, got shape {array.shape}{hint}")
-    if array.shape[0] == 0 or array.size == 0:
-        raise InvalidInputError(f"points must not be empty, got shape {array.shape}")
-    if finite and not np.isfinite(array).all():
-        bad = np.argwhere(~np.isfinite(array))
-        where = ", ".join(map(str, bad[0]))
-        raise InvalidInputError(
-            f"points must be finite, but {len(bad)} of {array.size} values are NaN or infinite "
-            f"(the first at index ({where})); remove or repair those points"
-        )
-    return array

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import InvalidInputError, LdmapsError
-from ldmaps.metrics.base import Metric, Points, as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, RowPoints, check_same_width
 
 __all__ = ["EarthMover"]

@@ -12,18 +12,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import compiled
 from ldmaps.compiled.layout import BLOCK, MAX_SCANNED_FEATURES
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import (
-    ExtensionScan,
-    Metric,
-    NearestScan,
-    Places,
-    Points,
-    SquaresGradient,
-    as_float_array,
-    check_stored_names,
-    stored_array,
-)
-from ldmaps.metrics.gradient import VectorGradient
+from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, Points, SquaresGradient
+from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.gradient import Places, VectorGradient
 
 __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width"]
 

@@ -3,12 +3,12 @@
     g_cj ──► Σ_j g_cj ∂d²(x, z_j)/∂x
 
 One class per form in which a metric knows its landmarks; each is made once for the landmarks of a map
-and then called for batches of points.
+and then called for batches of points. :class:`Places` are what is moved along a gradient.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,23 @@ from ldmaps import compiled
 from ldmaps.compiled.layout import GRADIENT_BLOCK
 from ldmaps.metrics.base import SquaresGradient
 
-__all__ = ["AlignedGradient", "SuperposedGradient", "VectorGradient"]
+__all__ = ["AlignedGradient", "Places", "SuperposedGradient", "VectorGradient"]
+
+
+class Places(NamedTuple):
+    """Where points are, for those who move them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, features), float64
+        What :meth:`~ldmaps.metrics.Metric.prepare` makes the same points of, to rounding.
+    scales : ndarray of shape (features,), float64
+        A small move δ is a distance of √Σ (scale·δ)² at most, unless few atoms turn a whole frame; 0 where a feature
+        does not count.
+    """
+
+    values: NDArray[np.float64]
+    scales: NDArray[np.float64]
 
 
 class VectorGradient(SquaresGradient):

@@ -11,17 +11,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import compiled
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import (
-    Metric,
-    Places,
-    Points,
-    SquaresGradient,
-    as_float_array,
-    check_stored_names,
-    stored_array,
-)
+from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
-from ldmaps.metrics.gradient import VectorGradient
+from ldmaps.metrics.gradient import Places, VectorGradient
 
 __all__ = ["Periodic"]
 

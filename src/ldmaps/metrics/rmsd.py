@@ -16,16 +16,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import compiled
 from ldmaps.compiled.layout import MOMENTS, SCALE, SQUARED_NORM
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import (
-    Metric,
-    Places,
-    Points,
-    SquaresGradient,
-    as_float_array,
-    check_stored_names,
-    stored_array,
-)
-from ldmaps.metrics.gradient import AlignedGradient, SuperposedGradient
+from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.gradient import AlignedGradient, Places, SuperposedGradient
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, new_panels, padded, to_panels
 

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from numpy.typing import ArrayLike
 
+from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, OutsideDomainWarning
 from ldmaps.files import written_whole
 from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
@@ -80,7 +81,7 @@ class BiasLog:
         self._header = [
             "step",
             "time",
-            *(f"psi{number}" for number in range(2, self._model.n_components_ + 2)),
+            *coordinate_names(self._model.n_components_),
             "bias_kJ_mol",
             "distance",
             "inside",

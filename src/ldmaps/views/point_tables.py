@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, suffixes
 from ldmaps.inputs.tables import read_columns
@@ -30,7 +31,7 @@ def read_table(path: str, model: Any) -> dict[str, Any]:
     """
     columns = _read(path)
     k = model.n_components_
-    names = [f"psi{number}" for number in range(2, k + 2)]
+    names = coordinate_names(k)
     present = [name for name in names if name in columns]
     if not present:
         return {"columns": _coloured(path, columns, model)}

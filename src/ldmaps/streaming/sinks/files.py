@@ -8,7 +8,6 @@ write ──► one system call per batch ──► flush ──► fsync, and a
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from abc import abstractmethod
@@ -19,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.embedded_rows import EmbeddedText
 from ldmaps.errors import CheckpointError, InvalidInputError, SinkError
-from ldmaps.files import lock, sync_folder
+from ldmaps.files import lock, sync_folder, to_stdout
 from ldmaps.inputs.formats import output_format
 from ldmaps.streaming.fingerprint import Fingerprint
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
-from ldmaps.text_rows import MANY_ROWS, formatted_rows, number_format, quoted, written_rows
 
 __all__ = ["EventsFile", "OutputFile", "QuarantineFile", "TextSink"]
 
@@ -66,7 +65,8 @@ class TextSink(Sink):
         if not data:
             return
         if not self.durable:
-            _to_stdout(data)
+            to_stdout(data)
+            sys.stdout.flush()
             self._written.add(data)
             return
         descriptor = self._opened()
@@ -226,58 +226,23 @@ class OutputFile(TextSink):
         overwrite: bool = False,
     ) -> None:
         super().__init__(path, overwrite=overwrite)
-        self._form = form or output_format(self.path, "stream").name.lower()
-        self._delimiter = "\t" if self._form == "tsv" else ","
-        if self._form == "ndjson":
-            labels = [*(json.dumps(name) for name in regions), "null"]
-        else:
-            labels = [*(quoted(name, self._delimiter) for name in regions), ""]
+        form = form or output_format(self.path, "stream").name.lower()
+        self._table = EmbeddedText(form, ["number"], ["region"])
+        labels = [*map(self._table.word, regions), self._table.unknown]
         self._regions = np.array(labels, dtype=object)
-        self._names: list[str] = []
-        self._rows = 0
 
     def _text(self, embedded: Embedded) -> bytes:
-        n = len(embedded)
-        as_json = self._form == "ndjson"
-        if not self._names:
-            psi = (f"psi{place}" for place in range(2, embedded.coordinates.shape[1] + 2))
-            self._names = ["number", "time", *psi, "distance", "inside", "nearest", "region"]
-        head = b"" if self._written.end or as_json else (self._delimiter.join(self._names) + "\n").encode()
-        if n == 0:
+        head = b"" if self._written.end else self._table.header(embedded.coordinates.shape[1])
+        if not len(embedded):
             return head
-        self._rows += n
-        if self._rows >= MANY_ROWS and not as_json:
-            rows = written_rows(
-                embedded.numbers,
-                embedded.times,
-                embedded.coordinates,
-                embedded.coverage,
-                delimiter=self._delimiter,
-                endings=[self._delimiter + label for label in self._labels_for(embedded.regions)],
-                which=embedded.regions % len(self._regions),
-            )
-            if rows is not None:
-                return head + rows
-        unknown = "null" if as_json else ""
-        times = ("%s", [unknown] * n)
-        if embedded.times is not None:
-            times = _numbers(embedded.times, "%.10g", unknown)
-        number = number_format(embedded.coordinates.dtype)
-        distance, inside, nearest = embedded.coverage
-        columns = [
-            ("%d", embedded.numbers.tolist()),
-            times,
-            *(_numbers(column, number, unknown) for column in embedded.coordinates.T),
-            _numbers(distance, "%.5g", unknown),
-            ("%s", np.where(inside, "true", "false").tolist()) if as_json else ("%d", inside.tolist()),
-            ("%d", nearest.tolist()),
-            ("%s", self._labels_for(embedded.regions)[embedded.regions].tolist()),
-        ]
-        values = [column for _, column in columns]
-        if as_json:
-            pairs = (f'"{name}": {cell}' for name, (cell, _) in zip(self._names, columns, strict=True))
-            return formatted_rows("{" + ", ".join(pairs) + "}\n", values)
-        return head + formatted_rows(self._delimiter.join(cell for cell, _ in columns) + "\n", values)
+        return head + self._table.lines(
+            embedded.numbers,
+            embedded.times,
+            embedded.coordinates,
+            embedded.coverage,
+            labels=self._labels_for(embedded.regions),
+            which=embedded.regions,
+        )
 
     def _labels_for(self, regions: NDArray[np.intp]) -> NDArray[Any]:
         """Return the labels of regions, that of none last."""
@@ -320,23 +285,5 @@ class QuarantineFile(TextSink):
         return _lines(vars(one) for one in embedded.rejected)
 
 
-def _numbers(column: NDArray[Any], form: str, unknown: str) -> tuple[str, list[Any]]:
-    """Return a column's format and values; NaN and infinity, which JSON does not have, are left out."""
-    values = column.tolist()
-    # For a single record the call of numpy would cost more than the rest.
-    if all(map(math.isfinite, values)) if len(values) < 16 else np.isfinite(column).all():
-        return form, values
-    return "%s", [form % value if math.isfinite(value) else unknown for value in values]
-
-
 def _lines(values: Any) -> bytes:
     return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode(errors="replace")
-
-
-def _to_stdout(data: bytes) -> None:
-    buffer = getattr(sys.stdout, "buffer", None)
-    if buffer is None:  # a notebook's, a test's
-        sys.stdout.write(data.decode())
-    else:
-        buffer.write(data)
-    sys.stdout.flush()

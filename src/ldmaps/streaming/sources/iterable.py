@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, SourceError, one_line
 from ldmaps.inputs.source import FrameChunk, PointSource
-from ldmaps.metrics.base import check_real
+from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source

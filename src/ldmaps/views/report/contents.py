@@ -11,44 +11,22 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
+from ldmaps.maps.training_record import MAX_RECORDED, thinned_rows
 from ldmaps.regions import learn_basins
 from ldmaps.views.basin_table import BasinTable, basin_table
 from ldmaps.views.free_energy import FreeEnergy, free_energy_surface
 from ldmaps.views.observables import correlations
 from ldmaps.views.own_points import PointsOfMap
+from ldmaps.views.report.drawn_landmarks import landmark_origin, landmarks_shown, places_among
+from ldmaps.views.report.drawn_points import DrawnPoints, Field, are_times, own_column, point_files
 from ldmaps.views.report.structures import Structures, landmark_structures
 
-__all__ = ["Contents", "Field", "gather"]
+__all__ = ["Contents", "gather"]
 
-#: Most landmarks that are drawn as such; an exact map has one a point.
-MAX_LANDMARKS = 5_000
 #: Most different texts, or files, to colour by.
 MAX_TEXTS = 24
 #: Coordinates of which all pairs get a free-energy surface.
 MAX_SURFACE_COORDINATES = 6
-
-
-@dataclass(frozen=True)
-class Field:
-    """A number per point, to colour by or to show under the pointer.
-
-    Attributes
-    ----------
-    key : str
-        "frame", "time", "distance", "error", "file", or "column" for the user's own.
-    label : str
-    unit : str
-    values : ndarray of shape (n,)
-    texts : tuple of str
-        What each value stands for, of files and of a column of text. Empty for numbers.
-    """
-
-    key: str
-    label: str
-    unit: str
-    values: NDArray[Any]
-    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,20 +103,20 @@ def gather(
 ) -> Contents:
     """Collect what :func:`~ldmaps.views.report.write_report` shows; see there for the arguments."""
     check_is_fitted(model, "embedder_")
-    drawn = _DrawnPoints(model, points)
+    drawn = DrawnPoints(model, points)
     n = drawn.n_points
     drawn.take("frame", frames)
     drawn.take("time", times)
     drawn.take("distance", distance)
     drawn.take("nearest", nearest)
     drawn.take("error", _zeta(errors))
-    names, file_of = _files(
+    names, file_of = point_files(
         None if files is None else drawn.thinned(files), n, drawn.source_files, drawn.values.get("file")
     )
     notes = list(drawn.notes)
     own = []
     for name, value in (columns or {}).items():
-        column = _column(str(name), drawn.thinned(value), n)
+        column = own_column(str(name), drawn.thinned(value), n)
         if len(column.texts) > MAX_TEXTS:
             notes.append(
                 f"The column {name} has {len(column.texts):,} different texts, too many to colour by."
@@ -164,7 +142,7 @@ def gather(
     if "frame" in values:
         label = "Frame" if model.metric_.takes_frames else "Row"
         fields.append(Field("frame", label, "", values["frame"]))
-    if "time" in values and _are_times(values["time"]):
+    if "time" in values and are_times(values["time"]):
         fields.append(Field("time", "Time", time_unit, values["time"] * time_scale))
     if "distance" in values:
         fields.append(Field("distance", "Distance to nearest landmark", "√ε", values["distance"]))
@@ -172,11 +150,9 @@ def gather(
         fields.append(Field("error", "Estimated error ζ", "% of range", values["error"]))
     fields += [replace(entry, values=entry.values[rows]) for entry in own]
 
-    landmark_rows = _landmarks_shown(model)
-    landmark_frames, landmark_times = _landmark_origin(
-        model, landmark_rows, frames, times, points is not None
-    )
-    if landmark_times is not None and not _are_times(landmark_times):
+    landmark_rows = landmarks_shown(model)
+    landmark_frames, landmark_times = landmark_origin(model, landmark_rows, frames, times, points is not None)
+    if landmark_times is not None and not are_times(landmark_times):
         landmark_times = None
     weights = values.get("weights")
     return Contents(
@@ -191,7 +167,7 @@ def gather(
         files=names,
         file_of=None if file_of is None else file_of[rows],
         landmark_rows=landmark_rows,
-        landmark_points=_places(
+        landmark_points=places_among(
             None if drawn.rows is None else drawn.rows[rows],
             np.asarray(model.landmark_indices_)[landmark_rows],
         ),
@@ -213,7 +189,7 @@ def _basins(
     """Return the basins of a trajectory's frames; None for other points, and where the map shows none."""
     if len(coordinates) < 2 or not (model.metric_.takes_frames and "frame" in values):
         return None
-    times = values["time"] if "time" in values and _are_times(values["time"]) else None
+    times = values["time"] if "time" in values and are_times(values["time"]) else None
     try:
         points = PointsOfMap(coordinates, times, files)
         return basin_table(model, points, learn_basins(model))
@@ -228,164 +204,9 @@ def _followed(coordinates: NDArray[Any], fields: list[Field]) -> dict[str, NDArr
     return correlations(coordinates, {entry.label: entry.values for entry in own})
 
 
-class _DrawnPoints:
-    """The points to show, and what is known of each."""
-
-    def __init__(self, model: Any, points: ArrayLike | None) -> None:
-        k = model.n_components_
-        record: TrainingRecord | None = getattr(model, "training_", None)
-        facts = getattr(model, "source_", None) or {}
-        self.source_files = [str(name) for name in facts.get("files") or []]
-        self.values: dict[str, NDArray[Any]] = {}
-        self.notes: list[str] = []
-        self.rows: NDArray[np.int64] | None = None  # of the training points
-        kind = "frames" if model.metric_.takes_frames else "points"
-        if points is not None:
-            self.coordinates = np.asarray(points, dtype=np.float32)
-            if self.coordinates.ndim != 2 or self.coordinates.shape[1] != k:
-                raise InvalidInputError(
-                    f"points must be coordinates on the map, of shape (n, {k}), got {self.coordinates.shape}; "
-                    "embed raw data with model.transform first"
-                )
-            self.n_total, self.what = len(self.coordinates), f"{kind} placed on the map"
-            self.source_files = []
-        elif hasattr(model, "embedding_"):
-            embedding = np.asarray(model.embedding_)
-            self.n_total, self.what = len(embedding), f"training {kind}"
-            rows = (
-                record.rows if record is not None else thinned_rows(self.n_total, np.empty(0, dtype=np.intp))
-            )
-            self.rows = rows
-            self.coordinates = embedding[rows].astype(np.float32)
-            if record is not None:
-                pairs = {
-                    "frame": record.frames,
-                    "time": record.times,
-                    "distance": record.distance,
-                    "nearest": record.nearest,
-                    "weights": record.weights,
-                    "file": record.files,
-                }
-                self.values = {
-                    name: np.asarray(value, dtype=np.float64)
-                    for name, value in pairs.items()
-                    if value is not None
-                }
-            # Without files, points are told apart by their place in the training set.
-            self.values.setdefault("frame", rows.astype(np.float64))
-        else:
-            self.coordinates = np.empty((0, k), dtype=np.float32)
-            self.n_total, self.what = 0, f"training {kind}"
-            self.notes.append(
-                "The model file holds no training points (it was saved without its embedding), so the landmarks "
-                "stand for them."
-            )
-        if not np.isfinite(self.coordinates).all():
-            raise InvalidInputError("points must be finite coordinates on the map; remove those with NaN")
-
-    @property
-    def n_points(self) -> int:
-        return len(self.coordinates)
-
-    def take(self, name: str, values: ArrayLike | None) -> None:
-        """Add or replace a number per point."""
-        if values is None:
-            return
-        self.values[name] = _numbers(name, self.thinned(values), self.n_points)
-
-    def thinned(self, values: ArrayLike) -> NDArray[Any]:
-        """Return values of the points at hand, where values of all training points were given."""
-        array = np.asarray(values)
-        return array if self.rows is None or array.shape != (self.n_total,) else array[self.rows]
-
-
-def _numbers(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name!r} must be numbers ({error})") from error
-    if array.shape != (n,):
-        raise InvalidInputError(f"{name!r} needs one number per point, ({n},), got shape {array.shape}")
-    return array
-
-
-def _column(name: str, values: NDArray[Any], n: int) -> Field:
-    """Return a column of the user's; texts become their place among all texts, and what is empty NaN."""
-    array = np.asarray(values)
-    if array.shape != (n,) or array.dtype.kind not in "OU":
-        return Field("column", name, "", _numbers(name, array, n))
-    cells = ["" if value is None or value != value else str(value).strip() for value in array.tolist()]
-    try:
-        return Field("column", name, "", np.array([float(cell or "nan") for cell in cells]))
-    except ValueError:
-        texts = sorted({cell for cell in cells if cell})
-        place = {text: float(number) for number, text in enumerate(texts)}
-        return Field("column", name, "", np.array([place.get(cell, np.nan) for cell in cells]), tuple(texts))
-
-
-def _are_times(times: NDArray[np.float64]) -> bool:
-    """Tell times from what a file without any holds: zeros, or whatever was in memory."""
-    known = times[np.isfinite(times)].round(3)
-    return len(known) > 0 and bool((known != known[0]).any())
-
-
 def _zeta(errors: Any) -> ArrayLike | None:
     """Take an ErrorEstimate, or ζ itself."""
     return getattr(errors, "zeta", errors)  # type: ignore[no-any-return]
-
-
-def _files(
-    files: ArrayLike | None, n: int, source_files: list[str], recorded: NDArray[Any] | None
-) -> tuple[list[str], NDArray[np.int32] | None]:
-    if files is None:
-        place = None if recorded is None else recorded.astype(np.int32)
-        if place is not None and len(source_files) <= int(place.max(initial=0)):
-            source_files = [f"file {number + 1}" for number in range(int(place.max(initial=0)) + 1)]
-        return source_files, place
-    texts = np.asarray(files, dtype=str)
-    if texts.shape != (n,):
-        raise InvalidInputError(f"files needs one name per point, ({n},), got shape {texts.shape}")
-    names, file_of = np.unique(texts, return_inverse=True)
-    return names.tolist(), file_of.astype(np.int32)
-
-
-def _landmarks_shown(model: Any) -> NDArray[np.intp]:
-    """Return the landmarks to draw, those that stand for most first."""
-    count = len(model.multiplicities_)
-    if count <= MAX_LANDMARKS:
-        return np.argsort(-model.multiplicities_, kind="stable").astype(np.intp)
-    rows = thinned_rows(count, np.empty(0, dtype=np.intp), MAX_LANDMARKS).astype(np.intp)
-    order = np.argsort(-model.multiplicities_[rows], kind="stable")
-    return rows[order]
-
-
-def _places(rows: NDArray[np.int64] | None, wanted: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where ``wanted`` stand among sorted ``rows``, -1 where they do not."""
-    if rows is None or not len(rows):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.clip(np.searchsorted(rows, wanted), 0, len(rows) - 1)
-    return np.where(rows[place] == wanted, place, -1)
-
-
-def _landmark_origin(
-    model: Any, rows: NDArray[np.intp], frames: ArrayLike | None, times: ArrayLike | None, foreign: bool
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Return frame and time of landmarks: they are training points, whatever points are shown."""
-    wanted = np.asarray(model.landmark_indices_)[rows]
-    record: TrainingRecord | None = getattr(model, "training_", None)
-    origins: list[NDArray[np.float64] | None] = []
-    for given, kept in ((frames, "frames"), (times, "times")):
-        values = None if given is None or foreign else np.asarray(given, dtype=np.float64)
-        if values is not None and len(values) > wanted.max(initial=0):
-            origins.append(values[wanted])
-            continue
-        recorded = None if record is None else getattr(record, kept)
-        if record is None or recorded is None:
-            origins.append(wanted.astype(np.float64) if kept == "frames" else None)
-            continue
-        place = _places(record.rows, wanted)
-        origins.append(np.where(place >= 0, np.asarray(recorded, dtype=np.float64)[place], np.nan))
-    return origins[0], origins[1]
 
 
 def _surfaces(

@@ -1,0 +1,85 @@
+"""Rows of a Parquet file, and pyarrow, which reads and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.base_table import Table
+
+__all__ = ["ParquetTable", "import_parquet"]
+
+
+class ParquetTable(Table):
+    """The columns of a Parquet file."""
+
+    def __init__(self, path: str) -> None:
+        parquet = import_parquet(f"{path} is read")
+        from pyarrow import ArrowInvalid
+
+        self.path = path
+        try:
+            self._file = parquet.ParquetFile(path)
+        except ArrowInvalid as error:
+            raise InvalidInputError(
+                f"{path} is not a Parquet file ({' '.join(str(error).split())})"
+            ) from error
+        self.columns = list(self._file.schema_arrow.names)
+        self.shape = (len(self.columns),)
+        self.n_rows = self._file.metadata.num_rows
+
+    def read(self) -> Any:
+        """Return all of it as a pyarrow table."""
+        return self._file.read()
+
+    def first_block(self, row: int) -> int:
+        """Return where the row's row group begins."""
+        return self._group_of(row)[1]
+
+    def _group_of(self, row: int) -> tuple[int, int]:
+        """Return the row group that holds a row, and the group's first row."""
+        metadata, first = self._file.metadata, 0
+        for group in range(metadata.num_row_groups):
+            size = metadata.row_group(group).num_rows
+            if row < first + size:
+                return group, first
+            first += size
+        return metadata.num_row_groups, first
+
+    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
+        """Decode ``chunk`` rows at a time."""
+        names = self.columns or []
+        row = begin
+        groups = list(range(self._group_of(begin)[0], self._file.metadata.num_row_groups))
+        for batch in self._file.iter_batches(chunk, row_groups=groups, columns=names):
+            block = np.empty((batch.num_rows, len(names)))
+            for place, name in enumerate(names):
+                values = batch.column(batch.schema.get_field_index(name))
+                if values.null_count:
+                    bad = row + int(np.argmax(np.asarray(values.is_null())))
+                    where = f"{self.path}, row {bad}, column {name!r}"
+                    raise InvalidInputError(f"{where}: the cell is empty; remove the row")
+                try:
+                    block[:, place] = values.to_numpy(zero_copy_only=False)
+                except (TypeError, ValueError) as error:
+                    raise InvalidInputError(
+                        f"{self.path}, column {name!r}: {values.type} is not a number; leave it out with --columns"
+                    ) from error
+            row += batch.num_rows
+            yield block
+
+
+def import_parquet(what: str) -> ModuleType:
+    """Return pyarrow's Parquet module, or raise saying what is done with it and how to install it."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InvalidInputError(
+            f"{what} with pyarrow, which cannot be imported ({error}); pip install pyarrow"
+        ) from error
+    return parquet  # type: ignore[no-any-return]

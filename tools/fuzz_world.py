@@ -1,0 +1,72 @@
+"""What is damaged: a map and sound files of every kind that a run leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.archive import read_archive
+from ldmaps.streaming import OutputFile, StreamEmbedder
+from ldmaps.streaming.checkpoint import Checkpoint
+from ldmaps.streaming.outside_file import OutsideFile
+
+__all__ = ["World"]
+
+
+class World:
+    """Sound files of every kind to damage, and a page to talk to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        rng = np.random.default_rng(0)
+        angle = rng.uniform(0, 3, 200)
+        self.points = np.column_stack([np.cos(angle), np.sin(angle), 0.05 * rng.normal(size=200)])
+        self.model = LandmarkDiffusionMap(2, "connected", n_landmarks=25).fit(self.points)
+        self.model_file = folder / "map.ldm"
+        self.model.save(self.model_file)
+        self.header, self.arrays = read_archive(self.model_file)
+        self.input = folder / "input.csv"
+        np.savetxt(self.input, self.points, delimiter=",")
+        self.outside_file = folder / "outside.npz"
+        reservoir = OutsideFile(self.outside_file, self.model, capacity=20)
+        reservoir.offer(self.points[:30] + np.array([0.0, 0.0, 0.4]))
+        reservoir.count([0, 1, 1, 3])
+        reservoir.flush()
+        reservoir.close()
+        self.checkpoint = self._checkpoint()
+        self._page: Any = None
+
+    def _checkpoint(self) -> dict[str, Any]:
+        """Return what a checkpoint holds in the middle of a stream with every kind of durable sink."""
+        self.stream(self.folder, max_records=100)
+        with Checkpoint(self.folder / "c") as checkpoint:
+            content = checkpoint.read()
+        assert content is not None
+        self.output = (self.folder / "psi.csv").read_bytes()
+        return content
+
+    def stream(self, folder: Path, **settings: Any) -> None:
+        """Run a stream in a folder, or go on with one."""
+        engine = StreamEmbedder(self.model, max_batch=20, n_threads=1)
+        sinks = [OutputFile(folder / "psi.csv"), OutsideFile(folder / "o.npz", self.model, overwrite=True)]
+        engine.run(self.input, sinks, checkpoint=folder / "c", checkpoint_every=0.0, **settings)
+
+    @property
+    def page(self) -> Any:
+        """A live page, served from its first use on."""
+        if self._page is None:
+            from ldmaps.views.live import LivePage
+
+            self._page = LivePage(self.model)
+            self._page.__enter__()
+        return self._page
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._page is not None:
+            self._page.__exit__(None, None, None)
