@@ -172,8 +172,8 @@ def page() -> None:
     calm = [row for row in few if not row["warned"]]
     lines = [
         f"{len({row['data'] for row in few})} kinds of data, N = {N_POINTS:,} to {2 * N_POINTS:,}, M = {', '.join(map(str, FEW))}, plain and "
-        f"distilled, all training points at hand: {len(few)} estimates, of which {len(far)} were below {LOW:g} or above "
-        f"{HIGH:g} times the truth, and **{len(silent)} of these without a warning**. {len(few) - len(calm)} had a warning.",
+        f"distilled, all training points at hand: {len(few)} estimates. Below {LOW:g} or above {HIGH:g} times the "
+        f"truth: {len(far)}, and **{len(silent)} without a warning**. {len(few) - len(calm)} had a warning.",
         "",
         "| data, estimates without a warning | M | extension | estimates | below 0.5 or above 2 | smallest | median | largest |",
         "|---|---|---|---|---|---|---|---|",
