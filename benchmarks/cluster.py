@@ -421,9 +421,8 @@ def page(state: dict, options: argparse.Namespace) -> str:
         "",
         f"Starting workers takes {start:.1f} s, not counted above. Processor time is that of the whole processes: Dask's own threads and the "
         "scheduler, which runs in the client's process, are in it. Memory is the highest resident set of the "
-        "process, interpreter and libraries included; the plain path holds all points, workers a few pieces, and prepared points "
-        "where they take at most a quarter of the workers' memory. Pages of the mapped files that the system could take back count "
-        "as resident too.",
+        "process, interpreter and libraries included; the plain path holds all points, workers a few pieces. Pages of the mapped "
+        "files that the system could take back count as resident too.",
         "",
         *scaling_and_overhead(runs),
         "",

@@ -8,9 +8,10 @@ from written_trajectories import mdtraj_trajectory
 
 import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.cluster import open_blocks, reading
+from ldmaps.cluster import open_blocks, points, reading
 from ldmaps.cluster.engine import computed, threads_in_use
 from ldmaps.errors import InvalidInputError
+from ldmaps.metrics import Euclidean
 
 ROWS = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
 
@@ -234,3 +235,14 @@ def test_threads_are_those_of_the_workers(with_workers):
     assert threads_in_use() == dask.system.CPU_COUNT
     with_workers(3)
     assert threads_in_use() == 3
+
+
+@pytest.mark.parametrize(("suffix", "n_kept"), [("npy", 0), ("zarr", 3), ("parquet", 4)])
+def test_prepared_points_are_kept_where_reading_them_again_costs(
+    tables, one_thread, monkeypatch, suffix, n_kept
+):
+    monkeypatch.setattr(points, "fits_in_workers", lambda n_bytes: True)
+    files = open_blocks(tables / f"0.{suffix}", piece=piece_of(100, 16))
+    sources, kept = points.BlockedPoints(Euclidean(), files.blocks).pass_over()
+    assert len(kept) == n_kept
+    assert len(sources) == len(files.blocks.sizes)

@@ -99,7 +99,8 @@ class BlockedFiles:
                 )
                 sizes.append(size)
                 pieces.append(Piece(number, start, stride))
-        return Blocks(tasks, sizes, self.source.shape, dtype, pieces)
+        are_mapped = all(known_format(path).reader == "array" for path in paths)
+        return Blocks(tasks, sizes, self.source.shape, dtype, pieces, are_mapped)
 
     @property
     def array(self) -> Any:
