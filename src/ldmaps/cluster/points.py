@@ -185,7 +185,7 @@ class BlockedPoints(PointsElsewhere):
         """Return the blocks as tasks for a pass, and those of them that are to be kept for the next one.
 
         Prepared points stay with the workers where these have room; otherwise every
-        pass reads and prepares anew. So it does with mapped files: to prepare a point takes less than to
+        pass reads and prepares again. So it does with mapped files: to prepare a point takes less than to
         find new memory for it.
         """
         if self._kept is not None:

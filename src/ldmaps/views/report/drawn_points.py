@@ -79,7 +79,7 @@ class DrawnPoints:
                     for name, value in pairs.items()
                     if value is not None
                 }
-            # Without files, points are told apart by their place in the training set.
+            # Without files, a point is identified by its place in the training set.
             self.values.setdefault("frame", rows.astype(np.float64))
         else:
             self.coordinates = np.empty((0, k), dtype=np.float32)
