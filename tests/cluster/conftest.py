@@ -47,7 +47,7 @@ def with_workers(cluster):
         cluster.scale(count)
         client = Client(cluster)
         clients.append(client)
-        client.wait_for_workers(count, timeout=60)
+        client.wait_for_workers(count, timeout=180)
         return client
 
     yield start

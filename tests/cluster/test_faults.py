@@ -75,7 +75,7 @@ def test_a_worker_killed_in_a_fit_changes_nothing(with_workers, tmp_path, in_mem
     np.testing.assert_array_equal(model.landmark_indices_, in_memory.landmark_indices_)
     np.testing.assert_array_equal(model.multiplicities_, in_memory.multiplicities_)
     np.testing.assert_allclose(model.embedding_, in_memory.embedding_, atol=1e-12)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=180)
 
 
 def test_a_worker_killed_in_a_transform_changes_nothing(with_workers, tmp_path, in_memory):
@@ -85,7 +85,7 @@ def test_a_worker_killed_in_a_transform_changes_nothing(with_workers, tmp_path, 
     np.testing.assert_allclose(embedded.compute(), in_memory.embedding_, atol=1e-12)
     thread.join()
     assert met
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=180)
 
 
 def test_the_only_worker_killed_takes_nothing_with_it(with_workers, tmp_path, in_memory):
@@ -95,7 +95,7 @@ def test_the_only_worker_killed_takes_nothing_with_it(with_workers, tmp_path, in
     np.testing.assert_allclose(embedded.compute(), in_memory.embedding_, atol=1e-12)
     thread.join()
     assert met
-    client.wait_for_workers(1, timeout=60)
+    client.wait_for_workers(1, timeout=180)
 
 
 def test_a_worker_that_stands_still_is_given_up(cluster, with_workers, tmp_path, in_memory, monkeypatch):
@@ -137,7 +137,7 @@ def test_a_block_that_needs_too_much_memory_ends_with_one_line(cluster, with_wor
         finally:
             client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
     assert "\n" not in str(caught.value)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=180)
 
 
 def test_a_scheduler_that_goes_ends_with_one_line(tmp_path):

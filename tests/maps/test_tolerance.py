@@ -61,7 +61,7 @@ def test_fresh_points_meet_the_promise():
     """
     given = exceeded = broken = 0
     for draw, metric, epsilon, n_components in SOURCES.values():
-        for seed in range(6):
+        for seed in range(4):
             X = draw(2000, np.random.default_rng(seed))
             old, new = X[:700], X[700:]
             try:
@@ -79,7 +79,7 @@ def test_fresh_points_meet_the_promise():
             given += 1
             exceeded += fresh > promise.upper_bound
             broken += fresh > promise.tolerance
-    assert given >= 25
+    assert given >= 16
     assert exceeded <= 3
     assert broken <= 1
 

@@ -18,8 +18,8 @@ pytest.importorskip(
 )
 
 
-def test_half_a_minute_of_hostile_input_finds_nothing():
-    command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), "--seconds", "25", "--seed", "20"]
+def test_a_quarter_of_a_minute_of_hostile_input_finds_nothing():
+    command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), "--seconds", "15", "--seed", "20"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for target in fuzz.TARGETS:

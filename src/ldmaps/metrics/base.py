@@ -353,7 +353,13 @@ class Metric(ABC):
         """
 
     def joined(self, first: Points, second: Points) -> Points:
-        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input."""
+        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input.
+
+        Parameters
+        ----------
+        first, second : Points
+            As :meth:`prepare` returned them.
+        """
         arrays, more = self.export_points(first), self.export_points(second)
         return self.import_points({name: np.concatenate([arrays[name], more[name]]) for name in arrays})
 
