@@ -4,7 +4,7 @@
 
 Writes docs/benchmarks/certificates.csv, a line as soon as it is known (what it holds
 already is not computed again, unless --again), and docs/benchmarks/certificates.md. All
-of it takes 20 minutes of one core; --minutes ends it earlier with the same number of
+of it takes an hour of one core; --minutes ends it earlier with the same number of
 seeds for each kind of data, give or take one.
 """
 
