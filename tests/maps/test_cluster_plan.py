@@ -68,7 +68,7 @@ def test_what_workers_do_with_a_point_adds_up(same_machine):
     per_point = 3 * reading + preparing + here.assignment_seconds + here.seconds_per_point
     assert on_workers.computing_seconds == pytest.approx(10**5 * per_point)
     assert on_workers.transform_seconds == pytest.approx(10**5 * (reading + here.seconds_per_point))
-    assert 0 < here.assignment_seconds < here.seconds_per_point * 1.5
+    assert here.assignment_seconds > 0
 
 
 def test_assignment_is_planned_by_the_speed_of_distances(same_machine, monkeypatch):

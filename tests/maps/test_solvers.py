@@ -255,6 +255,7 @@ def test_files_of_other_data_are_refused(tmp_path):
 
 LIMITED = """
 import resource, sys
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from ldmaps import DiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
@@ -269,6 +270,8 @@ else:
 settings = {"metric": metric, "solver": solver, "n_threads": 2}
 for other in ("stored", "sparse", "streamed"):  # compiles, and starts the threads
     DiffusionMap(2, 4 * epsilon, metric=metric, solver=other, n_threads=2).fit(X[:1500])
+with ThreadPoolExecutor(2) as pool:  # OpenBLAS takes a buffer for each thread that is in it at the same time
+    list(pool.map(lambda _: np.ones((1000, 1000)) @ np.ones((1000, 1000)), range(8)))
 pages = int(open("/proc/self/statm").read().split()[0])
 prepared = 3 * X.nbytes
 resource.setrlimit(resource.RLIMIT_AS, (int(pages * resource.getpagesize() + prepared + limit),) * 2)
