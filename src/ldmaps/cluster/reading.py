@@ -86,9 +86,10 @@ class BlockedFiles:
         row_bytes = math.prod(self.source.shape) * dtype.itemsize
         most = rows_of_piece(row_bytes * stride, self._piece)
         most = even_rows(sum(count for count, _ in counted), most, threads_in_use())
+        readers = [known_format(path).reader for path in paths]
         tasks, sizes, pieces = [], [], []
-        for number, (path, (count, _)) in enumerate(zip(paths, counted, strict=True)):
-            whole = known_format(path).reader not in SEEKING
+        for number, (path, reader, (count, _)) in enumerate(zip(paths, readers, counted, strict=True)):
+            whole = reader not in SEEKING
             step = count if whole else even_rows(count, most)
             for begin in range(0, count, step):
                 size = min(step, count - begin)
@@ -99,8 +100,7 @@ class BlockedFiles:
                 )
                 sizes.append(size)
                 pieces.append(Piece(number, start, stride))
-        are_mapped = all(known_format(path).reader == "array" for path in paths)
-        return Blocks(tasks, sizes, self.source.shape, dtype, pieces, are_mapped)
+        return Blocks(tasks, sizes, self.source.shape, dtype, pieces, set(readers) == {"array"})
 
     @property
     def array(self) -> Any:
