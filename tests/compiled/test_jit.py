@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ldmaps
-from ldmaps.compiled import jit
+from ldmaps.compiled import jit, on_disk
 
 #: Calls a loop of ``blocks.py`` that calls one of ``rows.py``.
 PROGRAM = """
@@ -86,16 +87,15 @@ def add_one(x):
     return x + 1
 
 
-def test_a_numba_that_keeps_its_stamp_elsewhere_gets_no_cache(monkeypatch, tmp_path):
-    caching = pytest.importorskip("numba.core.caching")
+def test_a_numba_that_keeps_code_in_another_way_gets_no_cache(monkeypatch, tmp_path):
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     assert jit.compiled(add_one).stats.cache_path is not None
 
-    class RenamedStamp:
-        def __init__(self, **_):
-            pass
+    class Renamed:
+        def __init__(self, *_):
+            raise AttributeError("_index_name")
 
-    monkeypatch.setattr(caching, "IndexDataCacheFile", RenamedStamp)
+    monkeypatch.setattr(on_disk, "_Files", Renamed)
     loop = jit.compiled(add_one)
     assert loop.stats.cache_path is None
     assert loop(1) == 2
@@ -106,3 +106,40 @@ def test_options_reach_the_compiler(monkeypatch, tmp_path):
     loop = jit.compiled(fastmath=jit.REDUCE)(add_one)
     assert loop.targetoptions["fastmath"] == jit.REDUCE
     assert loop.targetoptions["nogil"] is True
+
+
+def counted(loop):
+    """Return the hits and misses of a loop's cache."""
+    return sum(loop.stats.cache_hits.values()), sum(loop.stats.cache_misses.values())
+
+
+def test_each_type_of_argument_has_a_file_of_its_own_and_there_is_no_index(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    loop = jit.compiled(add_one)
+    assert (loop(1), loop(1.5)) == (2, 2.5)
+    files = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(files) == 2
+    assert all(name.endswith(".nbc") for name in files)
+    again = jit.compiled(add_one)
+    assert (again(1.5), again(1)) == (2.5, 2)
+    assert counted(again) == (2, 0)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "other version"])
+def test_a_file_that_cannot_be_read_is_compiled_anew(monkeypatch, tmp_path, damage):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    jit.compiled(add_one)(1)
+    (path,) = tmp_path.rglob("*.nbc")
+    whole = path.read_bytes()
+    if damage == "other version":
+        # Of another version of numba nothing but the head may be read: its code may not even be unpickled.
+        head = pickle.dumps(("0.1", None))
+        path.write_bytes(head + b"not a pickle")
+    else:
+        path.write_bytes({"empty": b"", "cut": whole[: len(whole) // 2], "text": b"hello"}[damage])
+    loop = jit.compiled(add_one)
+    assert loop(1) == 2
+    assert counted(loop) == (0, 1)
+    loop = jit.compiled(add_one)
+    assert loop(1) == 2
+    assert counted(loop) == (1, 0)

@@ -5,7 +5,7 @@
 A module of this folder loads at its first use, because numba takes a second to
 load and ``import ldmaps`` must not wait for it. Nothing outside this folder
 imports numba, and nothing in it imports the rest of the package: the folder's
-files are all that decides what is compiled, and :mod:`ldmaps.compiled.jit` keeps
+files are all that decides what is compiled, and :mod:`ldmaps.compiled.on_disk` keeps
 compiled code on disk only as long as none of them changes.
 """
 
