@@ -210,13 +210,16 @@ def rmsd_gradients(
         size = math.sqrt(norm) if norm > 0.0 else 1.0
         for p in range(depth):
             unit[p] = x[p] / size
-        sums[:] = 0.0
-        totals[:] = 0.0
+        for c in range(n_sets):
+            totals[c] = 0.0
+            for p in range(depth):
+                sums[c, p] = 0.0
         for block in range(blocks.shape[0]):
             z = blocks[block]
             start = block * BLOCK
             count = min(n_landmarks - start, BLOCK)
-            matrices[:] = real(0)
+            for p in range(9 * BLOCK):
+                matrices[p] = 0.0
             for p in range(0, depth, 12):
                 add_products(unit[p : p + 12], z[p * BLOCK :], matrices, count)
             stop = start + count
@@ -225,10 +228,10 @@ def rmsd_gradients(
             for j in range(count):
                 if certain[j] > 0.0:
                     continue
-                m[:] = 0.0
-                for p in range(0, depth, 3):
-                    for left in range(3):
-                        for right in range(3):
+                for left in range(3):
+                    for right in range(3):
+                        m[left, right] = 0.0
+                        for p in range(0, depth, 3):
                             m[left, right] += x[p + left] / size * z[(p + right) * BLOCK + j]
                 best_rotation(m, v, rotation)
                 for left in range(3):

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas, tile_rows
+from ldmaps.threads import (
+    MIN_TILE_ENTRIES,
+    resolve_threads,
+    run_tiles,
+    single_threaded_blas,
+    tile_rows,
+)
 
 __all__ = ["interpolation_weights", "weight_gradient"]
 
@@ -26,7 +32,7 @@ def interpolation_weights(
         np.exp(block, out=block)
         block /= block.sum(axis=1, keepdims=True)
 
-    run_tiles(len(out), tile_rows(len(log_weights), out.itemsize), work, resolve_threads(n_threads))
+    run_tiles(len(out), _tile(out), work, resolve_threads(n_threads))
     return out
 
 
@@ -51,7 +57,7 @@ def weight_gradient(
     by_exponent : ndarray of shape (M, n), optional
         To be filled with the derivatives by log s_j − rate·d²_ij of each row alone.
     """
-    tile = tile_rows(weights.shape[1], weights.itemsize)
+    tile = _tile(weights)
     starts = range(0, len(weights), tile)
     # One row of partial sums per tile, added up in order, so that threads cannot change the rounding.
     by_weight = np.empty((len(starts), weights.shape[1]))
@@ -72,3 +78,8 @@ def weight_gradient(
     with single_threaded_blas():
         run_tiles(len(weights), tile, work, resolve_threads(n_threads))
     return by_weight.sum(axis=0), float(by_rate.sum())
+
+
+def _tile(weights: NDArray[np.float64]) -> int:
+    """Return how many rows make a tile: all of them where they take less time than waking a thread."""
+    return max(tile_rows(weights.shape[1], weights.itemsize), MIN_TILE_ENTRIES // weights.shape[1])

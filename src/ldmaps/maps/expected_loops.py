@@ -100,7 +100,7 @@ def landmark_fit_loops(
     if _is_scanned(points):
         names.append("euclidean_scans.squares_to_boxes")
     names.append("blocks.judge")
-    names += ["blocks.extend_few", gradients] if moves else ["blocks.extend"]
+    names += [gradients, "blocks.extend_few"] if moves else ["blocks.extend"]
     return _typed(names, points)
 
 

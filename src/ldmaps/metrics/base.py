@@ -384,7 +384,7 @@ def squared_matrix(
         def fill(rows: slice) -> None:
             metric.squared_block(a, rows, b, slice(0, len(b)), out[rows])
 
-        run_tiles(len(a), tile_rows(len(b), out.itemsize), fill, n_threads)
+        run_tiles(len(a), tile_rows(len(b), out.itemsize, len(a)), fill, n_threads)
         return out
 
     # Half of the blocks are computed, the rest mirrored: half the work, and symmetric to the last bit.
