@@ -103,6 +103,17 @@ def test_trajectories_in_pieces(trajectories, suffix, settings):
     assert len(assert_same_points(paths, piece_of(50, 22 * 12), **settings).tasks) > 2
 
 
+def test_settings_travel_once_not_with_every_piece(trajectories, one_thread):
+    paths = [str(trajectories / f"{number}.dcd") for number in range(2)]
+    chosen = "name C or name N or name CA"
+    files = open_blocks(paths, top=str(trajectories / "top.pdb"), select=chosen, piece=piece_of(30, 60))
+    tasks = files.blocks.tasks
+    assert len(tasks) > 4
+    graphs = [dict(task.dask) for task in tasks]
+    assert len({key for graph in graphs for key in graph if key.startswith("ldmaps: files")}) == 1
+    assert not any(chosen in repr(graph[task.key]) for graph, task in zip(graphs, tasks, strict=True))
+
+
 def test_a_fit_to_files_is_that_of_one_process(trajectories):
     paths = [str(trajectories / f"{number}.xtc") for number in (0, 1)]
     top = str(trajectories / "top.pdb")

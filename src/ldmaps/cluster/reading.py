@@ -95,9 +95,7 @@ class BlockedFiles:
                 size = min(step, count - begin)
                 start = first + begin * stride
                 stop = start + (size - 1) * stride + 1
-                tasks.append(
-                    task("read", read_piece, path, self.files[number], self._settings, start, stop, size)
-                )
+                tasks.append(task("read", read_piece, path, self.files[number], settings, start, stop, size))
                 sizes.append(size)
                 pieces.append(Piece(number, start, stride))
         return Blocks(tasks, sizes, self.source.shape, dtype, pieces, set(readers) == {"array"})
