@@ -233,6 +233,74 @@ def test_cuts_do_not_change_a_bit(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 4, 5, 8, 9, 21])
+@pytest.mark.parametrize("weights", [None, [0, 1, 2, 0, 1, 3, 1, 0]], ids=["all atoms", "some atoms"])
+def test_a_frame_is_prepared_alike_whatever_comes_with_it(weights, n, dtype):
+    rng = np.random.default_rng(n)
+    x = np.concatenate([STRUCTURES["dissimilar"](rng, n, 8), near_tetrahedra(rng, n, 8)])[
+        rng.permutation(2 * n)
+    ]
+    x[rng.integers(2 * n), :, 2] = 0
+    metric = RMSD(weights)
+    together = metric.export_points(metric.prepare(x, dtype))
+    one_by_one = [metric.export_points(metric.prepare(frame[None], dtype)) for frame in x]
+    for name, axis in (("coordinates", 0), ("moments", 1)):
+        np.testing.assert_array_equal(
+            together[name], np.concatenate([one[name] for one in one_by_one], axis=axis)
+        )
+
+
+@pytest.mark.parametrize("kept", ["read-only", "at an odd byte", "transposed"])
+@pytest.mark.parametrize("given", DTYPES)
+def test_frames_are_read_wherever_they_stand(given, kept):
+    x = np.random.default_rng(0).normal(size=(11, 7, 3)).astype(given)
+    if kept == "read-only":
+        y = x.copy()
+        y.flags.writeable = False
+    elif kept == "at an odd byte":
+        y = np.frombuffer(b"?" + x.tobytes(), dtype=given, offset=1).reshape(x.shape)
+        assert not y.flags.aligned
+    else:
+        y = x.transpose(2, 1, 0).copy().transpose(2, 1, 0)
+    np.testing.assert_array_equal(RMSD().prepare(y).panels, RMSD().prepare(x).panels)
+
+
+@pytest.mark.parametrize("n_atoms", [3, 22])
+@pytest.mark.parametrize(
+    "extents", [(1, 1, 1), (1, 0.3, 0.1), (1, 1, 1e-6), (1, 1, 0), (1, 1e-7, 1e-7), (1, 0, 0)]
+)
+def test_frames_stand_in_their_own_axes_to_rounding(extents, n_atoms):
+    rng = np.random.default_rng(7)
+    x = (rng.normal(size=(300, n_atoms, 3)) * extents) @ rotations(300, rng)
+    frames = RMSD().export_points(RMSD().prepare(x))["coordinates"]
+    covariance = np.einsum("nki,nkj->nij", frames, frames)
+    moments = np.diagonal(covariance, axis1=1, axis2=2)
+    np.testing.assert_allclose(moments.sum(axis=1), 1, rtol=1e-14)
+    off = covariance - moments[:, :, None] * np.eye(3)
+    assert np.abs(off).max() < 8 * np.finfo(float).eps
+    assert (np.diff(moments, axis=1) < 8 * np.finfo(float).eps).all()
+
+
+def test_an_offset_leaves_every_bit_where_differences_are_exact():
+    x = np.random.default_rng(9).integers(-1000, 1000, (9, 22, 3)) / 256
+    near, far = (RMSD().export_points(RMSD().prepare(x + offset)) for offset in (0.0, 2.0**40))
+    np.testing.assert_array_equal(far["coordinates"], near["coordinates"])
+    np.testing.assert_array_equal(far["moments"], near["moments"])
+
+
+@pytest.mark.parametrize("thickness", [1e-70, 1e-81, 1e-100, 1e-170])
+def test_extents_whose_squares_underflow_are_kept(thickness):
+    x = np.random.default_rng(8).normal(size=(9, 12, 3)) * [1, thickness, thickness]
+    structures = RMSD().structures(RMSD().prepare(x), 12)
+    centred = x - x.mean(axis=1, keepdims=True)
+    along, across = centred[:, :, :1], centred[:, :, 1:] / thickness
+    # The long axis takes up what goes along with it.
+    across -= along * ((along * across).sum(axis=1) / (along**2).sum(axis=1))[:, None]
+    wanted = (across**2).sum(axis=(1, 2))
+    np.testing.assert_allclose(((structures[:, :, 1:] / thickness) ** 2).sum(axis=(1, 2)), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_does_not_change_with_rotation_and_translation(dtype):
     rng = np.random.default_rng(5)
     x = rng.normal(size=(30, 10, 3))

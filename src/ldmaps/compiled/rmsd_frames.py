@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldmaps.compiled.frame_vectors import TOGETHER, pack_lanes
+from ldmaps.compiled.frame_vectors import TOGETHER, pack_frames
 from ldmaps.compiled.jit import compiled
 from ldmaps.compiled.layout import MOMENTS, SQUARED_NORM
 
@@ -32,29 +32,14 @@ def prepare_frames(frames: Any, kept: Any, root_weights: Any, panels: Any, momen
     through in lanes, each by the same instructions, so a frame's result does not
     depend on its neighbours.
     """
-    n_frames, n_kept = frames.shape[0], kept.shape[0]
+    n_frames = frames.shape[0]
     n_panels, depth, width = panels.shape
     lanes = np.empty((depth, TOGETHER))
     own = np.empty((MOMENTS, TOGETHER), panels.dtype)
     four = panels.dtype.type(4.0)  # in the panels' precision, where d² must fit
     finite = True
     for first in range(0, n_frames, TOGETHER):
-        # Lanes beyond the last frame repeat it and are not kept.
-        for lane in range(TOGETHER):
-            frame = frames[min(first + lane, n_frames - 1)]
-            # Relative to the first atom, because differences of nearby numbers are exact.
-            ox, oy, oz = (
-                np.float64(frame[kept[0], 0]),
-                np.float64(frame[kept[0], 1]),
-                np.float64(frame[kept[0], 2]),
-            )
-            for k in range(n_kept):
-                atom = kept[k]
-                lanes[3 * k, lane] = np.float64(frame[atom, 0]) - ox
-                lanes[3 * k + 1, lane] = np.float64(frame[atom, 1]) - oy
-                lanes[3 * k + 2, lane] = np.float64(frame[atom, 2]) - oz
-        panel = first // width
-        pack_lanes(lanes, root_weights, n_kept, panels, panel * depth * width, n_panels - panel, own)
+        pack_frames(frames, first, kept, root_weights, lanes, panels, own)
         for lane in range(min(TOGETHER, n_frames - first)):
             for row in range(MOMENTS):
                 moments[row, first + lane] = own[row, lane]

@@ -153,6 +153,11 @@ class Arrays:
         """Return the address of an array's first element."""
         return self.context.make_array(array_type)(self.context, self.builder, value).data
 
+    def shape(self, array_type: Any, value: Any) -> Any:
+        """Return an array's sizes."""
+        array = self.context.make_array(array_type)(self.context, self.builder, value)
+        return llvm.unpack_tuple(self.builder, array.shape)
+
     def _pointer(self, data: Any, at: Any, lanes: int) -> Any:
         vector = ir.VectorType(self.scalar, lanes)
         return self.builder.bitcast(self.builder.gep(data, [at]), vector.as_pointer())
@@ -165,6 +170,15 @@ class Arrays:
     def store(self, vector: Vector, data: Any, at: Any) -> None:
         """Write a vector ``at`` elements after ``data``."""
         self.builder.store(vector.value, self._pointer(data, at, vector.value.type.count), align=self.align)
+
+    def prefetch(self, data: Any, at: Any) -> None:
+        """Begin to fetch what stands ``at`` elements after ``data``; never faults."""
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = self.builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        place = self.builder.bitcast(self.builder.gep(data, [at]), byte)
+        # To read, to keep in every cache, as data.
+        self.builder.call(function, [place, flag(0), flag(3), flag(1)])
 
     def spread(self, scalar: Any) -> Vector:
         """Return a vector that has a number in every lane."""

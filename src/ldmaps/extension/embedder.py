@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps import compiled
 from ldmaps.diffusion.pairwise import Extended, extend
 from ldmaps.extension.gradient import extend_with_gradient
+from ldmaps.extension.single_point import QuickPoint, quick_point
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
 
 __all__ = ["Coverage", "Embedder", "MovedLandmarks", "OnlineStep"]
@@ -199,8 +200,19 @@ class Embedder:
         x : array-like of shape (features,), or (atoms, 3) for a frame
             The point, not prepared.
         """
-        coordinates: NDArray[Any] = self.extend(self.prepare(np.asarray(x)[None]), 1).coordinates[0]
+        X = np.asarray(x)[None]
+        rows = self.quick_point(X)
+        if rows is None:
+            rows = self.extend(self.prepare(X), 1).coordinates
+        coordinates: NDArray[Any] = rows[0]
         return coordinates
+
+    @cached_property
+    def quick_point(self) -> QuickPoint:
+        """Embeds one point as it comes, or returns None where it must be prepared."""
+        return quick_point(
+            self.metric, self.landmarks, self.bandwidth, self.source_weights, self.coefficients
+        )
 
     def gradient(self, X: ArrayLike, n_threads: int | None = None) -> NDArray[Any]:
         """Return ∂y/∂x of new points; see :meth:`extend_with_gradient`.
@@ -262,8 +274,9 @@ class Embedder:
         return self.metric.squares_gradient(self.landmarks)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Made again where it is needed: it is as large as the landmarks.
-        return {name: value for name, value in self.__dict__.items() if name != "squares_gradient"}
+        # Made again where they are needed: as large as the landmarks, and a function.
+        made = "squares_gradient", "quick_point"
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def coverage_of(self, extended: Extended) -> Coverage:
         """Judge embedded points by their distance to the nearest landmark.

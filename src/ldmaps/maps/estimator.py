@@ -94,7 +94,14 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         ndarray of shape (n, n_components_)
             For a dask array one with the same chunks of rows.
         """
-        if is_blocked(X):
+        learned = self.__dict__
+        if type(X) is np.ndarray and X.ndim and len(X) == 1 and "map_" in learned:
+            # scikit-learn would ask for the names of features. Of its other checks a quick point needs none.
+            if "feature_names_in_" not in learned:
+                coordinates = self.map_.embedder.quick_point(X)
+                if coordinates is not None:
+                    return coordinates
+        elif is_blocked(X):
             from ldmaps.cluster.arrays import lazy_transform
 
             return lazy_transform(self._new_blocks(X), self.embedder_)  # type: ignore[no-any-return]
@@ -313,7 +320,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def _extended(self, X: Any) -> Extended:
         """Embed new points; a trajectory is read ahead while its last chunk is embedded."""
         fitted: FittedMap | None = vars(self).get("map_")
-        if fitted is not None and self._is_plain(X):
+        if fitted is not None and self._is_plain(X, fitted):
             embedder = fitted.embedder
             with suppress(InvalidInputError):  # which scikit-learn's checks report in their own words, below
                 return embedder.extend(embedder.prepare(X), self.n_threads)
@@ -368,17 +375,17 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
-    def _is_plain(self, X: Any) -> bool:
+    def _is_plain(self, X: Any, fitted: FittedMap) -> bool:
         """Say whether X is a small array of points or frames that, if finite, all checks let through as it is.
 
         scikit-learn's take fifteen times as long as embedding one point.
         """
         return (
             type(X) is np.ndarray
+            and (X.ndim == 2 or (X.ndim == 3 and X.shape[2] == 3 and fitted.embedder.metric.takes_frames))
             and 0 < X.size <= MAX_PLAIN
             and X.size == len(X) * self.n_features_in_
             and X.dtype in _FLOATS
-            and (X.ndim == 2 or (X.ndim == 3 and X.shape[2] == 3 and self.metric_.takes_frames))
             and "feature_names_in_" not in vars(self)
         )
 

@@ -26,7 +26,15 @@ from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 if TYPE_CHECKING:
     from ldmaps.metrics.gradient import Places
 
-__all__ = ["ExtensionScan", "Metric", "NearestScan", "Points", "SquaresGradient", "squared_matrix"]
+__all__ = [
+    "ExtensionScan",
+    "Metric",
+    "NearestScan",
+    "OneRow",
+    "Points",
+    "SquaresGradient",
+    "squared_matrix",
+]
 
 #: Fills, for the rows of a slice, which point is nearest and its d².
 NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
@@ -34,6 +42,9 @@ NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
 ExtensionScan = Callable[
     ["Points", slice, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.intp], NDArray[Any]], None
 ]
+
+#: Takes one point, not prepared, and a row (1, M) for its d² to the landmarks; says whether the row was filled.
+OneRow = Callable[[NDArray[Any], NDArray[Any]], bool]
 
 
 class Points(ABC):
@@ -205,6 +216,23 @@ class Metric(ABC):
         callable or None
             Gives the same bits as embedding by blocks of d². Safe to call from several
             threads. None where skipping does not pay at this rate.
+        """
+        return None
+
+    def one_row(self, landmarks: Points) -> OneRow | None:
+        """Return a way to check and measure one point that takes less time than preparing it, or None.
+
+        Parameters
+        ----------
+        landmarks : Points
+            The map's landmarks.
+
+        Returns
+        -------
+        callable or None
+            Called with an array whose first axis has length 1, and a row to fill with the
+            same bits as preparing and measuring give. It returns False for whatever needs
+            a conversion or an explanation; the point is then prepared. For one thread at a time.
         """
         return None
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import compiled
 from ldmaps.compiled.layout import BLOCK, MAX_SCANNED_FEATURES
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, Points, SquaresGradient
+from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.gradient import Places, VectorGradient
 
@@ -280,6 +280,28 @@ class Euclidean(Metric):
             )
 
         return scan
+
+    def one_row(self, landmarks: Points) -> OneRow | None:
+        """Return a way to measure one point where it stands; its d² shows whether it is finite."""
+        if type(self) is not Euclidean or not isinstance(landmarks, ColumnPoints):
+            return None  # who inherits this may prepare or measure otherwise
+        columns, n_landmarks = landmarks.columns, len(landmarks)
+        dtype = np.dtype(landmarks.dtype.type)  # numpy's own object, which that of unpickled points is not
+        measure, shape = compiled.euclidean.squared_euclidean_columns, (1, landmarks.n_features)
+        ndarray = np.ndarray
+        # With |z|² and d² to z below this share of what is safe, |x|² ≤ 2|z|² + 2d² is safe too.
+        limit = (_SAFE_SUM_DOUBLE if columns.itemsize == 8 else _SAFE_SUM_SINGLE) / 16
+        first = columns[:, 0].astype(np.float64)
+        if not float(np.vdot(first, first)) < limit:
+            return None
+
+        def fill(X: NDArray[Any], out: NDArray[Any]) -> bool:
+            if type(X) is not ndarray or X.dtype is not dtype or X.shape != shape or not X.flags.carray:
+                return False
+            measure(X.T, 0, 1, columns, 0, n_landmarks, out)
+            return bool(out.item(0) < limit)
+
+        return fill
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import compiled
 from ldmaps.compiled.layout import MOMENTS, SCALE, SQUARED_NORM
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.gradient import AlignedGradient, Places, SuperposedGradient
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
@@ -138,6 +138,29 @@ class RMSD(Metric):
             compiled.rmsd_aligned.aligned_squared_block(
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out
             )
+
+    def one_row(self, landmarks: Points) -> OneRow | None:
+        """Return a way to prepare one frame, in memory of its own, and measure it."""
+        b = cast(RMSDPoints, landmarks)
+        if type(self) is not RMSD or b.fit_panels is not None:
+            return None  # who inherits this may prepare or measure otherwise
+        prepare, measure = compiled.rmsd_frames.prepare_frames, compiled.rmsd_blocks.squared_block
+        n_atoms, n_landmarks, right, right_moments = b.n_atoms, len(b), b.panels, b.moments
+        panels = new_panels(1, 3 * n_atoms, b.dtype)
+        moments, shape = np.zeros((MOMENTS, panels.shape[2]), b.dtype), (1, n_atoms, 3)
+
+        def fill(X: NDArray[Any], out: NDArray[Any]) -> bool:
+            if not _is_plain(X) or X.shape != shape:
+                return False
+            kept, root_weights, fitted, _ = self.weighed_atoms(n_atoms)
+            if fitted is not None or len(kept) != n_atoms:
+                return False
+            if not prepare(X, kept, root_weights, panels, moments):
+                return False
+            measure(panels, moments, 0, 1, right, right_moments, 0, n_landmarks, out)
+            return True
+
+        return fill
 
     def group_distance_sums(
         self,
