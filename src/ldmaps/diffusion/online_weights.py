@@ -82,4 +82,5 @@ def weight_gradient(
 
 def _tile(weights: NDArray[np.float64]) -> int:
     """Return how many rows make a tile: all of them where they take less time than waking a thread."""
-    return max(tile_rows(weights.shape[1], weights.itemsize), MIN_TILE_ENTRIES // weights.shape[1])
+    n_columns = int(weights.shape[1])
+    return max(tile_rows(n_columns, weights.itemsize), MIN_TILE_ENTRIES // n_columns)

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from ldmaps import compiled, threads
 from ldmaps.costs import Cost, DataSize
-from ldmaps.metrics.base import Metric, Points, squared_matrix
+from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import compiling
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
 

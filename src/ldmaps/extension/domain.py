@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.extension.embedder import Embedder
-from ldmaps.metrics.base import squared_matrix
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 __all__ = ["SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
 
