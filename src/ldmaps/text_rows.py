@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldmaps import compiled
 
-__all__ = ["MANY_ROWS", "formatted_rows", "parsed_rows", "quoted"]
+__all__ = ["MANY_ROWS", "formatted_rows", "parsed_lines", "parsed_rows", "quoted"]
 
 #: Rows from which on compiled loops save time, though the first time they have to be compiled.
 MANY_ROWS = 8_192
@@ -73,6 +73,35 @@ def parsed_rows(
            [-3.0e-04,  1.0e-01]])
     >>> parsed_rows(b"1,nan", 1, 2, ",")
     """
+    whole = text if text.endswith(b"\n") else text + b"\n"
+    parsed = parsed_lines(whole, n_rows, n_columns, delimiter, places, is_json=is_json)
+    return parsed[0] if parsed is not None and parsed[1] == len(whole) else None
+
+
+def parsed_lines(
+    text: bytes,
+    n_rows: int,
+    n_columns: int,
+    delimiter: str,
+    places: Sequence[int] | None = None,
+    *,
+    is_json: bool = False,
+) -> tuple[NDArray[np.float64], int] | None:
+    r"""Return the numbers of the first lines and how many bytes these have; None as of :func:`parsed_rows`.
+
+    Parameters
+    ----------
+    text : bytes
+        Holds at least ``n_rows`` line breaks; what follows them is not read.
+    n_rows, n_columns, delimiter, places, is_json
+        As for :func:`parsed_rows`.
+
+    Examples
+    --------
+    >>> parsed_lines(b"1,2\n3,4\n5", 2, 2, ",")
+    (array([[1., 2.],
+           [3., 4.]]), 8)
+    """
     if not is_json and (b'"' in text or b"#" in text):
         return None
     targets = np.full(n_columns, -1)
@@ -82,6 +111,6 @@ def parsed_rows(
         return None
     block = np.empty((n_rows, len(chosen)))
     loops = compiled.decimals
-    data = np.frombuffer(text if text.endswith(b"\n") else text + b"\n", dtype=np.uint8)
-    plain = loops.parse_lines(data, ord(delimiter), is_json, targets, loops.POWERS, block.view(np.uint64))
-    return block if plain else None
+    data = np.frombuffer(text, dtype=np.uint8)
+    stop = loops.parse_lines(data, ord(delimiter), is_json, targets, loops.POWERS, block.view(np.uint64))
+    return (block, int(stop)) if stop >= 0 else None

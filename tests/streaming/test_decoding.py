@@ -22,6 +22,14 @@ ROWS = np.random.default_rng(0).normal(size=(50, 3))
 FACTS = {"n_features": 3, "takes_frames": False}
 
 
+@pytest.fixture(params=[False, True], ids=["cut", "uncut"])
+def pieces(request, monkeypatch):
+    """Lines are cut out one by one, or decoded by compiled loops without being cut, however few they are."""
+    if request.param:
+        monkeypatch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", 0)
+        monkeypatch.setattr("ldmaps.streaming.sources.decoding._UNCUT", 1)
+
+
 def csv_bytes(rows=ROWS, header="", end="\n"):
     lines = [header] if header else []
     return end.join(lines + [",".join(map(repr, row)) for row in rows.tolist()]).encode() + end.encode()
@@ -79,6 +87,7 @@ BYTES = {
 }
 
 
+@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", BYTES)
 @pytest.mark.parametrize("step", [None, 1, 7, 64])
 def test_formats_are_told_apart_and_may_be_cut_anywhere(name, step):
@@ -91,6 +100,7 @@ def test_formats_are_told_apart_and_may_be_cut_anywhere(name, step):
     assert position["offset"] == len(data)
 
 
+@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", BYTES)
 @pytest.mark.parametrize("most", [1, 7])
 def test_a_position_goes_on_exactly_where_it_was(name, most):
@@ -110,6 +120,7 @@ def test_a_position_goes_on_exactly_where_it_was(name, most):
     assert numbers == list(range(before, 50))
 
 
+@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
 def test_bad_lines_cost_their_neighbours_nothing(form):
     lines = (csv_bytes() if form == "csv" else json_bytes()).splitlines()
@@ -183,6 +194,7 @@ def test_an_unclosed_quote_does_not_swallow_the_next_line():
     assert [one.number for one in rejected] == [1]
 
 
+@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
 def test_an_overlong_line_is_rejected_and_not_kept(form):
     decoder = (CsvDecoder if form == "csv" else JsonDecoder)(FACTS)
@@ -201,6 +213,7 @@ def test_an_overlong_line_is_rejected_and_not_kept(form):
     assert sum(map(len, decoder._tail)) <= 1000
 
 
+@pytest.mark.usefixtures("pieces")
 def test_an_overlong_line_that_comes_in_one_piece():
     decoder = CsvDecoder(FACTS)
     decoder._max_line = 1000
@@ -213,6 +226,7 @@ def test_an_overlong_line_that_comes_in_one_piece():
 # -- columns -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("pieces")
 def test_columns_are_found_by_name_and_time_is_told():
     facts = {"n_features": 2, "columns": ["b", "a"]}
     data = b"time,a,note,b\n" + b"".join(b"%d.5,%d,text,%d\n" % (i, i, 10 * i) for i in range(20))
@@ -222,6 +236,7 @@ def test_columns_are_found_by_name_and_time_is_told():
     np.testing.assert_array_equal(np.concatenate(times), np.arange(20) + 0.5)
 
 
+@pytest.mark.usefixtures("pieces")
 def test_a_time_column_beside_the_points():
     points, _, times, *_ = everything(open_decoder("csv", FACTS), b"Time,x,y,z\n0.5,1,2,3\n")
     np.testing.assert_array_equal(points, [[1, 2, 3]])
@@ -231,6 +246,7 @@ def test_a_time_column_beside_the_points():
     assert times == [None]
 
 
+@pytest.mark.usefixtures("pieces")
 def test_columns_can_be_chosen():
     decoder = open_decoder("csv", FACTS, ["3", "x", "4"])
     points, *_ = everything(decoder, b"x,y,z,w\n1,2,3,4\n")
@@ -347,12 +363,15 @@ def test_no_line_is_lost_and_batching_changes_nothing(lines, form, cuts, most):
     if position is not None:
         assert position["offset"] == len(data)
     cuts = [cut for cut in cuts if cut < len(data)]
-    other, again, _, turned_down, _ = everything(open_decoder(form, FACTS), data, cuts, most)
-    np.testing.assert_array_equal(other, points)
-    assert again == numbers
-    assert [(one.number, one.reason, one.raw) for one in turned_down] == [
-        (one.number, one.reason, one.raw) for one in rejected
-    ]
+    for uncut in (1 << 14, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", 0)
+            patch.setattr("ldmaps.streaming.sources.decoding._UNCUT", uncut)
+            other, again, _, turned_down, end = everything(open_decoder(form, FACTS), data, cuts, most)
+        np.testing.assert_array_equal(other, points)
+        assert again == numbers
+        assert turned_down == rejected
+        assert end == position
 
 
 def test_formats_by_name():
@@ -423,9 +442,83 @@ def test_compiled_loops_decode_like_python(monkeypatch, form, header, line):
     facts = {**FACTS, "columns": ["c", "a", "b"]} if header else FACTS
     mixed = b"".join([*lines[:30], line + b"\n", *lines[30:]])
     results = []
-    for many in (10**9, 0):
+    for many, uncut in ((10**9, 1 << 14), (0, 1 << 14), (0, 1)):
         monkeypatch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", many)
+        monkeypatch.setattr("ldmaps.streaming.sources.decoding._UNCUT", uncut)
         points, numbers, times, rejected, position = everything(open_decoder(form, facts), mixed, most=16)
         results.append((points.tobytes(), numbers, repr(times), rejected, position))
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
     assert len(results[0][1]) >= 50
+
+
+def uncut_decoder(monkeypatch, form="csv", **facts):
+    """Return a decoder that leaves everything uncut, after its first line."""
+    monkeypatch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", 0)
+    monkeypatch.setattr("ldmaps.streaming.sources.decoding._UNCUT", 1)
+    decoder = open_decoder(form, FACTS | facts)
+    decoder.feed(b"1,2,3\n" if form == "csv" else b"[1,2,3]\n", 0.0)
+    decoder.take(1)
+    return decoder
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_plain_lines_are_decoded_without_cutting_them(monkeypatch, form):
+    decoder = uncut_decoder(monkeypatch, form)
+    monkeypatch.setattr(type(decoder), "_cut", None)
+    data = csv_bytes() if form == "csv" else json_bytes()
+    decoder.feed(data[:1000], 1.0)
+    first = decoder.take(10)
+    decoder.feed(data[1000:], 2.0)
+    second = decoder.take(30)
+    assert decoder.ready == 10
+    third = decoder.take(1000)
+    assert [len(part) for part in (first, second, third)] == [10, 30, 10]
+    np.testing.assert_array_equal(np.concatenate([first.points, second.points, third.points]), ROWS)
+    assert [*first.numbers, *second.numbers, *third.numbers] == list(range(1, 51))
+    early = data[:1000].count(b"\n")
+    assert [*first.arrived, *second.arrived, *third.arrived] == [1.0] * early + [2.0] * (50 - early)
+    begun = len(b"1,2,3\n" if form == "csv" else b"[1,2,3]\n")
+    assert third.position["offset"] == begun + len(data)
+
+
+def test_small_pieces_are_cut_at_once():
+    decoder = CsvDecoder(FACTS)
+    decoder.feed(csv_bytes(), 1.0)
+    assert len(decoder._lines) == 50
+
+
+def test_a_long_piece_behind_lines_that_wait_keeps_its_place():
+    rows = np.random.default_rng(1).normal(size=(20_000, 3))
+    data = csv_bytes(rows)
+    cuts = [5000, 400_000, 400_050, 900_000]
+    decoder, parts = CsvDecoder(FACTS), []
+    for begin, end in itertools.pairwise([0, *cuts, len(data)]):
+        decoder.feed(data[begin:end], 1.0)
+        parts.append(decoder.take(3000))
+    while decoder.ready:
+        parts.append(decoder.take(3000))
+    np.testing.assert_array_equal(np.concatenate([part.points for part in parts]), rows)
+    assert np.concatenate([part.numbers for part in parts]).tolist() == list(range(20_000))
+    assert parts[-1].position["offset"] == len(data)
+
+
+def test_white_space_around_a_line_is_no_cell_of_an_uncut_one(monkeypatch):
+    """A column that nobody asked for may hold anything, but a tab at the beginning of a line is no column."""
+    uncut_decoder(monkeypatch)
+    decoder = open_decoder("csv", {**FACTS, "columns": ["a", "b", "c"]})
+    lines = [b"x\ta\tb\tc"] + [b"7\t1\t2\t3"] * 20 + [b"\t1\t2\t3"] * 20
+    _, numbers, _, rejected, _ = everything(decoder, b"\n".join(lines) + b"\n", [40])
+    assert numbers == list(range(20))
+    assert [one.number for one in rejected] == list(range(20, 40))
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_an_overlong_line_of_plain_numbers_is_rejected_uncut_too(monkeypatch, form):
+    decoder = uncut_decoder(monkeypatch, form)
+    decoder._max_line = 1000
+    line = b"4,5,6\n" if form == "csv" else b"[4,5,6]\n"
+    data = line * 20 + line.replace(b"5,", b"5," + b" " * 1000) + line * 20
+    points, _, _, rejected, _ = everything(decoder, data)
+    assert len(points) == 40
+    assert [one.number for one in rejected] == [21]
+    assert "bytes; at most 1000" in rejected[0].reason

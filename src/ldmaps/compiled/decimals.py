@@ -179,12 +179,12 @@ def _number(data: Any, at: Any, is_json: bool, powers: Any) -> Any:
 
 @compiled
 def parse_lines(data: Any, delimiter: int, is_json: bool, targets: Any, powers: Any, bits: Any) -> Any:
-    """Write the numbers of lines to ``bits``; return whether all lines are plain rows of numbers.
+    """Write the numbers of lines to ``bits``; return the place behind them, -1 unless all are plain rows of numbers.
 
     Parameters
     ----------
     data : ndarray of uint8
-        Lines, each ending in a line break: everything below relies on the last one.
+        At least as many lines as ``bits`` has, each ending in a line break: everything below relies on the last one.
     delimiter : int
         What separates cells.
     is_json : bool
@@ -199,13 +199,13 @@ def parse_lines(data: Any, delimiter: int, is_json: bool, targets: Any, powers: 
     at = 0
     for line in range(bits.shape[0]):
         if at == data.size or (is_json and data[at] != _OPEN):
-            return False
+            return -1
         if is_json:
             at += 1
         for column in range(targets.size):
             if column > 0:
                 if data[at] != delimiter:
-                    return False
+                    return -1
                 at += 1
             if targets[column] < 0:
                 while data[at] != delimiter and data[at] != _NEWLINE:
@@ -215,18 +215,18 @@ def parse_lines(data: Any, delimiter: int, is_json: bool, targets: Any, powers: 
                 at += 1
             value, at = _number(data, at, is_json, powers)
             if value == _ALL:
-                return False
+                return -1
             bits[line, targets[column]] = value
             while data[at] == _SPACE:
                 at += 1
         if is_json:
             if data[at] != _CLOSE:
-                return False
+                return -1
             at += 1
         if data[at] != _NEWLINE:
-            return False
+            return -1
         at += 1
-    return at == data.size
+    return at
 
 
 @compiled

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import cached_property
 from itertools import islice, repeat
 from typing import Any
@@ -34,6 +34,7 @@ from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
+from ldmaps.inputs.xtc_frames import XtcFrames, is_worth_unpacking
 
 __all__ = ["TrajectoryFiles"]
 
@@ -135,7 +136,8 @@ class TrajectoryFiles(SelectedFrames):
     def _streamed(self, path: str) -> Iterator[tuple[NDArray[np.int64], Block]]:
         """Yield frame numbers and coordinates, striding by hand: mdtraj's own stride is not reliable at the end."""
         reading = self._reading
-        with closing(self._open(path)) as handle:
+        with ExitStack() as stack:
+            handle = stack.enter_context(closing(self._open(path)))
             if reading.stride >= SEEK_STRIDE:
                 wanted = np.asarray(reading.of(len(handle)), dtype=np.int64)
                 for begin in range(0, len(wanted), self._chunk):
@@ -147,6 +149,8 @@ class TrajectoryFiles(SelectedFrames):
                 if position >= len(handle):
                     return
                 handle.seek(position)
+            elif self._formats[path].name == "XTC" and is_worth_unpacking(path, self._n_file_atoms):
+                handle = stack.enter_context(closing(XtcFrames(handle, path, self._n_file_atoms)))
             while reading.stop is None or position < reading.stop:
                 left = self._chunk if reading.stop is None else min(self._chunk, reading.stop - position)
                 block = self._read(handle, path, left, position)

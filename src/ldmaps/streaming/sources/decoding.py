@@ -3,7 +3,9 @@
     bytes ──feed──► Decoder ──take──► Records, with what could not be read listed separately
 
 Lines are decoded many at a time; only when that fails does each line get its own
-verdict, so that one bad line costs its neighbours nothing but time.
+verdict, so that one bad line costs its neighbours nothing but time. Large pieces of
+plain numbers are not even cut into lines: an object per line takes as long as its
+numbers, and the interpreter's lock meanwhile, for which threads that embed would wait.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ __all__ = [
 _LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
 #: Below so many lines the set-up of decoding them together costs more than it gains.
 _TOGETHER = 8
+#: Bytes from which on a piece is kept uncut until it is decoded; less is cut at once, so that a single record is quick.
+_UNCUT = 1 << 14
 #: What numpy and json raise for values that are not numbers, or too large for them.
 TROUBLE = (ValueError, TypeError, OverflowError, RecursionError)
 #: Byte order mark, with which some programs begin a text in UTF-8.
@@ -132,6 +136,8 @@ class LineDecoder(Decoder):
         self.facts = facts
         self.width: int | None = facts.get("n_features")
         self._max_line = largest_record(self.width) if max_line is None else max_line
+        self._uncut: list[bytes] = []  # what comes after self._lines, not cut into lines yet
+        self._uncut_lines = 0
         self._lines: list[bytes] = []
         self._at = 0
         self._arrivals: deque[tuple[int, float]] = deque()
@@ -153,6 +159,15 @@ class LineDecoder(Decoder):
     def _alone(self, line: bytes) -> Row:
         """Decode one line, or raise :class:`UnreadableError`."""
 
+    def _uncut_together(
+        self, text: bytes, count: int
+    ) -> tuple[NDArray[Any], NDArray[np.float64] | None, int] | None:
+        """Decode the first ``count`` lines of a text; None unless each is certain to be a plain record.
+
+        Returns points, times and the length of these lines.
+        """
+        return None
+
     def _records_among(self, lines: list[bytes]) -> list[int] | None:
         """Return which of these lines are records; None is all."""
         return None if all(lines) else [place for place, line in enumerate(lines) if line]
@@ -161,20 +176,40 @@ class LineDecoder(Decoder):
         """Return what else belongs to the position."""
         return {}
 
-    def many(self, lines: list[bytes]) -> bool:
+    def many(self, count: int) -> bool:
         """Say whether so many records have come, with these, that compiling a loop for them is worth it."""
-        return self._number + len(lines) >= MANY_ROWS
+        return self._number + count >= MANY_ROWS
 
     # -- the seam -----------------------------------------------------------
 
     @property
     def ready(self) -> int:
         """How many whole lines there are."""
-        return len(self._lines) - self._at
+        return len(self._lines) - self._at + self._uncut_lines
 
     def feed(self, data: bytes, arrived: float) -> None:
-        """Cut bytes into lines."""
+        """Cut bytes into lines, unless they are many."""
         self._last_arrival = arrived
+        count = data.count(b"\n")
+        # Without a line break, or behind a line that is too long, only the beginning of a line may be kept.
+        if count and len(data) >= _UNCUT and self._tail_length <= self._max_line:
+            self._uncut += [*self._tail, data]
+            self._tail, self._tail_length = [], 0
+            self._uncut_lines += count
+        else:
+            self._cut_all()
+            self._cut(data)
+        if count:
+            self._arrivals.append((count, arrived))
+
+    def _cut_all(self) -> None:
+        """Cut what was left uncut."""
+        if self._uncut:
+            data = b"".join(self._uncut)
+            self._uncut, self._uncut_lines = [], 0
+            self._cut(data)
+
+    def _cut(self, data: bytes) -> None:
         head, *rest = data.split(b"\n")
         self._keep_tail(head)
         if not rest:
@@ -191,17 +226,23 @@ class LineDecoder(Decoder):
                 self._end_tail()
         else:
             self._lines += rest
-        self._arrivals.append((1 + len(rest), arrived))
         self._keep_tail(last)
 
     def finish(self) -> None:
         """Count a last line without a line break as a line."""
+        self._cut_all()
         if self._tail_length:
-            self.feed(b"\n", self._last_arrival)
+            self._cut(b"\n")
+            self._arrivals.append((1, self._last_arrival))
             self._unfinished = True
 
     def take(self, most: int) -> Records:
         """Decode up to ``most`` lines."""
+        if self._uncut_lines and self._at == len(self._lines):
+            records = self._take_uncut(most)
+            if records is not None:
+                return records
+            self._cut_all()
         begin, end = self._at, min(self._at + most, len(self._lines))
         lines = self._lines[begin:end]
         self._at = end
@@ -225,17 +266,36 @@ class LineDecoder(Decoder):
             counted = range(len(lines)) if places is None else places
             bad = {at: cut[begin + place] for at, place in enumerate(counted) if begin + place in cut}
         points, times, kept, rejected = self._decoded(lines, bad)
-        numbers = np.arange(self._number, self._number + len(lines), dtype=np.int64)
-        self._number += len(lines)
+        numbers = self._numbered(len(lines))
         if kept is not None:
             numbers, arrived = numbers[kept], arrived[kept]
         return Records(points, numbers, times, arrived, rejected, self._position())
+
+    def _take_uncut(self, most: int) -> Records | None:
+        """Decode up to ``most`` lines without cutting them; None where they must be looked at one by one."""
+        text, count = b"".join(self._uncut), min(most, self._uncut_lines)
+        self._uncut = [text]
+        decoded = self._uncut_together(text, count)
+        if decoded is None:
+            return None
+        points, times, length = decoded
+        if length > self._max_line and max(map(len, text[:length].split(b"\n"))) > self._max_line:
+            return None
+        self._uncut, self._uncut_lines = [text[length:]], self._uncut_lines - count
+        self._offset += length
+        numbers = self._numbered(count)
+        return Records(points, numbers, times, self._arrived(count), (), self._position())
 
     def restore(self, position: Position) -> None:
         """Go on after a position."""
         self._offset, self._number = int(position["offset"]), int(position["number"])
 
     # -- pieces -------------------------------------------------------------
+
+    def _numbered(self, count: int) -> NDArray[np.int64]:
+        """Return the numbers of the next records."""
+        self._number += count
+        return np.arange(self._number - count, self._number, dtype=np.int64)
 
     def _position(self) -> dict[str, Any]:
         return {"format": self.form, "offset": self._offset, "number": self._number, **self._state()}

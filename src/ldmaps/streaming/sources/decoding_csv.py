@@ -12,7 +12,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
 from ldmaps.streaming.records import Position
 from ldmaps.streaming.sources.decoding import LineDecoder, Row
-from ldmaps.text_rows import parsed_rows
+from ldmaps.text_rows import parsed_lines, parsed_rows
 
 __all__ = ["CsvDecoder"]
 
@@ -91,14 +91,29 @@ class CsvDecoder(LineDecoder):
             self._time = next((place for place in left if header[place].lower() == "time"), None)
 
     def _together(self, lines: list[bytes]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-        places = self._places
-        if self._time is not None and places is not None:
-            places = [*places, self._time]
         layout, text, block = self._layout, b"\n".join(lines), None
-        if layout.delimiter is not None and self.many(lines):
-            block = parsed_rows(text, len(lines), layout.count, layout.delimiter, places)
+        if layout.delimiter is not None and self.many(len(lines)):
+            block = parsed_rows(text, len(lines), layout.count, layout.delimiter, self._wanted())
         if block is None:
-            block = layout.block(text.decode("utf-8").split("\n"), places)
+            block = layout.block(text.decode("utf-8").split("\n"), self._wanted())
+        return self._parted(block)
+
+    def _uncut_together(
+        self, text: bytes, count: int
+    ) -> tuple[NDArray[Any], NDArray[np.float64] | None, int] | None:
+        delimiter = self._layout.delimiter
+        # Tabs at the ends of a line are no cells: lines that are cut lose their white space.
+        if not self._begun or delimiter is None or delimiter == "\t" or not self.many(count):
+            return None
+        parsed = parsed_lines(text, count, self._layout.count, delimiter, self._wanted())
+        return None if parsed is None else (*self._parted(parsed[0]), parsed[1])
+
+    def _wanted(self) -> list[int] | None:
+        """Return the columns to read, that of the time last."""
+        return self._places if self._time is None or self._places is None else [*self._places, self._time]
+
+    def _parted(self, block: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+        """Return points, and their times if there are any."""
         if self._time is None:
             return block, None
         return block[:, :-1], block[:, -1].copy()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.sources.decoding import TROUBLE, LineDecoder, Row, as_points, times_of
-from ldmaps.text_rows import parsed_rows
+from ldmaps.text_rows import parsed_lines, parsed_rows
 
 __all__ = ["JsonDecoder"]
 
@@ -36,7 +36,7 @@ class JsonDecoder(LineDecoder):
     def _together(self, lines: list[bytes]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
         # Line by line, not joined to one document: two broken halves must not make a whole.
         joined = b"\n".join(lines)
-        if self.width is not None and self.many(lines):
+        if self.width is not None and self.many(len(lines)):
             block = parsed_rows(joined, len(lines), self.width, ",", is_json=True)
             if block is not None:
                 return block, None
@@ -45,6 +45,12 @@ class JsonDecoder(LineDecoder):
         points = as_points(rows, 2, self.facts.get("takes_frames", True))
         self._checked_width(points.shape[1])
         return points, times_of(moments)
+
+    def _uncut_together(self, text: bytes, count: int) -> tuple[NDArray[Any], None, int] | None:
+        if self.width is None or not self.many(count):
+            return None
+        parsed = parsed_lines(text, count, self.width, ",", is_json=True)
+        return None if parsed is None else (parsed[0], None, parsed[1])
 
     def _alone(self, line: bytes) -> Row:
         try:
