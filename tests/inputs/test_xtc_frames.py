@@ -199,8 +199,18 @@ def test_sizes_that_do_not_fit_are_odd_whatever_the_bits(tmp_path, reach):
 
 @pytest.mark.parametrize(
     ("at", "value"),
-    [(4, 11), (52, 11), (56, -1), (60, 2**31 - 1), (84, 8), (84, 64), (88, -4), (88, 8)],
-    ids=["atoms", "packed atoms", "precision", "bounds", "small size", "large size", "length", "too short"],
+    [(4, 11), (52, 11), (56, -1), (60, 2**31 - 1), (84, 8), (84, 64), (88, -4), (88, 8), (88, 1 << 30)],
+    ids=[
+        "atoms",
+        "packed atoms",
+        "precision",
+        "bounds",
+        "small size",
+        "large size",
+        "length",
+        "too short",
+        "too long",
+    ],
 )
 def test_headers_that_cannot_be_are_odd(tmp_path, at, value):
     written(tmp_path / "a.xtc", water(np.random.default_rng(4)).astype(np.float32)[:1])

@@ -29,6 +29,8 @@ SIZES = np.array(
 _FIRST = 9
 #: Three numbers are packed together only where each is below this.
 _PACKED_SIZE = 1 << 24
+#: No atom takes more: at most 64 bits of coordinates and 6 for the length of a run.
+_ATOM_BYTES = 9
 _U0, _U1, _U8 = np.uint64(0), np.uint64(1), np.uint64(8)
 
 
@@ -187,6 +189,9 @@ def unpack_frames(
         packed = _signed(data, at + 88)
         known = _signed(data, at) == MAGIC and _signed(data, at + 4) == n_atoms
         if not known or _signed(data, at + 52) != n_atoms or packed < 0:
+            return count, at, True
+        # A damaged length must not make the caller read gigabytes in search of the frame's end.
+        if packed > _ATOM_BYTES * n_atoms:
             return count, at, True
         stop = at + HEADER_BYTES + packed
         end = at + HEADER_BYTES + (packed + 3) // 4 * 4

@@ -17,7 +17,7 @@ from ldmaps import compiled
 __all__ = ["XtcFrames", "is_worth_unpacking"]
 
 #: Bytes of a file from which on the loop saves time, though the first time it has to be compiled.
-_LONG_FILE = 16 << 20
+_LONG_FILE = 32 << 20
 #: Bytes to read at once: frames of a few pieces stay in cache while they are unpacked.
 _PIECE = 1 << 18
 #: Frames that mdtraj reads at once on its way to one that the loop does not know.
