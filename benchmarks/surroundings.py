@@ -10,6 +10,7 @@ those of the least times: what others do on the machine only ever adds to a time
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -225,35 +226,38 @@ def text(folder: Path) -> list[Row]:
 
 def tables(folder: Path) -> list[Row]:
     """``ldmaps embed`` of tables, without loading packages, against reading them and embedding."""
-    values = points(N_ROWS)
-    np.savetxt(folder / "rows.csv", values, delimiter=",", fmt="%.17g")
-    np.save(folder / "rows.npy", points(4 * N_ROWS))
+    os.chdir(folder)  # names as one types them: each row carries that of its file
+    number = itertools.count()
+    np.savetxt("rows.csv", points(N_ROWS), delimiter=",", fmt="%.17g")
+    np.save("rows.npy", points(4 * N_ROWS))
     rows = []
     for n_landmarks in (100, 400):
         embedder = fitted(n_landmarks).embedder_
 
-        def embed(source: str, target: str, embedder=embedder) -> None:
-            opened = ldmaps.inputs.open(folder / source)
+        def embed(source: str, target: str, embedder=embedder) -> Path:
+            # A new file each time, as most outputs are: to free the old one takes as long as to write a third of it.
+            path = Path(f"{next(number)}{target}")
+            opened = ldmaps.inputs.open(source)
             with (
                 Progress(False).stage("embedding") as stage,
-                open_writer(str(folder / target), embedder.n_components, opened.files) as writer,
+                open_writer(str(path), embedder.n_components, opened.files) as writer,
             ):
                 embed_source(embedder, opened, writer, stage, None)
+            return path
 
         def bare(source: str, embedder=embedder) -> None:
             if source.endswith(".csv"):
-                blocks = [np.loadtxt(folder / source, delimiter=",")]
+                blocks = [np.loadtxt(source, delimiter=",")]
             else:
-                whole = np.load(folder / source, mmap_mode="r")
+                whole = np.load(source, mmap_mode="r")
                 blocks = [whole[at : at + 65_536] for at in range(0, len(whole), 65_536)]
             for block in blocks:
                 embedder.extend(embedder.prepare(np.array(block)))
 
-        embed("rows.npy", "psi.npy")
-        output = (folder / "psi.npy").read_bytes()
+        output = embed("rows.npy", "psi.npy").read_bytes()
 
         def write(output: bytes = output) -> None:
-            with open(folder / "copy.npy", "wb") as stream:
+            with open(f"{next(number)}copy.npy", "wb") as stream:
                 stream.write(output)
                 stream.flush()
                 os.fsync(stream.fileno())

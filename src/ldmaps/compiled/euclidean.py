@@ -27,8 +27,10 @@ __all__ = [
     "centre_rows",
     "euclidean_group_sums",
     "euclidean_many",
+    "few_group_sums",
     "finish_gram",
     "squared_euclidean_columns",
+    "squared_euclidean_few",
     "squared_euclidean_rows",
 ]
 
@@ -42,33 +44,34 @@ FEATURE_PANEL = 2048
 
 
 @compiled(fastmath={"contract"})
-def squared_euclidean_columns(a: Array, r0: int, r1: int, b: Array, c0: int, c1: int, out: Array) -> None:
-    """Write Σ_k (a[k, i] − b[k, j])² by direct differences, so that nothing cancels."""
-    features, n_rows = a.shape[0], r1 - r0
-    # Up to three features take one loop, in which those that there are not are zero: a loop each would be compiled
-    # into whatever measures distances.
-    nothing = np.zeros(0 if features > 2 else max(FEATURE_PANEL, n_rows), b.dtype)
+def squared_euclidean_few(a: Array, r0: int, r1: int, b: Array, c0: int, c1: int, out: Array) -> None:
+    """Write Σ_k (a[k, i] − b[k, j])² of one to three features by direct differences, so that nothing cancels."""
+    features, zero = a.shape[0], b.dtype.type(0)
+    # Features that there are not are zero, in the one loop: a loop each would be compiled into whatever measures.
+    nothing = np.empty(0 if features > 2 else FEATURE_PANEL, b.dtype)
+    for j in range(nothing.size):
+        nothing[j] = zero
     for p0 in range(c0, c1, FEATURE_PANEL):
         p1 = min(p0 + FEATURE_PANEL, c1)
-        q0, q1 = p0 - c0, p1 - c0
-        if features > 3:
-            euclidean_many(a, r0, r1, b, p0, p1, out, q0, q1)
-            continue
-        a1, b1 = (a[1, r0:r1], b[1, p0:p1]) if features > 1 else (nothing[:n_rows], nothing[: p1 - p0])
-        a2, b2 = (a[2, r0:r1], b[2, p0:p1]) if features > 2 else (nothing[:n_rows], nothing[: p1 - p0])
-        _euclidean_few(a[0, r0:r1], a1, a2, b[0, p0:p1], b1, b2, out, q0, q1)
+        b0 = b[0, p0:p1]
+        b1 = b[1, p0:p1] if features > 1 else nothing[: p1 - p0]
+        b2 = b[2, p0:p1] if features > 2 else nothing[: p1 - p0]
+        for i in range(r0, r1):
+            x0 = a[0, i]
+            x1 = a[1, i] if features > 1 else zero
+            x2 = a[2, i] if features > 2 else zero
+            row = out[i - r0, p0 - c0 : p1 - c0]
+            for j in range(row.size):
+                t0, t1, t2 = x0 - b0[j], x1 - b1[j], x2 - b2[j]
+                row[j] = t0 * t0 + t1 * t1 + t2 * t2
 
 
 @compiled(fastmath={"contract"})
-def _euclidean_few(
-    a0: Array, a1: Array, a2: Array, b0: Array, b1: Array, b2: Array, out: Array, q0: int, q1: int
-) -> None:
-    for i in range(a0.size):
-        x0, x1, x2 = a0[i], a1[i], a2[i]
-        row = out[i, q0:q1]
-        for j in range(row.size):
-            t0, t1, t2 = x0 - b0[j], x1 - b1[j], x2 - b2[j]
-            row[j] = t0 * t0 + t1 * t1 + t2 * t2
+def squared_euclidean_columns(a: Array, r0: int, r1: int, b: Array, c0: int, c1: int, out: Array) -> None:
+    """Write Σ_k (a[k, i] − b[k, j])² of four features or more by direct differences, so that nothing cancels."""
+    for p0 in range(c0, c1, FEATURE_PANEL):
+        p1 = min(p0 + FEATURE_PANEL, c1)
+        euclidean_many(a, r0, r1, b, p0, p1, out, p0 - c0, p1 - c0)
 
 
 @compiled(fastmath={"contract"})
@@ -109,8 +112,18 @@ def euclidean_many(
 
 
 @compiled
+def few_group_sums(columns: Array, bounds: Array, weights: Array, sums: Array) -> None:
+    """Write Σ_j w_j d(x_i, x_j) of one to three features within each group; memory for one group's block."""
+    for group in range(bounds.size - 1):
+        first, last = bounds[group], bounds[group + 1]
+        block = np.empty((last - first, last - first), columns.dtype)
+        squared_euclidean_few(columns, first, last, columns, first, last, block)
+        distance_sums(block, weights[first:last], sums[first:last])
+
+
+@compiled
 def euclidean_group_sums(columns: Array, bounds: Array, weights: Array, sums: Array) -> None:
-    """Write Σ_j w_j d(x_i, x_j) within each group; memory for one group's block."""
+    """Write what :func:`few_group_sums` writes, of four features or more."""
     for group in range(bounds.size - 1):
         first, last = bounds[group], bounds[group + 1]
         block = np.empty((last - first, last - first), columns.dtype)

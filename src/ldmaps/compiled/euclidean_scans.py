@@ -15,7 +15,7 @@ from ldmaps.compiled.jit import compiled, inlined
 from ldmaps.compiled.layout import BLOCK, MAX_SCANNED_FEATURES
 from ldmaps.compiled.rows import lowest_of, negligible, weigh
 
-__all__ = ["extend_euclidean_columns", "nearest_euclidean_columns", "squares_to_boxes"]
+__all__ = ["EIGHT", "extend_euclidean_columns", "nearest_euclidean_columns", "squares_to_boxes"]
 
 Array = NDArray[Any]
 
@@ -56,45 +56,47 @@ def _lower_by_eight(
 def nearest_euclidean_columns(
     a: Array, r0: int, r1: int, b: Array, index: Array, squared: Array, where: Array
 ) -> None:
-    """Find which of ``b`` is nearest to each of ``a`` (the first among equals) and its d², for 1 to 3 features.
+    """Find which of ``b`` is nearest to each of ``a`` (the first among equals) and its d².
 
-    Loops run in SIMD over the points of ``a``; no distance is stored. ``where`` is
-    scratch for as many points as are looked at together, of integers as wide as a
-    distance, so that both fill the same lanes.
+    Loops run in SIMD over the points of ``a``; no distance is stored.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (3, n)
+        Features that there are not are zero. The last points of ``b``, whose number is a
+        multiple of EIGHT, may be one and the same.
+    r0, r1 : int
+        Which of ``a``.
+    index, squared : ndarray of shape (r1 - r0,)
+        To be filled.
+    where : ndarray
+        Scratch for as many points as are looked at together, of integers as wide as a
+        distance, so that both fill the same lanes.
     """
-    features, n = b.shape
-    # Features that there are not are zero, and the last point stands again where eight are no longer left.
-    padded = np.zeros((3, n + -n % EIGHT), b.dtype)
-    for k in range(features):
-        for j in range(padded.shape[1]):  # a slice assigned to a slice would compile the text of an error
-            padded[k, j] = b[k, min(j, n - 1)]
-    nothing = np.zeros(where.size, b.dtype)
     lowest = np.empty(where.size, b.dtype)
     for start in range(r0, r1, where.size):
         count = min(r1 - start, where.size)
-        a0 = a[0, start : start + count]
-        a1 = a[1, start : start + count] if features > 1 else nothing[:count]
-        a2 = a[2, start : start + count] if features > 2 else nothing[:count]
-        lowest[:] = np.inf
-        where[:] = 0
-        for j in range(0, n, EIGHT):
+        a0, a1, a2 = a[0, start : start + count], a[1, start : start + count], a[2, start : start + count]
+        for i in range(count):  # a value assigned to a slice would take longer to compile
+            lowest[i], where[i] = np.inf, 0
+        for j in range(0, b.shape[1], EIGHT):
             eight = (
-                _corner(padded, j),
-                _corner(padded, j + 1),
-                _corner(padded, j + 2),
-                _corner(padded, j + 3),
-                _corner(padded, j + 4),
-                _corner(padded, j + 5),
-                _corner(padded, j + 6),
-                _corner(padded, j + 7),
+                _corner(b, j),
+                _corner(b, j + 1),
+                _corner(b, j + 2),
+                _corner(b, j + 3),
+                _corner(b, j + 4),
+                _corner(b, j + 5),
+                _corner(b, j + 6),
+                _corner(b, j + 7),
             )
             _lower_by_eight(a0, a1, a2, eight, j, lowest[:count], where[:count])
         for i in range(count):
             x = a0[i], a1[i], a2[i]
             best = where[i]
-            low = _between(x, _corner(padded, best))
+            low = _between(x, _corner(b, best))
             for j in range(where[i] + 1, where[i] + EIGHT):
-                other = _between(x, _corner(padded, j))
+                other = _between(x, _corner(b, j))
                 if other < low:
                     low, best = other, j
             index[start - r0 + i], squared[start - r0 + i] = best, low

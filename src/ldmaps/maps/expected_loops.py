@@ -6,7 +6,6 @@ compiled when it is called. ``tests/maps/test_expected_loops.py`` compares the l
 
 from __future__ import annotations
 
-from ldmaps.compiled.layout import MAX_SCANNED_FEATURES
 from ldmaps.landmarks import KMedoids, LandmarkSelector
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.euclidean import ColumnPoints, Euclidean, RowPoints
@@ -26,8 +25,10 @@ _TYPES = {
     "cells.members_by_cell": "int64[::1], int64[::1], int64",
     "euclidean.centre_rows": "P[:, ::1], int64, int64, float64[::1], P[:, ::1], P[::1]",
     "euclidean.euclidean_group_sums": "P[:, ::1], int64[::1], float64[::1], float64[::1]",
+    "euclidean.few_group_sums": "P[:, ::1], int64[::1], float64[::1], float64[::1]",
     "euclidean.finish_gram": "P[:, ::1], P[::1], P[::1], P, P[:, ::1], int64, P[:, ::1], int64",
     "euclidean.squared_euclidean_columns": "P[:, ::1], int64, int64, P[:, ::1], int64, int64, P[:, ::1]",
+    "euclidean.squared_euclidean_few": "P[:, ::1], int64, int64, P[:, ::1], int64, int64, P[:, ::1]",
     "euclidean.squared_euclidean_rows": "P[:, ::1], int64, int64, P[:, ::1], int64, int64, P[:, ::1]",
     "euclidean_scans.nearest_euclidean_columns": (
         "P[:, ::1], int64, int64, P[:, ::1], int64[::1], P[::1], I[::1]"
@@ -97,7 +98,7 @@ def landmark_fit_loops(
     else:
         names = [*squares, nearest, "graphs.attach_nearest", *medoids]
         names += ["graphs.all_within_hops", *_SOLVE]
-    if _is_scanned(points):
+    if isinstance(points, ColumnPoints):
         names.append("euclidean_scans.squares_to_boxes")
     names.append("blocks.judge")
     names += [gradients, "blocks.extend_few"] if moves else ["blocks.extend"]
@@ -109,7 +110,7 @@ def _squares(metric: Metric, points: Points) -> list[str]:
     if isinstance(metric, RMSD) and isinstance(points, RMSDPoints) and points.fit_panels is None:
         return ["rmsd_blocks.squared_block", "rmsd_frames.take_frames"]
     if isinstance(metric, Euclidean) and isinstance(points, ColumnPoints):
-        return ["euclidean.squared_euclidean_columns"]
+        return [f"euclidean.squared_euclidean_{'few' if points.has_few_features else 'columns'}"]
     if isinstance(metric, Euclidean) and isinstance(points, RowPoints):
         return ["euclidean.finish_gram", "euclidean.centre_rows", "euclidean.squared_euclidean_rows"]
     return []
@@ -119,15 +120,15 @@ def _of_groups(points: Points) -> tuple[str, str, str]:
     """Return the loops that find nearest points, sums over groups, and gradients."""
     if isinstance(points, RMSDPoints):
         return "blocks.nearest_in_rows", "rmsd_blocks.group_distance_sums", "gradient_rmsd.rmsd_gradients"
-    nearest = "blocks.nearest_in_rows"
-    if _is_scanned(points):
-        nearest = "euclidean_scans.nearest_euclidean_columns"
+    gradients = "gradient_features.vector_gradients"
+    if _has_few_features(points):
+        return "euclidean_scans.nearest_euclidean_columns", "euclidean.few_group_sums", gradients
     sums = "euclidean.euclidean_group_sums" if isinstance(points, ColumnPoints) else "rows.distance_sums"
-    return nearest, sums, "gradient_features.vector_gradients"
+    return "blocks.nearest_in_rows", sums, gradients
 
 
-def _is_scanned(points: Points) -> bool:
-    return isinstance(points, ColumnPoints) and points.n_features <= MAX_SCANNED_FEATURES
+def _has_few_features(points: Points) -> bool:
+    return isinstance(points, ColumnPoints) and points.has_few_features
 
 
 def _typed(names: list[str], points: Points) -> list[str]:

@@ -85,6 +85,11 @@ class ColumnPoints(Points):
         return int(self.columns.shape[0])
 
     @property
+    def has_few_features(self) -> bool:
+        """Whether loops for one to three features apply: shorter ones, which a first fit waits for."""
+        return bool(self.columns.shape[0] <= MAX_SCANNED_FEATURES)
+
+    @property
     def values(self) -> NDArray[Any]:
         """The points as rows, shape (n, features)."""
         return np.ascontiguousarray(self.columns.T)
@@ -141,6 +146,27 @@ def centre(
     norms = np.empty(count, dtype=values.dtype)
     compiled.euclidean.centre_rows(values, rows.start, rows.stop, origin, shifted, norms)
     return shifted, norms
+
+
+def _measure(columns: NDArray[Any]) -> Any:
+    """Return the loop that fills blocks of d² between points of so many features."""
+    loops = compiled.euclidean
+    return (
+        loops.squared_euclidean_few
+        if len(columns) <= MAX_SCANNED_FEATURES
+        else loops.squared_euclidean_columns
+    )
+
+
+def _in_space(columns: NDArray[Any], multiple: int) -> NDArray[Any]:
+    """Return columns with zeros for features up to the third, the last point repeated up to a multiple."""
+    features, n = columns.shape
+    if features == MAX_SCANNED_FEATURES and n % multiple == 0:
+        return columns
+    padded = np.zeros((MAX_SCANNED_FEATURES, n + -n % multiple), columns.dtype)
+    padded[:features, :n] = columns
+    padded[:features, n:] = columns[:, -1:]
+    return padded
 
 
 def check_same_width(a: Points, b: Points) -> None:
@@ -213,9 +239,7 @@ class Euclidean(Metric):
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         if isinstance(a, ColumnPoints):
             right: NDArray[Any] = b.columns  # type: ignore[attr-defined]  # a cast takes a call
-            compiled.euclidean.squared_euclidean_columns(
-                a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out
-            )
+            _measure(a.columns)(a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out)
             return
         a, b = cast(RowPoints, a), cast(RowPoints, b)
         if rows.stop - rows.start < MIN_PRODUCT_ROWS:
@@ -233,16 +257,16 @@ class Euclidean(Metric):
 
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search over points of up to three features that stores no distances."""
-        if not isinstance(a, ColumnPoints) or a.n_features > MAX_SCANNED_FEATURES:
+        if not isinstance(a, ColumnPoints) or not a.has_few_features:
             return None
-        left, right = a.columns, cast(ColumnPoints, b).columns
+        loops = compiled.euclidean_scans
+        left = _in_space(a.columns, 1)
+        right = _in_space(cast(ColumnPoints, b).columns, loops.EIGHT)
         integer = np.int32 if left.itemsize == 4 else np.int64
 
         def scan(rows: slice, index: NDArray[np.intp], squared: NDArray[Any]) -> None:
             scratch = np.empty(SCANNED_ROWS, dtype=integer)
-            compiled.euclidean_scans.nearest_euclidean_columns(
-                left, rows.start, rows.stop, right, index, squared, scratch
-            )
+            loops.nearest_euclidean_columns(left, rows.start, rows.stop, right, index, squared, scratch)
 
         return scan
 
@@ -287,7 +311,7 @@ class Euclidean(Metric):
             return None  # who inherits this may prepare or measure otherwise
         columns, n_landmarks = landmarks.columns, len(landmarks)
         dtype = np.dtype(landmarks.dtype.type)  # numpy's own object, which that of unpickled points is not
-        measure, shape = compiled.euclidean.squared_euclidean_columns, (1, landmarks.n_features)
+        measure, shape = _measure(columns), (1, landmarks.n_features)
         ndarray = np.ndarray
         # With |z|² and d² to z below this share of what is safe, |x|² ≤ 2|z|² + 2d² is safe too.
         limit = (_SAFE_SUM_DOUBLE if columns.itemsize == 8 else _SAFE_SUM_SINGLE) / 16
@@ -321,7 +345,9 @@ class Euclidean(Metric):
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``."""
         if isinstance(points, ColumnPoints):
-            compiled.euclidean.euclidean_group_sums(points.columns, bounds, weights, sums)
+            loops = compiled.euclidean
+            add_up = loops.few_group_sums if points.has_few_features else loops.euclidean_group_sums
+            add_up(points.columns, bounds, weights, sums)
         else:
             super().group_distance_sums(points, bounds, weights, sums)
 
