@@ -17,22 +17,27 @@ __all__ = ["lock", "sync_folder", "to_stdout", "written_whole"]
 
 #: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
 _LEFT_BEHIND = 60.0
-#: Bytes after which a file that grows is brought to the disk.
-_SETTLED_BYTES = 4 << 20
+#: Bytes after which a file that grows is sent to the disk, and after which it is waited for.
+_SENT_BYTES, _SETTLED_BYTES = 4 << 20, 64 << 20
 
 
 class _Settling(io.FileIO):
     """A file that is brought to the disk as it grows, so that the end of a long one is no long wait."""
 
-    _unsettled = 0
+    _written = _sent = _settled = 0
 
     def write(self, data: Any) -> int:
-        """Write, and every so often wait for the disk."""
+        """Write, and every so often let the disk begin, or wait for it."""
         count = super().write(data)
-        self._unsettled += count
-        if self._unsettled >= _SETTLED_BYTES:
-            self._unsettled = 0
+        self._written += count
+        unsent = self._written - self._sent
+        if self._written - self._settled >= _SETTLED_BYTES:
             getattr(os, "fdatasync", os.fsync)(self.fileno())
+            self._sent = self._settled = self._written
+        elif unsent >= _SENT_BYTES and hasattr(os, "posix_fadvise"):
+            # Linux begins to write what it is told that nobody needs. To wait each time would leave processors idle.
+            os.posix_fadvise(self.fileno(), self._sent, unsent, os.POSIX_FADV_DONTNEED)
+            self._sent = self._written
         return count
 
 

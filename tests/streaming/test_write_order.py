@@ -86,6 +86,23 @@ def test_a_long_file_reaches_the_disk_as_it_grows(tmp_path, monkeypatch):
     assert path.read_bytes() == b"x" * 300_000
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system cannot be told")
+def test_the_disk_begins_long_before_it_is_waited_for(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: told.append(os.fstat(descriptor).st_size))
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, *part: told.append(part))
+    monkeypatch.setattr("ldmaps.files._SENT_BYTES", 50_000)
+    monkeypatch.setattr("ldmaps.files._SETTLED_BYTES", 200_000)
+    with written_whole(tmp_path / "psi.npy") as stream:
+        for _ in range(10):
+            stream.write(b"x" * 30_000)
+            stream.flush()
+    # One piece follows the other without a gap, also behind what was waited for.
+    unneeded = os.POSIX_FADV_DONTNEED
+    sent = [(begin, 60_000, unneeded) for begin in (0, 60_000, 120_000)]
+    assert told == [*sent, 210_000, (210_000, 60_000, unneeded)]
+
+
 @needs_proc
 def test_the_name_is_on_disk_too(tmp_path, calls):
     """A rename lives in the folder, which is synchronised after it."""

@@ -17,8 +17,8 @@ from ldmaps.inputs.text_table import TextTable, text_lines
 
 __all__ = ["MAX_ROWS", "open_table", "read_any_columns", "read_columns", "read_numbers"]
 
-#: Most rows to a chunk.
-MAX_ROWS = 65_536
+#: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
+MAX_ROWS = 32_768
 
 
 def read_columns(path: str) -> dict[str, NDArray[Any]]:
