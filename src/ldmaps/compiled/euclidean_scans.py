@@ -62,9 +62,10 @@ def nearest_euclidean_columns(
 
     Parameters
     ----------
-    a, b : ndarray of shape (3, n)
-        Features that there are not are zero. The last points of ``b``, whose number is a
-        multiple of EIGHT, may be one and the same.
+    a : ndarray of shape (1 to 3, n)
+    b : ndarray of shape (3, n)
+        Features that there are not are zero. The last points, whose number is a multiple of
+        EIGHT, may be one and the same.
     r0, r1 : int
         Which of ``a``.
     index, squared : ndarray of shape (r1 - r0,)
@@ -73,10 +74,15 @@ def nearest_euclidean_columns(
         Scratch for as many points as are looked at together, of integers as wide as a
         distance, so that both fill the same lanes.
     """
-    lowest = np.empty(where.size, b.dtype)
+    features = a.shape[0]
+    lowest, nothing = np.empty(where.size, b.dtype), np.empty(where.size, b.dtype)
+    for i in range(nothing.size):
+        nothing[i] = 0.0
     for start in range(r0, r1, where.size):
         count = min(r1 - start, where.size)
-        a0, a1, a2 = a[0, start : start + count], a[1, start : start + count], a[2, start : start + count]
+        a0 = a[0, start : start + count]
+        a1 = a[1, start : start + count] if features > 1 else nothing[:count]
+        a2 = a[2, start : start + count] if features > 2 else nothing[:count]
         for i in range(count):  # a value assigned to a slice would take longer to compile
             lowest[i], where[i] = np.inf, 0
         for j in range(0, b.shape[1], EIGHT):

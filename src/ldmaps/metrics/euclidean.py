@@ -260,8 +260,7 @@ class Euclidean(Metric):
         if not isinstance(a, ColumnPoints) or not a.has_few_features:
             return None
         loops = compiled.euclidean_scans
-        left = _in_space(a.columns, 1)
-        right = _in_space(cast(ColumnPoints, b).columns, loops.EIGHT)
+        left, right = a.columns, _in_space(cast(ColumnPoints, b).columns, loops.EIGHT)
         integer = np.int32 if left.itemsize == 4 else np.int64
 
         def scan(rows: slice, index: NDArray[np.intp], squared: NDArray[Any]) -> None:
