@@ -239,7 +239,7 @@ def tables(folder: Path) -> list[Row]:
         embedder = fitted(n_landmarks).embedder_
 
         def embed(source: str, target: str, embedder=embedder) -> Path:
-            # A new file each time, as most outputs are: to free the old one takes as long as to write a third of it.
+            # A new file each time, as most outputs are: to free an old one takes time, too.
             path = Path(f"{next(number)}{target}")
             opened = ldmaps.inputs.open(source)
             with (

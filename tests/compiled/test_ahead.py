@@ -98,7 +98,6 @@ def test_loops_are_handed_out_from_the_back_and_those_begun_here_are_not(shared)
 def test_the_loop_that_the_companion_is_at_is_waited_for_and_that_is_announced(shared, monkeypatch):
     told = []
     monkeypatch.setattr(compiled, "listeners", [told.append])
-    monkeypatch.setattr(ahead, "listeners", [told.append])
     with shared(SLOW.format(seconds=0.5)):
         ahead.expect([NEAREST, JUDGE])
         takes(NEAREST)

@@ -19,6 +19,12 @@ from typing import Any
 listeners: list[Callable[[bool], None]] = []
 
 
+def announce(begins: bool) -> None:
+    """Tell the listeners that a loop's compilation begins or ends."""
+    for listener in listeners:
+        listener(begins)
+
+
 def __getattr__(name: str) -> Any:
     try:
         return import_module(f"{__name__}.{name}")

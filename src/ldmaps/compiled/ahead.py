@@ -26,7 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldmaps.compiled import listeners
+from ldmaps.compiled import announce
 
 __all__ = ["expect", "is_compiled_elsewhere", "serve", "sharing"]
 
@@ -86,11 +86,11 @@ class _Companion:
             loop = _Loop(name, types)
             self._left.pop(loop, None)
             if loop == self._current:
-                _announce(True)
+                announce(True)
                 try:
                     self._changed.wait_for(lambda: loop != self._current, PATIENCE)
                 finally:
-                    _announce(False)
+                    announce(False)
             return loop in self._done
 
     def close(self) -> None:
@@ -229,11 +229,6 @@ def serve() -> None:
 def _is_python() -> bool:
     """Return whether another Python can be started as this one was; in a frozen program that would start it again."""
     return not getattr(sys, "frozen", False) and Path(sys.executable or "").name.startswith("python")
-
-
-def _announce(begins: bool) -> None:
-    for listener in listeners:
-        listener(begins)
 
 
 def _forget() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from numba import njit
 from numba.core import event
 
-from ldmaps.compiled import listeners
+from ldmaps.compiled import announce
 from ldmaps.compiled.on_disk import CodeOnDisk
 
 __all__ = ["EXACT", "REDUCE", "compiled", "inlined"]
@@ -26,12 +27,10 @@ class _Announcer(event.Listener):
     """Tells the listeners when compiling begins and ends; reading compiled code from disk is neither."""
 
     def on_start(self, event: Any) -> None:
-        for listener in listeners:
-            listener(True)
+        announce(True)
 
     def on_end(self, event: Any) -> None:
-        for listener in listeners:
-            listener(False)
+        announce(False)
 
 
 event.register("numba:compile", _Announcer())
@@ -48,10 +47,8 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return lambda decorated: compiled(decorated, **options)
     dispatcher = njit(nogil=True, **options)(function)
-    try:
+    # Without a folder that can be written to, or with a numba that keeps code (no public part of it) in another way,
+    # old code might run: then rather compile in every process.
+    with suppress(Exception):
         dispatcher._cache = CodeOnDisk(function)
-    except Exception:
-        # No folder that can be written to, or a numba that keeps code (no public part of it) in another way.
-        # Old code might run: rather compile in every process.
-        return dispatcher
     return dispatcher

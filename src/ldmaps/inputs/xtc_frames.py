@@ -1,7 +1,7 @@
 """Long XTC files, unpacked by a compiled loop where mdtraj would hold up all other threads.
 
 mdtraj keeps the interpreter's lock while it reads a block, so that nothing embeds or writes
-meanwhile, and takes four times as long. Whatever the loop does not know, mdtraj reads.
+meanwhile, and takes longer. Whatever the loop does not know, mdtraj reads.
 """
 
 from __future__ import annotations
