@@ -1,0 +1,142 @@
+// Arrays as kernels see them: an address and sizes, C-contiguous. In a checked build every index is tested.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace ldmaps {
+
+using Index = std::ptrdiff_t;
+
+#ifdef LDMAPS_CHECKED
+inline void check_index(Index index, Index size) {
+    if (index < 0 || index >= size) {
+        std::fprintf(stderr, "index %td is outside 0..%td\n", index, size - 1);
+        std::abort();
+    }
+}
+#else
+inline void check_index(Index, Index) {}
+#endif
+
+template <class T, int N>
+class Array {
+public:
+    static constexpr int dimensions = N;
+    using Element = T;
+
+    Array() = default;
+    Array(T* data, const Index* shape) : data_(data) { std::copy(shape, shape + N, shape_); }
+    // An array of writable elements can be read.
+    operator Array<const T, N>() const { return {data_, shape_}; }
+
+    T* data() const { return data_; }
+    Index shape(int axis) const { return shape_[axis]; }
+    Index size() const {
+        Index total = 1;
+        for (int axis = 0; axis < N; ++axis) total *= shape_[axis];
+        return total;
+    }
+
+    // One element of a row, or one row of something larger.
+    decltype(auto) operator[](Index index) const {
+        check_index(index, shape_[0]);
+        if constexpr (N == 1) {
+            return (data_[index]);
+        } else {
+            Index stride = 1;
+            for (int axis = 1; axis < N; ++axis) stride *= shape_[axis];
+            return Array<T, N - 1>(data_ + index * stride, shape_ + 1);
+        }
+    }
+    template <class... Rest>
+    decltype(auto) operator()(Index first, Rest... rest) const {
+        if constexpr (sizeof...(rest) == 0) {
+            return (*this)[first];
+        } else {
+            return (*this)[first](rest...);
+        }
+    }
+
+    // Elements of a row from `start` to before `stop`; a stop beyond the end means the end.
+    Array slice(Index start, Index stop) const {
+        static_assert(N == 1, "only rows are sliced");
+        const Index length = std::min(stop, shape_[0]) - start;
+        if (length > 0) check_index(start, shape_[0]);
+        return {data_ + start, &length};
+    }
+    void fill(T value) const { std::fill(data_, data_ + size(), value); }
+
+private:
+    T* data_ = nullptr;
+    Index shape_[N] = {};
+};
+
+template <class T>
+using Row = Array<T, 1>;
+template <class T>
+using Matrix = Array<T, 2>;
+template <class T>
+using Cube = Array<T, 3>;
+
+// Memory of a kernel's own, not filled; at the alignment of a cache line.
+template <class T>
+class Scratch {
+public:
+    explicit Scratch(Index size) : size_(size) {
+        data_ = static_cast<T*>(::operator new(sizeof(T) * static_cast<std::size_t>(size), std::align_val_t{64}));
+    }
+    Scratch(Index size, T value) : Scratch(size) { std::fill(data_, data_ + size, value); }
+    ~Scratch() { ::operator delete(data_, std::align_val_t{64}); }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    T* data() const { return data_; }
+    Row<T> row() const { return {data_, &size_}; }
+    Matrix<T> matrix(Index rows, Index columns) const {
+        const Index shape[2] = {rows, columns};
+        return {data_, shape};
+    }
+    T& operator[](Index index) const {
+        check_index(index, size_);
+        return data_[index];
+    }
+
+private:
+    T* data_;
+    Index size_;
+};
+
+// Arguments of one call must fit together; what kernels do with them relies on it.
+template <class T, int N, class... Sizes>
+void expect_shape(const char* name, const Array<T, N>& array, Sizes... sizes) {
+    static_assert(sizeof...(sizes) == N);
+    const Index expected[N] = {static_cast<Index>(sizes)...};
+    for (int axis = 0; axis < N; ++axis) {
+        if (array.shape(axis) == expected[axis]) continue;
+        std::string got, wanted;
+        for (int each = 0; each < N; ++each) {
+            got += (each ? ", " : "") + std::to_string(array.shape(each));
+            wanted += (each ? ", " : "") + std::to_string(expected[each]);
+        }
+        throw std::invalid_argument(std::string(name) + " must have shape (" + wanted + "), got (" + got + ")");
+    }
+}
+
+inline void expect_range(const char* name, Index start, Index stop, Index size) {
+    if (0 <= start && start <= stop && stop <= size) return;
+    throw std::invalid_argument(std::string(name) + " must lie within 0 and " + std::to_string(size) + ", got " +
+                                std::to_string(start) + " to " + std::to_string(stop));
+}
+
+inline void expect(bool holds, const char* rule) {
+    if (!holds) throw std::invalid_argument(rule);
+}
+
+}  // namespace ldmaps

@@ -1,0 +1,198 @@
+// Loops over blocks of squared distances, whatever metric they come from.
+#include "binding.h"
+#include "rows.h"
+
+namespace ldmaps {
+namespace {
+
+// Points that stand side by side where landmarks are few.
+constexpr Index LANES = 16;
+// Landmarks up to which they do.
+constexpr Index FEW = 16;
+
+// Replace each d² by exp(-rate d²).
+template <class Real>
+void gaussian(Matrix<Real> squared, Real rate) {
+    for (Index i = 0; i < squared.shape(0); ++i) {
+        Real* row = squared[i].data();
+#pragma omp simd
+        for (Index j = 0; j < squared.shape(1); ++j) row[j] = exp_negative(-rate * row[j]);
+    }
+}
+
+template <class Real>
+void extend_many(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
+                 Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
+    const Index n_blocks = (squared.shape(1) + BLOCK - 1) / BLOCK;
+    const Scratch<Real> lows(n_blocks);
+    const Scratch<double> sums(coefficients.shape(0));
+    for (Index i = 0; i < squared.shape(0); ++i) {
+        const Row<Real> row = squared[i];
+        for (Index block = 0; block < n_blocks; ++block) {
+            lows[block] = lowest_of<Real>(row.slice(block * BLOCK, (block + 1) * BLOCK));
+        }
+        const Nearest found =
+            weigh<Real>(row, lows.row(), rate, weights, coefficients, sums.row(), coordinates[i]);
+        nearest[i] = found.place;
+        lowest[i] = static_cast<Real>(found.squared);
+    }
+}
+
+// LANES points side by side: a few landmarks make a row too short for that. All lanes are always computed, copies of a
+// point in those left over, so that a point's coordinates do not depend on how many come with it.
+template <class Real>
+void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
+                Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
+    const Index n_points = squared.shape(0), n_landmarks = squared.shape(1);
+    Real block[FEW][LANES];
+    Real low[LANES];
+    std::int32_t place[LANES];
+    double total[LANES], sums[LANES];
+    for (Index start = 0; start < n_points; start += LANES) {
+        const Index last = std::min(LANES, n_points - start) - 1;
+        for (Index lane = 0; lane < LANES; ++lane) {
+            const Row<Real> row = squared[start + std::min(lane, last)];
+            for (Index j = 0; j < n_landmarks; ++j) block[j][lane] = row[j];
+        }
+        for (Index lane = 0; lane < LANES; ++lane) low[lane] = block[0][lane], place[lane] = 0, total[lane] = 0.0;
+        for (Index j = 1; j < n_landmarks; ++j) {
+#pragma omp simd
+            for (Index lane = 0; lane < LANES; ++lane) {
+                const bool is_nearer = block[j][lane] < low[lane];
+                place[lane] = is_nearer ? static_cast<std::int32_t>(j) : place[lane];
+                low[lane] = is_nearer ? block[j][lane] : low[lane];
+            }
+        }
+        for (Index j = 0; j < n_landmarks; ++j) {
+            const Real weight = weights[j];
+#pragma omp simd
+            for (Index lane = 0; lane < LANES; ++lane) {
+                const Real share = exp_negative(rate * (low[lane] - block[j][lane])) * weight;
+                block[j][lane] = share;
+                total[lane] += share;
+            }
+        }
+        for (Index lane = 0; lane <= last; ++lane) nearest[start + lane] = place[lane], lowest[start + lane] = low[lane];
+        for (Index component = 0; component < coefficients.shape(0); ++component) {
+            for (Index lane = 0; lane < LANES; ++lane) sums[lane] = 0.0;
+            for (Index j = 0; j < n_landmarks; ++j) {
+                const double coefficient = coefficients(component, j);
+#pragma omp simd
+                for (Index lane = 0; lane < LANES; ++lane) {
+                    sums[lane] = fused(double(block[j][lane]), coefficient, sums[lane]);
+                }
+            }
+            for (Index lane = 0; lane <= last; ++lane) {
+                coordinates(start + lane, component) = static_cast<Real>(sums[lane] / total[lane]);
+            }
+        }
+    }
+}
+
+// Embed each row of d² to the landmarks: w(x)·B, nearest landmark and its d²; destroys `squared`.
+//
+// The nearest landmark's d² is subtracted inside the exponential: it cancels in the normalised weights, and a point far
+// from all landmarks does not become 0/0. `coefficients` is B transposed, (k, M), so that every sum runs over contiguous
+// memory. Blocks of landmarks that are all too far to matter are skipped, which pays where neighbours among the
+// landmarks stand together.
+template <class Real>
+void extend(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
+            Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
+    const Index n_points = squared.shape(0), n_landmarks = squared.shape(1);
+    expect(n_landmarks > 0, "squared must have a column for each landmark, got none");
+    expect_shape("weights", weights, n_landmarks);
+    expect_shape("coefficients", coefficients, coefficients.shape(0), n_landmarks);
+    expect_shape("coordinates", coordinates, n_points, coefficients.shape(0));
+    expect_shape("nearest", nearest, n_points);
+    expect_shape("lowest", lowest, n_points);
+    const auto form = n_landmarks <= FEW ? extend_few<Real> : extend_many<Real>;
+    form(squared, rate, weights, coefficients, coordinates, nearest, lowest);
+}
+
+// How far points are from their nearest landmarks, in units of sqrt(epsilon), and whether their domains hold them.
+template <class Real>
+void judge(Row<const Real> squared, Row<const Index> nearest, Row<const double> squared_radii, double slack,
+           double epsilon, Row<Real> distance, Row<bool> inside) {
+    expect_shape("nearest", nearest, squared.size());
+    expect_shape("distance", distance, squared.size());
+    expect_shape("inside", inside, squared.size());
+    for (Index i = 0; i < squared.size(); ++i) {
+        const double value = squared[i];
+        inside[i] = value <= squared_radii[nearest[i]] * slack;
+        distance[i] = static_cast<Real>(std::sqrt(value / epsilon));
+    }
+}
+
+// Find the smallest entry of each row and the first place where it stands.
+template <class Real>
+void nearest_in_rows(Matrix<const Real> squared, Row<Index> nearest, Row<Real> lowest) {
+    expect(squared.shape(1) > 0, "squared must have a column");
+    expect_shape("nearest", nearest, squared.shape(0));
+    expect_shape("lowest", lowest, squared.shape(0));
+    for (Index i = 0; i < squared.shape(0); ++i) {
+        const Row<const Real> row = squared[i];
+        // Only a minimum can be vectorised, not its place; so the place is looked for in one block alone.
+        Real low = lowest_of<Real>(row.slice(0, BLOCK));
+        Index closest = 0;
+        for (Index start = BLOCK; start < row.size(); start += BLOCK) {
+            const Real part = lowest_of<Real>(row.slice(start, start + BLOCK));
+            if (part < low) low = part, closest = start;
+        }
+        nearest[i] = closest + first_equal<Real>(row.slice(closest, closest + BLOCK), low);
+        lowest[i] = low;
+    }
+}
+
+// The sum over j of w_j d_ij for each row, from d².
+template <class Real>
+void distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<double> sums) {
+    expect_shape("weights", weights, squared.shape(1));
+    expect_shape("sums", sums, squared.shape(0));
+    add_distance_sums<Real>(squared, weights, sums);
+}
+
+// Add the sums of w_i w_j exp(-r d²) and of w_i w_j r d² exp(-r d²) over a block, for every rate r.
+template <class Real>
+void kernel_moments(Matrix<const Real> squared, Row<const double> rates, Row<const double> row_weights,
+                    Row<const double> col_weights, Row<double> sums, Row<double> moments) {
+    expect_shape("row_weights", row_weights, squared.shape(0));
+    expect_shape("col_weights", col_weights, squared.shape(1));
+    expect_shape("sums", sums, rates.size());
+    expect_shape("moments", moments, rates.size());
+    const double* factors = col_weights.data();
+    for (Index i = 0; i < squared.shape(0); ++i) {
+        const Real* row = squared[i].data();
+        for (Index g = 0; g < rates.size(); ++g) {
+            const double rate = rates[g];
+            double total = 0.0, moment = 0.0;
+#pragma omp simd reduction(+ : total, moment)
+            for (Index j = 0; j < squared.shape(1); ++j) {
+                const double x = rate * row[j];
+                const double value = exp_negative(-x) * factors[j];
+                total += value;
+                moment = fused(x, value, moment);
+            }
+            sums[g] += row_weights[i] * total;
+            moments[g] += row_weights[i] * moment;
+        }
+    }
+}
+
+}  // namespace
+
+void bind_blocks(nb::module_& module) {
+    module.attr("BLOCK") = BLOCK;
+    module.attr("FEW") = FEW;
+    bind(module, "gaussian", forms(gaussian<float>, gaussian<double>), "squared", "rate");
+    bind(module, "extend", forms(extend<float>, extend<double>), "squared", "rate", "weights", "coefficients",
+         "coordinates", "nearest", "lowest");
+    bind(module, "judge", forms(judge<float>, judge<double>), "squared", "nearest", "squared_radii", "slack", "epsilon",
+         "distance", "inside");
+    bind(module, "nearest_in_rows", forms(nearest_in_rows<float>, nearest_in_rows<double>), "squared", "nearest",
+         "lowest");
+    bind(module, "distance_sums", forms(distance_sums<float>, distance_sums<double>), "squared", "weights", "sums");
+    bind(module, "kernel_moments", forms(kernel_moments<float>, kernel_moments<double>), "squared", "rates",
+         "row_weights", "col_weights", "sums", "moments");
+}
+
+}  // namespace ldmaps

@@ -1,0 +1,106 @@
+// Loops over one row of squared distances, or of weights, that kernels are made of.
+#pragma once
+
+#include "array.h"
+#include "fused.h"
+
+namespace ldmaps {
+
+// Landmarks that are measured, or skipped, together.
+constexpr Index BLOCK = 64;
+
+// The exponent beyond which a weight is lost in rounding even if its multiplicity is a million times the nearest's.
+template <class Real>
+constexpr Real negligible() {
+    return sizeof(Real) == 4 ? Real(30) : Real(51);
+}
+
+template <class Real>
+Real lowest_of(Row<const Real> row) {
+    const Real* values = row.data();
+    Real low = values[0];
+#pragma omp simd reduction(min : low)
+    for (Index j = 0; j < row.size(); ++j) low = lesser(values[j], low);
+    return low;
+}
+
+template <class Real>
+Index first_equal(Row<const Real> row, Real value) {
+    for (Index j = 0; j < row.size(); ++j) {
+        if (row[j] == value) return j;
+    }
+    return 0;
+}
+
+template <class Real>
+double total_of(Row<const Real> row) {
+    const Real* values = row.data();
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (Index j = 0; j < row.size(); ++j) total += values[j];
+    return total;
+}
+
+// The sum of x_j v_j in float64.
+template <class Real, class Other>
+double weighted_total(Row<const Real> row, Row<const Other> others) {
+    const Real* values = row.data();
+    const Other* factors = others.data();
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (Index j = 0; j < row.size(); ++j) total = fused(double(values[j]), double(factors[j]), total);
+    return total;
+}
+
+template <class Real>
+void add_distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<double> sums) {
+    const double* factors = weights.data();
+    for (Index i = 0; i < squared.shape(0); ++i) {
+        const Real* row = squared[i].data();
+        double total = 0.0;
+#pragma omp simd reduction(+ : total)
+        for (Index j = 0; j < squared.shape(1); ++j) total = fused(double(std::sqrt(row[j])), factors[j], total);
+        sums[i] = total;
+    }
+}
+
+struct Nearest {
+    Index place;
+    double squared;
+};
+
+// Embed one point by its squared distances to the landmarks and the lowest of each block. Blocks too far to matter are
+// not read, so nothing need stand there; the others are replaced by weights.
+template <class Real>
+Nearest weigh(Row<Real> row, Row<const Real> lows, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
+              Row<double> sums, Row<Real> coordinates) {
+    Index closest = 0;
+    for (Index block = 1; block < lows.size(); ++block) {
+        if (lows[block] < lows[closest]) closest = block;
+    }
+    const Real low = lows[closest];
+    const Index nearest =
+        closest * BLOCK + first_equal<Real>(row.slice(closest * BLOCK, (closest + 1) * BLOCK), low);
+    double total = 0.0;
+    sums.fill(0.0);
+    const Real reach = low + negligible<Real>() / rate;
+    for (Index block = 0; block < lows.size(); ++block) {
+        if (lows[block] > reach) continue;
+        const Index start = block * BLOCK, stop = start + BLOCK;
+        const Row<Real> part = row.slice(start, stop);
+        Real* shares = part.data();
+        const Real* factors = weights.slice(start, stop).data();
+#pragma omp simd
+        for (Index j = 0; j < part.size(); ++j) shares[j] = exp_negative(rate * (low - shares[j])) * factors[j];
+        total += total_of<Real>(part);
+        for (Index component = 0; component < sums.size(); ++component) {
+            sums[component] += weighted_total<Real, Real>(part, coefficients[component].slice(start, stop));
+        }
+    }
+    for (Index component = 0; component < sums.size(); ++component) {
+        coordinates[component] = static_cast<Real>(sums[component] / total);
+    }
+    return {nearest, static_cast<double>(low)};
+}
+
+}  // namespace ldmaps
