@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from point_sets import angles, sheet
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap
-from ldmaps.compiled import gradient_rmsd
-from ldmaps.compiled.layout import GRADIENT_BLOCK
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, kernels
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import GradientError
 from ldmaps.extension.embedder import Embedder, OnlineStep
@@ -302,10 +300,10 @@ def test_superposition_that_is_hardly_unique(seed, gap):
 @pytest.mark.parametrize("root", [5.0, 0.0, -5.0])
 def test_a_root_without_a_newton_step_is_not_certain(root):
     """M = diag(3, 4, 0) makes the step's denominator 0 there: the step is infinite, and so may q be, above 0."""
-    matrices = np.zeros(9 * GRADIENT_BLOCK)
-    matrices[0], matrices[4 * GRADIENT_BLOCK] = 3.0, 4.0
-    certain = np.full(GRADIENT_BLOCK, np.nan)
-    gradient_rmsd.write_rotations(matrices, np.full(GRADIENT_BLOCK, root), certain, 1)
+    matrices = np.zeros((9, kernels.GRADIENT_BLOCK))
+    matrices[0, 0], matrices[4, 0] = 3.0, 4.0
+    certain = np.full(kernels.GRADIENT_BLOCK, np.nan)
+    kernels.quick_rotations(matrices, np.full(kernels.GRADIENT_BLOCK, root), certain)
     assert certain[0] == 0
 
 
@@ -500,31 +498,18 @@ def test_gradient_of_an_unfitted_map():
 
 def test_ordinary_superpositions_take_the_quick_way():
     """A mistake in the quick way would not show in a gradient: lanes that do not pass its checks are found again."""
-    from ldmaps.compiled import gradient_rmsd as kernels
-
     rng = np.random.default_rng(6)
-    size, count = GRADIENT_BLOCK, 37
-    x = rng.normal(size=(4, 3))
-    z = rng.normal(size=(count, 4, 3))
-    block = np.zeros((12, size))
-    block[:, :count] = z.reshape(count, 12).T
-    matrices, root, certain = np.zeros(9 * size), np.empty(size), np.zeros(size)
-    kernels.add_products(x.ravel(), block.ravel(), matrices, count)
-    wanted = np.einsum("ai,jak->jik", x, z)
-    np.testing.assert_allclose(matrices.reshape(9, size)[:, :count].T.reshape(-1, 3, 3), wanted, atol=1e-14)
+    count = kernels.GRADIENT_BLOCK
+    wanted = np.einsum("ai,jak->jik", rng.normal(size=(4, 3)), rng.normal(size=(count, 4, 3)))
     left, sizes, right = np.linalg.svd(wanted)
     sign = np.linalg.det(left @ right)
     sizes[:, 2] *= sign
-    lam = sizes.sum(axis=1)
-    norms = rng.uniform(1, 2, size=count)
-    squared = norms + 3.0 - 2 * np.sqrt(3.0 * norms) * lam * (1 + 1e-6)  # as rounded as float32 has it
-    kernels.write_roots(3.0, np.sqrt(3.0), norms, np.sqrt(norms), squared, root)
-    np.testing.assert_allclose(root[:count], lam, rtol=1e-5)
-    kernels.write_rotations(matrices, root, certain, count)
+    matrices, certain = wanted.reshape(count, 9).T.copy(), np.empty(count)
+    root = sizes.sum(axis=1) * (1 + 1e-6)  # as rounded as float32 has it
+    kernels.quick_rotations(matrices, root, certain)
     left[:, :, 2] *= sign[:, None]
     q = (sizes[:, 0] + sizes[:, 1]) * (sizes[:, 1] + sizes[:, 2]) * (sizes[:, 0] + sizes[:, 2])
     clear = q > 2 * kernels.SMALLEST_Q * (sizes**2).sum(axis=1) ** 1.5
-    assert clear.sum() > 30
-    assert (certain[:count][clear] == 1).all()
-    found = matrices.reshape(9, size)[:, :count].T.reshape(-1, 3, 3)
-    np.testing.assert_allclose(found[clear], (left @ right)[clear], atol=1e-9)
+    assert clear.sum() > 50
+    assert (certain[clear] == 1).all()
+    np.testing.assert_allclose(matrices.T.reshape(-1, 3, 3)[clear], (left @ right)[clear], atol=1e-9)

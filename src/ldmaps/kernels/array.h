@@ -135,6 +135,10 @@ inline void expect_range(const char* name, Index start, Index stop, Index size) 
                                 std::to_string(start) + " to " + std::to_string(stop));
 }
 
+inline void expect_indices(const char* name, Row<const Index> indices, Index size) {
+    for (Index i = 0; i < indices.size(); ++i) expect_range(name, indices[i], indices[i] + 1, size);
+}
+
 inline void expect(bool holds, const char* rule) {
     if (!holds) throw std::invalid_argument(rule);
 }

@@ -54,7 +54,7 @@ public:
             if (reason) {
                 *reason = std::string(name) + " must be a C-contiguous array" +
                           (std::is_const_v<T> ? "" : " that can be written to") + ", got " +
-                          nb::cast<std::string>(nb::str(given.type().attr("__name__")));
+                          nb::type_name(given.type()).c_str();
             }
             return false;
         }

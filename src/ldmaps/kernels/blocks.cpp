@@ -6,7 +6,7 @@ namespace ldmaps {
 namespace {
 
 // Points that stand side by side where landmarks are few.
-constexpr Index LANES = 16;
+constexpr Index SIDE_BY_SIDE = 16;
 // Landmarks up to which they do.
 constexpr Index FEW = 16;
 
@@ -38,26 +38,26 @@ void extend_many(Matrix<Real> squared, Real rate, Row<const Real> weights, Matri
     }
 }
 
-// LANES points side by side: a few landmarks make a row too short for that. All lanes are always computed, copies of a
+// Points side by side: a few landmarks make a row too short for that. All lanes are always computed, copies of a
 // point in those left over, so that a point's coordinates do not depend on how many come with it.
 template <class Real>
 void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
                 Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
     const Index n_points = squared.shape(0), n_landmarks = squared.shape(1);
-    Real block[FEW][LANES];
-    Real low[LANES];
-    std::int32_t place[LANES];
-    double total[LANES], sums[LANES];
-    for (Index start = 0; start < n_points; start += LANES) {
-        const Index last = std::min(LANES, n_points - start) - 1;
-        for (Index lane = 0; lane < LANES; ++lane) {
+    Real block[FEW][SIDE_BY_SIDE];
+    Real low[SIDE_BY_SIDE];
+    std::int32_t place[SIDE_BY_SIDE];
+    double total[SIDE_BY_SIDE], sums[SIDE_BY_SIDE];
+    for (Index start = 0; start < n_points; start += SIDE_BY_SIDE) {
+        const Index last = std::min(SIDE_BY_SIDE, n_points - start) - 1;
+        for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) {
             const Row<Real> row = squared[start + std::min(lane, last)];
             for (Index j = 0; j < n_landmarks; ++j) block[j][lane] = row[j];
         }
-        for (Index lane = 0; lane < LANES; ++lane) low[lane] = block[0][lane], place[lane] = 0, total[lane] = 0.0;
+        for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) low[lane] = block[0][lane], place[lane] = 0, total[lane] = 0.0;
         for (Index j = 1; j < n_landmarks; ++j) {
 #pragma omp simd
-            for (Index lane = 0; lane < LANES; ++lane) {
+            for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) {
                 const bool is_nearer = block[j][lane] < low[lane];
                 place[lane] = is_nearer ? static_cast<std::int32_t>(j) : place[lane];
                 low[lane] = is_nearer ? block[j][lane] : low[lane];
@@ -66,7 +66,7 @@ void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix
         for (Index j = 0; j < n_landmarks; ++j) {
             const Real weight = weights[j];
 #pragma omp simd
-            for (Index lane = 0; lane < LANES; ++lane) {
+            for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) {
                 const Real share = exp_negative(rate * (low[lane] - block[j][lane])) * weight;
                 block[j][lane] = share;
                 total[lane] += share;
@@ -74,11 +74,11 @@ void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix
         }
         for (Index lane = 0; lane <= last; ++lane) nearest[start + lane] = place[lane], lowest[start + lane] = low[lane];
         for (Index component = 0; component < coefficients.shape(0); ++component) {
-            for (Index lane = 0; lane < LANES; ++lane) sums[lane] = 0.0;
+            for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) sums[lane] = 0.0;
             for (Index j = 0; j < n_landmarks; ++j) {
                 const double coefficient = coefficients(component, j);
 #pragma omp simd
-                for (Index lane = 0; lane < LANES; ++lane) {
+                for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) {
                     sums[lane] = fused(double(block[j][lane]), coefficient, sums[lane]);
                 }
             }

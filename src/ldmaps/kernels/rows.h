@@ -1,8 +1,7 @@
 // Loops over one row of squared distances, or of weights, that kernels are made of.
 #pragma once
 
-#include "array.h"
-#include "fused.h"
+#include "vectors.h"
 
 namespace ldmaps {
 
@@ -35,10 +34,9 @@ Index first_equal(Row<const Real> row, Real value) {
 template <class Real>
 double total_of(Row<const Real> row) {
     const Real* values = row.data();
-    double total = 0.0;
-#pragma omp simd reduction(+ : total)
-    for (Index j = 0; j < row.size(); ++j) total += values[j];
-    return total;
+    return sum_over(
+        row.size(), [=](Index j, Wide<double> sums) { return sums + widened(values + j); },
+        [=](Index j, double total) { return total + values[j]; });
 }
 
 // The sum of x_j v_j in float64.
@@ -46,10 +44,10 @@ template <class Real, class Other>
 double weighted_total(Row<const Real> row, Row<const Other> others) {
     const Real* values = row.data();
     const Other* factors = others.data();
-    double total = 0.0;
-#pragma omp simd reduction(+ : total)
-    for (Index j = 0; j < row.size(); ++j) total = fused(double(values[j]), double(factors[j]), total);
-    return total;
+    return sum_over(
+        row.size(),
+        [=](Index j, Wide<double> sums) { return fused(widened(values + j), widened(factors + j), sums); },
+        [=](Index j, double total) { return fused(double(values[j]), double(factors[j]), total); });
 }
 
 template <class Real>

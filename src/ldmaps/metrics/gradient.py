@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
-from ldmaps.compiled.layout import GRADIENT_BLOCK
+from ldmaps import kernels
 from ldmaps.metrics.base import SquaresGradient
 
 __all__ = ["AlignedGradient", "Places", "SuperposedGradient", "VectorGradient"]
@@ -46,7 +45,7 @@ class VectorGradient(SquaresGradient):
     """
 
     def __init__(self, values: NDArray[Any], period: NDArray[np.float64] | None = None) -> None:
-        self.columns = np.ascontiguousarray(values.T)
+        self.columns = np.ascontiguousarray(values.T, np.float64)
         self.period = period
 
     def add_up(
@@ -57,15 +56,10 @@ class VectorGradient(SquaresGradient):
         gradient: NDArray[Any],
     ) -> None:
         """Write the sums; see :class:`SquaresGradient`."""
-        dtype = self.columns.dtype
-        if self.period is None:
-            period = np.zeros(len(self.columns), dtype)
-        else:
-            X = X - self.period * np.rint(X / self.period)  # in float64: angles may be many periods away
-            period = self.period.astype(dtype)
-        compiled.gradient_features.vector_gradients(
-            self.columns, X.astype(dtype, copy=False), period, shares, gradient
-        )
+        period = np.zeros(len(self.columns)) if self.period is None else self.period
+        if self.period is not None:
+            X = X - period * np.rint(X / period)  # angles may be many periods away
+        kernels.vector_gradients(self.columns, X, period, shares, gradient)
 
 
 class SuperposedGradient(SquaresGradient):
@@ -91,7 +85,7 @@ class SuperposedGradient(SquaresGradient):
         kept: NDArray[np.intp],
         weights: NDArray[np.float64],
     ) -> None:
-        size = GRADIENT_BLOCK
+        size = kernels.GRADIENT_BLOCK
         n_landmarks, n_atoms = landmarks.shape[:2]
         # Four atoms and a whole block at a time; what is filled up with zeros adds nothing.
         padded = np.zeros((-(-n_landmarks // size) * size, 3 * (-(-n_atoms // 4) * 4)), landmarks.dtype)
@@ -110,7 +104,7 @@ class SuperposedGradient(SquaresGradient):
     ) -> None:
         """Write the sums; see :class:`SquaresGradient`."""
         gradient[:] = 0
-        compiled.gradient_rmsd.rmsd_gradients(
+        kernels.rmsd_gradients(
             X.reshape(len(X), -1, 3),
             self.kept,
             self.weights,
@@ -155,7 +149,7 @@ class AlignedGradient(SquaresGradient):
     ) -> None:
         """Write the sums; see :class:`SquaresGradient`."""
         gradient[:] = 0
-        compiled.gradient_aligned.aligned_gradients(
+        kernels.aligned_gradients(
             X.reshape(len(X), -1, 3),
             self.kept,
             self.weights,

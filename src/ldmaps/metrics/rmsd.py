@@ -13,8 +13,7 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ldmaps import compiled
-from ldmaps.compiled.layout import MOMENTS, SCALE, SQUARED_NORM
+from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
@@ -125,17 +124,9 @@ class RMSD(Metric):
         a, b = cast(RMSDPoints, a), cast(RMSDPoints, b)
         i, i_end, j, j_end = rows.start, rows.stop, cols.start, cols.stop
         if a.fit_panels is None:
-            function, lanes = compiled.rmsd_blocks.squared_block, a.panels.shape[2]
-            if j_end - j < lanes <= i_end - i:
-                # Columns stand side by side in the lanes of a vector, which a handful of landmarks would leave empty.
-                # Exchanged, frames fill them; d² is the same number either way, bit by bit.
-                turned = np.empty((j_end - j, i_end - i), out.dtype)
-                function(b.panels, b.moments, j, j_end, a.panels, a.moments, i, i_end, turned)
-                out[...] = turned.T
-            else:
-                function(a.panels, a.moments, i, i_end, b.panels, b.moments, j, j_end, out)
+            kernels.squared_rmsd(a.panels, a.moments, i, i_end, b.panels, b.moments, j, j_end, out)
         else:
-            compiled.rmsd_aligned.aligned_squared_block(
+            kernels.squared_rmsd_aligned(
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out
             )
 
@@ -144,10 +135,10 @@ class RMSD(Metric):
         b = cast(RMSDPoints, landmarks)
         if type(self) is not RMSD or b.fit_panels is not None:
             return None  # who inherits this may prepare or measure otherwise
-        prepare, measure = compiled.rmsd_frames.prepare_frames, compiled.rmsd_blocks.squared_block
+        prepare, measure = kernels.prepare_frames, kernels.squared_rmsd
         n_atoms, n_landmarks, right, right_moments = b.n_atoms, len(b), b.panels, b.moments
         panels = new_panels(1, 3 * n_atoms, b.dtype)
-        moments, shape = np.zeros((MOMENTS, panels.shape[2]), b.dtype), (1, n_atoms, 3)
+        moments, shape = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype), (1, n_atoms, 3)
 
         def fill(X: NDArray[Any], out: NDArray[Any]) -> bool:
             if not _is_plain(X) or X.shape != shape:
@@ -172,7 +163,7 @@ class RMSD(Metric):
         """Write Σ_j w_j d(x_i, x_j) over each frame's own group to ``sums``."""
         assert isinstance(points, RMSDPoints)
         if points.fit_panels is None:
-            compiled.rmsd_blocks.group_distance_sums(points.panels, points.moments, bounds, weights, sums)
+            kernels.rmsd_group_sums(points.panels, points.moments, bounds, weights, sums)
         else:
             super().group_distance_sums(points, bounds, weights, sums)
 
@@ -183,7 +174,7 @@ class RMSD(Metric):
         frames = from_panels(landmarks.panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)
         moments = landmarks.moments[:, : len(landmarks)]
         if fitted is None or root_fit_weights is None:
-            norms, scales = moments[SQUARED_NORM], moments[SCALE]
+            norms, scales = moments[kernels.SQUARED_NORM], moments[kernels.SCALE]
             return SuperposedGradient(frames, norms, scales, kept, root_weights**2)
         fit_weights = np.zeros(len(kept))
         fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
@@ -258,7 +249,7 @@ class RMSD(Metric):
         arrays = self.export_points(points)
         frames = arrays["coordinates"].astype(np.float64)
         if "fit_coordinates" not in arrays:
-            frames *= arrays["moments"][SCALE].astype(np.float64)[:, None, None]
+            frames *= arrays["moments"][kernels.SCALE].astype(np.float64)[:, None, None]
         structures: NDArray[np.float64] = frames / self.weighed_atoms(n_atoms).root_weights[None, :, None]
         return structures
 
@@ -291,7 +282,7 @@ class RMSD(Metric):
         check_stored_names(arrays, names if is_aligned else names[:2])
         coordinates = stored_array(arrays, "coordinates", (None, None, 3))
         n = len(coordinates)
-        given = stored_array(arrays, "moments", (1 if is_aligned else MOMENTS, n))
+        given = stored_array(arrays, "moments", (1 if is_aligned else kernels.MOMENTS, n))
         if given.dtype != coordinates.dtype or (given < 0).any():
             raise InvalidInputError("the frames' moments must not be negative, in the coordinates' precision")
         moments = np.zeros((len(given), padded(n, coordinates.dtype)), coordinates.dtype)
@@ -351,8 +342,8 @@ def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RM
     if atoms.fitted is None:
         panels = new_panels(n, depth, dtype)
         fit_panels = None
-        moments = np.zeros((MOMENTS, padded(n, dtype)), dtype)
-        finite = compiled.rmsd_frames.prepare_frames(frames, atoms.kept, atoms.root_weights, panels, moments)
+        moments = np.zeros((kernels.MOMENTS, padded(n, dtype)), dtype)
+        finite = kernels.prepare_frames(frames, atoms.kept, atoms.root_weights, panels, moments)
     else:
         # Where the superposition is not the best one for the whole, nothing bounds the growth of
         # rounding errors, so this path is float64 throughout; only d² is rounded.
@@ -360,7 +351,7 @@ def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RM
         panels = new_panels(n, depth, double)
         fit_panels = new_panels(n, 3 * len(atoms.fitted), double)
         moments = np.zeros((1, padded(n, double)))
-        finite = compiled.rmsd_aligned.prepare_aligned_frames(
+        finite = kernels.prepare_aligned_frames(
             frames,
             atoms.kept,
             atoms.root_weights,

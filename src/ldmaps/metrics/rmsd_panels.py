@@ -1,4 +1,4 @@
-"""Frames in panels, as the compiled loops read them: one register's worth of frames side by side."""
+"""Frames in panels, as kernels read them: one register's worth of frames side by side."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
-from ldmaps.compiled.layout import PANEL_BYTES
+from ldmaps import kernels
 from ldmaps.metrics.base import Points
 
 __all__ = ["RMSDPoints", "from_panels", "new_panels", "padded", "to_panels"]
@@ -18,7 +17,7 @@ ALIGNMENT = 64
 
 
 class RMSDPoints(Points):
-    """Frames, prepared: see :mod:`ldmaps.compiled.rmsd_frames` for what is stored.
+    """Frames, prepared: see ``kernels/panels.h`` for what is stored.
 
     Attributes
     ----------
@@ -65,7 +64,7 @@ class RMSDPoints(Points):
 
 def _lanes(dtype: np.dtype[Any]) -> int:
     """Return how many frames one panel holds."""
-    return PANEL_BYTES // dtype.itemsize
+    return kernels.PANEL_BYTES // dtype.itemsize
 
 
 def padded(n: int, dtype: np.dtype[Any]) -> int:
@@ -103,7 +102,7 @@ def to_panels(frames: NDArray[Any]) -> NDArray[Any]:
 
 def _take_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]:
     taken = new_panels(len(indices), panels.shape[1], panels.dtype)
-    compiled.rmsd_frames.take_frames(panels, indices, taken)
+    kernels.take_frames(panels, np.ascontiguousarray(indices), taken)
     return taken
 
 

@@ -1,0 +1,256 @@
+// Frames, centred, weighed, turned and scaled into panels (see panels.h).
+//
+// All in float64: only the finished coordinates are rounded to the panels' precision, so an offset of any size costs no
+// accuracy that the input still had. TOGETHER frames go through side by side, a frame to a lane, each by the same
+// operations, so a frame's result does not depend on its neighbours.
+#include "binding.h"
+#include "side.h"
+
+namespace ldmaps {
+namespace {
+
+// Sweeps of Jacobi's method that make a frame's covariance diagonal to rounding. With fewer, the rounding of a frame
+// and of its turned copy would no longer be alike, and their distance no longer 0.
+constexpr int JACOBI_SWEEPS = 4;
+// Moments that differ by a smaller share of their sum have no axes: no d² shows them, and their squares underflow.
+constexpr double NO_EXTENT = 1e-140;
+
+// Clear an off-diagonal entry x of symmetric matrices by a rotation of the axes p and q, and turn these along.
+inline void rotate(Side& moment_p, Side& moment_q, Side& x, Side& pr, Side& qr, Side (&p)[3], Side (&q)[3]) {
+    const Side difference = moment_q - moment_p;
+    const SideMask is_growing = difference >= 0.0;
+    const Side root = sqrt(fused(difference, difference, (x * 4.0) * x));
+    const Side below = choose(is_growing, difference, -difference) + root;
+    const SideMask is_turned = root > NO_EXTENT;
+    const Side size = choose(is_turned, (x * 2.0) / below, 0.0);
+    const Side t = choose(is_growing, size, -size);
+    // Not 1/sqrt(1 + t²), so that the two divisions do not wait for each other.
+    const Side c = choose(is_turned, sqrt((below * 0.5) / root), 1.0);
+    const Side s = t * c;
+    moment_p = fused(-t, x, moment_p);
+    moment_q = fused(t, x, moment_q);
+    x = 0.0;
+    const auto turn = [&c, &s](Side& u, Side& v) {
+        const Side before = u;
+        u = fused(c, before, -(s * v));
+        v = fused(s, before, c * v);
+    };
+    turn(pr, qr);
+    for (int row = 0; row < 3; ++row) turn(p[row], q[row]);
+}
+
+// Exchange two axes where the second has the larger moment; a sign keeps them right-handed.
+inline void order(Side& moment_p, Side& moment_q, Side (&p)[3], Side (&q)[3]) {
+    const SideMask swap = moment_q > moment_p;
+    const auto exchange = [&swap](Side& u, Side& v, const Side negated) {
+        const Side before = u;
+        u = choose(swap, v, before);
+        v = choose(swap, negated, v);
+    };
+    exchange(moment_p, moment_q, moment_p);
+    for (int row = 0; row < 3; ++row) exchange(p[row], q[row], -p[row]);
+}
+
+// Write the axes of symmetric 3×3 matrices, that of the largest moment first; right-handed.
+inline void principal_axes(Side xx, Side yy, Side zz, Side xy, Side xz, Side yz, Side (&axes)[3][3]) {
+    for (int axis = 0; axis < 3; ++axis) {
+        for (int row = 0; row < 3; ++row) axes[axis][row] = axis == row ? 1.0 : 0.0;
+    }
+    for (int sweep = 0; sweep < JACOBI_SWEEPS; ++sweep) {
+        rotate(xx, yy, xy, xz, yz, axes[0], axes[1]);
+        rotate(xx, zz, xz, xy, yz, axes[0], axes[2]);
+        rotate(yy, zz, yz, xy, xz, axes[1], axes[2]);
+    }
+    order(xx, yy, axes[0], axes[1]);
+    order(yy, zz, axes[1], axes[2]);
+    order(xx, yy, axes[0], axes[1]);
+}
+
+// Prepare the frames from `first` on. Lanes beyond the last frame repeat it; panels that there are not are not written.
+template <class Given, class Real>
+void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<const double> root_weights, double* lanes,
+          Cube<Real> panels, Real (&moments)[MOMENTS][TOGETHER]) {
+    constexpr Index width = PANEL_LANES<Real>;
+    const Index n_kept = kept.size(), last = frames.shape(0) - 1, frame_size = frames.shape(1) * 3;
+    const Index* chosen = kept.data();
+    const double* roots = root_weights.data();
+    const auto frame = [&](Index index) { return frames.data() + std::min(index, last) * frame_size; };
+    const Given* begins[TOGETHER];
+    for (Index lane = 0; lane < TOGETHER; ++lane) begins[lane] = frame(first + lane);
+    const auto atom = [&](Index k) {
+        return gather(begins, 3 * chosen[k], std::make_index_sequence<Side::WIDTH>{});
+    };
+    // Relative to the first atom, because differences of nearby numbers are exact.
+    const Atom origin = atom(0);
+    Atom centre = {0.0, 0.0, 0.0};
+    for (Index k = 0; k < n_kept; ++k) {
+        const Side weight = roots[k] * roots[k];
+        const Atom here = atom(k);
+        const Side x = here.x - origin.x, y = here.y - origin.y, z = here.z - origin.z;
+        double* row = lanes + 3 * k * TOGETHER;
+        x.store(row), y.store(row + TOGETHER), z.store(row + 2 * TOGETHER);
+        centre.x = fused(weight, x, centre.x);
+        centre.y = fused(weight, y, centre.y);
+        centre.z = fused(weight, z, centre.z);
+    }
+    Side xx = 0.0, yy = 0.0, zz = 0.0, xy = 0.0, xz = 0.0, yz = 0.0;
+    const Given* upcoming = frame(first + TOGETHER);
+    for (Index k = 0; k < n_kept; ++k) {
+        // Processors do not foresee that eight frames will be read at once.
+        for (Index line = 0; line < 3 * TOGETHER * Index(sizeof(Given)); line += 64) {
+            __builtin_prefetch(reinterpret_cast<const char*>(upcoming + 3 * TOGETHER * k) + line);
+        }
+        double* row = lanes + 3 * k * TOGETHER;
+        const Side root = roots[k];
+        const Side u = root * (Side::load(row) - centre.x), v = root * (Side::load(row + TOGETHER) - centre.y),
+                   w = root * (Side::load(row + 2 * TOGETHER) - centre.z);
+        u.store(row), v.store(row + TOGETHER), w.store(row + 2 * TOGETHER);
+        xx = fused(u, u, xx), yy = fused(v, v, yy), zz = fused(w, w, zz);
+        xy = fused(u, v, xy), xz = fused(u, w, xz), yz = fused(v, w, yz);
+    }
+    // Rounded before the division, so that s times the stored frame is the frame.
+    Real sizes[TOGETHER];
+    const Side size = sqrt(xx + yy + zz).round_to(sizes);
+    const Side finite = choose(size < std::numeric_limits<double>::infinity(), size, 1.0);
+    const Side scale = choose(finite > 0.0, finite, 1.0), inverse = Side(1.0) / scale, square = inverse * inverse;
+    Side axes[3][3];
+    principal_axes(xx * square, yy * square, zz * square, xy * square, xz * square, yz * square, axes);
+    Real* places[Side::PIECES<Real>];
+    for (Index piece = 0; piece < Side::PIECES<Real>; ++piece) {
+        const Index number = first + piece * Side::PIECE<Real>, panel = number / width;
+        places[piece] = panel < panels.shape(0) ? panels[panel].data() + number % width : nullptr;
+    }
+    Atom total = {0.0, 0.0, 0.0};
+    for (Index start = 0; start < n_kept; start += ATOM_BLOCK) {
+        Atom part = {0.0, 0.0, 0.0};
+        for (Index k = start; k < std::min(start + ATOM_BLOCK, n_kept); ++k) {
+            const double* row = lanes + 3 * k * TOGETHER;
+            const Side u = Side::load(row) * inverse, v = Side::load(row + TOGETHER) * inverse,
+                       w = Side::load(row + 2 * TOGETHER) * inverse;
+            // Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
+            const auto add = [&](const Side (&axis)[3], Index offset, Side& sum) {
+                const Side turned = fused(u, axis[0], fused(v, axis[1], w * axis[2])).round_to(places, offset * width);
+                sum = fused(turned, turned, sum);
+            };
+            add(axes[0], 3 * k, part.x), add(axes[1], 3 * k + 1, part.y), add(axes[2], 3 * k + 2, part.z);
+        }
+        total = {total.x + part.x, total.y + part.y, total.z + part.z};
+    }
+    const auto& [a, b, c] = total;
+    (((a + b + c) * scale) * scale).round_to(moments[SQUARED_NORM]);
+    scale.round_to(moments[SCALE]);
+    sqrt(a * b + a * c + b * c).round_to(moments[AREA]);
+}
+
+template <class Given>
+void expect_atoms(Cube<const Given> frames, Row<const Index> atoms, Row<const double> root_weights) {
+    expect_shape("frames", frames, frames.shape(0), frames.shape(1), 3);
+    expect_shape("root_weights", root_weights, atoms.size());
+    expect(atoms.size() > 0, "an atom at least must have a weight");
+    expect_indices("kept", atoms, frames.shape(1));
+}
+
+// Centre, weigh, turn and scale frames into `panels` and `moments`. Returns whether four times each squared norm, which
+// no d² exceeds, is finite.
+template <class Given, class Real>
+bool prepare_frames(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights, Cube<Real> panels,
+                    Matrix<Real> moments) {
+    constexpr Index width = PANEL_LANES<Real>;
+    const Index n_frames = frames.shape(0), n_panels = (n_frames + width - 1) / width;
+    expect_atoms(frames, kept, root_weights);
+    expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
+    expect_shape("moments", moments, MOMENTS, n_panels * width);
+    const Scratch<double> lanes(3 * kept.size() * TOGETHER);
+    Real own[MOMENTS][TOGETHER];
+    bool is_finite = true;
+    for (Index first = 0; first < n_frames; first += TOGETHER) {
+        pack(frames, first, kept, root_weights, lanes.data(), panels, own);
+        for (Index lane = 0; lane < std::min(TOGETHER, n_frames - first); ++lane) {
+            for (Index row = 0; row < MOMENTS; ++row) moments(row, first + lane) = own[row][lane];
+            is_finite = is_finite && std::isfinite(Real(4) * own[SQUARED_NORM][lane]);
+        }
+    }
+    if (n_frames % width) {
+        for (Index row = 0; row < panels.shape(1); ++row) {
+            for (Index lane = n_frames % width; lane < width; ++lane) panels(n_panels - 1, row, lane) = 0;
+        }
+    }
+    return is_finite;
+}
+
+// Centre frames on the fitted atoms; write all kept atoms and the fitted ones, weighed; float64. Returns whether no
+// squared norm is above `most`.
+template <class Given>
+bool prepare_aligned_frames(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights,
+                            Row<const Index> fitted, Row<const double> root_fit_weights, Cube<double> panels,
+                            Cube<double> fit_panels, Row<double> norms, double most) {
+    constexpr Index width = PANEL_LANES<double>;
+    const Index n_panels = (frames.shape(0) + width - 1) / width;
+    expect_atoms(frames, kept, root_weights);
+    expect_atoms(frames, fitted, root_fit_weights);
+    expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
+    expect_shape("fit_panels", fit_panels, n_panels, 3 * fitted.size(), width);
+    expect_shape("norms", norms, n_panels * width);
+    bool is_within = true;
+    for (Index n = 0; n < frames.shape(0); ++n) {
+        const Matrix<const Given> frame = frames[n];
+        const Matrix<double> panel = panels[n / width], fit_panel = fit_panels[n / width];
+        const Index lane = n % width;
+        double largest = 0.0, norm = 0.0;
+        for (Index axis = 0; axis < 3; ++axis) {
+            const double origin = frame(fitted[0], axis);
+            double centre = 0.0;
+            for (Index k = 0; k < fitted.size(); ++k) {
+                centre += root_fit_weights[k] * root_fit_weights[k] * (double(frame(fitted[k], axis)) - origin);
+            }
+            for (Index k = 0; k < fitted.size(); ++k) {
+                const double x = root_fit_weights[k] * ((double(frame(fitted[k], axis)) - origin) - centre);
+                fit_panel(3 * k + axis, lane) = x;
+                largest = greater(std::abs(x), largest);
+            }
+            for (Index k = 0; k < kept.size(); ++k) {
+                const double x = root_weights[k] * ((double(frame(kept[k], axis)) - origin) - centre);
+                panel(3 * k + axis, lane) = x;
+                norm += x * x;
+            }
+        }
+        if (!(largest > 0.0 && largest < std::numeric_limits<double>::infinity())) largest = 1.0;
+        for (Index k = 0; k < fit_panel.shape(0); ++k) fit_panel(k, lane) /= largest;
+        norms[n] = norm;
+        is_within = is_within && norm <= most;
+    }
+    return is_within;
+}
+
+// Write the frames at `indices` of `panels` to the panels `out`, in that order.
+template <class Real>
+void take_frames(Cube<const Real> panels, Row<const Index> indices, Cube<Real> out) {
+    constexpr Index lanes = PANEL_LANES<Real>;
+    const Index depth = panels.shape(1);
+    expect_shape("panels", panels, panels.shape(0), depth, lanes);
+    expect_shape("out", out, (indices.size() + lanes - 1) / lanes, depth, lanes);
+    expect_indices("indices", indices, panels.shape(0) * lanes);
+    for (Index place = 0; place < indices.size(); ++place) {
+        const Real* source = panels[indices[place] / lanes].data() + indices[place] % lanes;
+        Real* target = out[place / lanes].data() + place % lanes;
+        for (Index k = 0; k < depth; ++k) target[k * lanes] = source[k * lanes];
+    }
+}
+
+}  // namespace
+
+void bind_frames(nb::module_& module) {
+    module.attr("PANEL_BYTES") = PANEL_BYTES;
+    module.attr("SQUARED_NORM") = Index(SQUARED_NORM);
+    module.attr("SCALE") = Index(SCALE);
+    module.attr("MOMENTS") = Index(MOMENTS);
+    bind(module, "prepare_frames",
+         forms(prepare_frames<float, float>, prepare_frames<double, double>, prepare_frames<float, double>,
+               prepare_frames<double, float>),
+         "frames", "kept", "root_weights", "panels", "moments");
+    bind(module, "prepare_aligned_frames", forms(prepare_aligned_frames<float>, prepare_aligned_frames<double>),
+         "frames", "kept", "root_weights", "fitted", "root_fit_weights", "panels", "fit_panels", "norms", "most");
+    bind(module, "take_frames", forms(take_frames<float>, take_frames<double>), "panels", "indices", "out");
+}
+
+}  // namespace ldmaps

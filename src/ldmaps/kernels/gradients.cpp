@@ -1,0 +1,405 @@
+// Gradients: sums over landmarks z_j of shares g_cj times the gradient of d²(x, z_j) by x, for a few sets c of shares.
+#include "binding.h"
+#include "rows.h"
+#include "superposition.h"
+
+namespace ldmaps {
+namespace {
+
+// Landmarks that are differentiated together; also the distance between rows of their block.
+constexpr Index GRADIENT_BLOCK = 64;
+// Below this share of |M|³, q determines R to fewer than about twelve digits.
+constexpr double SMALLEST_Q = 1e-3;
+// Largest error of R that may come from lambda: after a step t that of lambda is t²(lambda² + y)/(2q), and R's |M|²/q
+// times as large.
+constexpr double LARGEST_ERROR = 1e-8;
+
+// Write -rate·w_j (B_cj - y_c) for rows of d² whose lowest entries and coordinates are known: what each landmark adds to
+// the gradient of the online step.
+template <class Real>
+void fill_shares(Matrix<const Real> squared, Row<const Real> lowest, Real rate, Row<const Real> weights,
+                 Matrix<const Real> coefficients, Matrix<const Real> coordinates, Cube<Real> shares) {
+    const Index n_points = squared.shape(0), n_landmarks = squared.shape(1), n_sets = coefficients.shape(0);
+    expect_shape("lowest", lowest, n_points);
+    expect_shape("weights", weights, n_landmarks);
+    expect_shape("coefficients", coefficients, n_sets, n_landmarks);
+    expect_shape("coordinates", coordinates, n_points, n_sets);
+    expect_shape("shares", shares, n_points, n_sets, n_landmarks);
+    const Scratch<Real> memory(n_landmarks);
+    Real* kernel = memory.data();
+    const Real* factors = weights.data();
+    for (Index i = 0; i < n_points; ++i) {
+        const Real* row = squared[i].data();
+        const Real low = lowest[i];
+        double total = 0.0;
+#pragma omp simd reduction(+ : total)
+        for (Index j = 0; j < n_landmarks; ++j) {
+            kernel[j] = exp_negative(-rate * (row[j] - low)) * factors[j];
+            total += kernel[j];
+        }
+        // At least the nearest landmark's weight, which is positive.
+        const Real factor = static_cast<Real>(-rate / total);
+        for (Index c = 0; c < n_sets; ++c) {
+            const Real* own = coefficients[c].data();
+            const Real coordinate = coordinates(i, c);
+            Real* out = shares(i, c).data();
+#pragma omp simd
+            for (Index j = 0; j < n_landmarks; ++j) out[j] = factor * kernel[j] * (own[j] - coordinate);
+        }
+    }
+}
+
+// Write the sum of g_cj 2(x - z_j), taken the shorter way round where a feature is periodic: `period` is 0 where it does
+// not repeat.
+template <class Real>
+void vector_gradients(Matrix<const double> columns, Matrix<const double> points, Row<const double> period,
+                      Cube<const Real> shares, Cube<Real> gradient) {
+    const Index features = columns.shape(0), n_landmarks = columns.shape(1);
+    const Index n_points = shares.shape(0), n_sets = shares.shape(1);
+    expect_shape("points", points, n_points, features);
+    expect_shape("period", period, features);
+    expect_shape("shares", shares, n_points, n_sets, n_landmarks);
+    expect_shape("gradient", gradient, n_points, n_sets, features);
+    const Scratch<double> memory(n_landmarks);
+    double* difference = memory.data();
+    for (Index i = 0; i < n_points; ++i) {
+        for (Index f = 0; f < features; ++f) {
+            const double length = period[f], inverse = length > 0.0 ? 1.0 / length : 0.0, x = points(i, f);
+            const double* column = columns[f].data();
+#pragma omp simd
+            for (Index j = 0; j < n_landmarks; ++j) {
+                const double t = x - column[j];
+                difference[j] = fused(-length, std::nearbyint(t * inverse), t);
+            }
+            for (Index c = 0; c < n_sets; ++c) {
+                gradient(i, c, f) = static_cast<Real>(
+                    2.0 * weighted_total<Real, double>(shares(i, c), Row<const double>(memory.row())));
+            }
+        }
+    }
+}
+
+// -- RMSD ---------------------------------------------------------------------------------------------------------------
+//
+// With x near R z the superposition of a landmark z on the frame x, R need not be differentiated (it minimises d²), and
+// for atoms weighed by w_a with sum 1
+//
+//     gradient of d² by x_a = 2 w_a (x_a - R z_a),      x and z centred.
+//
+// R is the proper rotation nearest to M = sum of w_a x_a z_aᵀ. With signed singular values s of M and their elementary
+// symmetric functions lambda, y, det M, every s_i satisfies s³ - lambda s² + y s - det M = 0, and so (compare both sides
+// on each singular vector)
+//
+//     R = [(lambda² - y) M + lambda cof M - M Mᵀ M] / q,      q = y lambda - det M = (s1+s2)(s2+s3)(s1+s3).
+//
+// M Rᵀ is symmetric whatever lambda is, so the gradient exerts no torque even where lambda is rounded. Where q is small
+// beside s1³ (mirror-like pairs, atoms on a line) R comes from singular vectors instead; where R is not unique, any of
+// the best gives a subgradient.
+//
+// Landmarks are stored in blocks of GRADIENT_BLOCK, one coordinate of all of a block contiguous.
+
+// Add x_a z_aᵀ of four atoms to the 3×3 matrices of up to GRADIENT_BLOCK landmarks.
+template <class Real>
+void add_products(const Real* x, const Real* z, Real* m, Index count) {
+    constexpr Index B = GRADIENT_BLOCK;
+    Real own[12];
+    std::copy(x, x + 12, own);
+    for (Index j = 0; j < count; j += LANES<Real>) {
+        const Real* right = z + j;
+        for (int axis = 0; axis < 3; ++axis, right += B) {
+            const auto u = load<Lanes<Real>>(right), v = load<Lanes<Real>>(right + 3 * B),
+                       w = load<Lanes<Real>>(right + 6 * B), t = load<Lanes<Real>>(right + 9 * B);
+            for (int row = 0; row < 3; ++row) {
+                Real* place = m + (3 * row + axis) * B + j;
+                const auto x = [=](int atom) { return spread<Lanes<Real>>(own[3 * atom + row]); };
+                const auto first = fused(x(1), v, fused(x(0), u, load<Lanes<Real>>(place)));
+                store(fused(x(3), t, fused(x(2), w, first)), place);
+            }
+        }
+    }
+}
+
+// Replace the matrices by their rotations; `certain` is not positive where one must be found another way. `root` is
+// lambda as the distances have it.
+template <class Real>
+void write_rotations(Real* m, const double* root, double* certain, Index count) {
+    constexpr Index B = GRADIENT_BLOCK;
+#pragma omp simd
+    for (Index j = 0; j < count; ++j) {
+        const double a = m[j], b = m[B + j], c = m[2 * B + j], d = m[3 * B + j], e = m[4 * B + j], f = m[5 * B + j],
+                     g = m[6 * B + j], h = m[7 * B + j], i = m[8 * B + j];
+        const double c00 = fused(e, i, -(f * h)), c01 = fused(f, g, -(d * i)), c02 = fused(d, h, -(e * g));
+        const double c10 = fused(c, h, -(b * i)), c11 = fused(a, i, -(c * g)), c12 = fused(b, g, -(a * h));
+        const double c20 = fused(b, f, -(c * e)), c21 = fused(c, d, -(a * f)), c22 = fused(a, e, -(b * d));
+        const double det = fused(a, c00, fused(b, c01, c * c02));
+        // MᵀM, whose trace is |M|²
+        const double aa = fused(a, a, fused(d, d, g * g)), bb = fused(b, b, fused(e, e, h * h)),
+                     cc = fused(c, c, fused(f, f, i * i));
+        const double ab = fused(a, b, fused(d, e, g * h)), ac = fused(a, c, fused(d, f, g * i)),
+                     bc = fused(b, c, fused(e, f, h * i));
+        const double square = aa + bb + cc;
+        const double cofactors = fused(c00, c00, fused(c01, c01, c02 * c02)) +
+                                 fused(c10, c10, fused(c11, c11, c12 * c12)) +
+                                 fused(c20, c20, fused(c21, c21, c22 * c22));
+        // One step of Newton on y² - |cof M|² - 2 lambda det M with lambda² = |M|² + 2y, which a step t keeps exactly.
+        double lambda = root[j];
+        double y = 0.5 * fused(lambda, lambda, -square);
+        const double t = 0.5 * fused(-2.0 * det, lambda, fused(y, y, -cofactors)) / fused(y, lambda, -det);
+        y = fused(-t, lambda - 0.5 * t, y);
+        lambda -= t;
+        const double q = fused(y, lambda, -det), r = 1.0 / q;
+        const double u = (square + y) * r, v = lambda * r;
+        const auto rotated = [=](double entry, double cofactor, double x, double px, double z, double pz, double w,
+                                 double pw) {
+            return static_cast<Real>(fused(u, entry, v * cofactor) - r * fused(x, px, fused(z, pz, w * pw)));
+        };
+        m[j] = rotated(a, c00, a, aa, b, ab, c, ac);
+        m[B + j] = rotated(b, c01, a, ab, b, bb, c, bc);
+        m[2 * B + j] = rotated(c, c02, a, ac, b, bc, c, cc);
+        m[3 * B + j] = rotated(d, c10, d, aa, e, ab, f, ac);
+        m[4 * B + j] = rotated(e, c11, d, ab, e, bb, f, bc);
+        m[5 * B + j] = rotated(f, c12, d, ac, e, bc, f, cc);
+        m[6 * B + j] = rotated(g, c20, g, aa, h, ab, i, ac);
+        m[7 * B + j] = rotated(h, c21, g, ab, h, bb, i, bc);
+        m[8 * B + j] = rotated(i, c22, g, ac, h, bc, i, cc);
+        // Comparisons that NaN fails; the last is strict, because infinity (a step divided by zero) must fail it too.
+        const bool is_large = q * q > SMALLEST_Q * SMALLEST_Q * square * square * square && q > 0.0;
+        const bool is_exact = t * t * fused(lambda, lambda, y) * square < LARGEST_ERROR * q * q;
+        certain[j] = is_large && is_exact ? 1.0 : 0.0;
+    }
+}
+
+// Add the products of rotations and four atoms of all landmarks of a block to twelve sums; whole registers.
+template <class Real>
+void add_turned(const Real* m, const Real* z, double* sums, Index count) {
+    constexpr Index B = GRADIENT_BLOCK;
+    Lanes<Real> s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
+    for (Index j = 0; j < count; j += LANES<Real>) {
+        const Real *left = m + j, *right = z + j;
+        for (int axis = 0; axis < 3; ++axis, left += B, right += B) {
+            const auto a = load<Lanes<Real>>(left), b = load<Lanes<Real>>(left + 3 * B), c = load<Lanes<Real>>(left + 6 * B);
+            const auto x = load<Lanes<Real>>(right), y = load<Lanes<Real>>(right + 3 * B);
+            s0 = fused(a, x, s0), s1 = fused(b, x, s1), s2 = fused(c, x, s2);
+            s3 = fused(a, y, s3), s4 = fused(b, y, s4), s5 = fused(c, y, s5);
+            const auto u = load<Lanes<Real>>(right + 6 * B), v = load<Lanes<Real>>(right + 9 * B);
+            s6 = fused(a, u, s6), s7 = fused(b, u, s7), s8 = fused(c, u, s8);
+            s9 = fused(a, v, s9), s10 = fused(b, v, s10), s11 = fused(c, v, s11);
+        }
+    }
+    const Lanes<Real> parts[12] = {s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11};
+    for (int p = 0; p < 12; ++p) sums[p] += sum_of<Real, LANES_BYTES>(parts[p]);
+}
+
+// Write the gradients of frames superposed on landmarks.
+//
+// `weights` of the atoms `kept` sum to 1. `blocks`, (blocks, 3·a⁺·GRADIENT_BLOCK), are landmarks, centred, times sqrt(w),
+// of norm 1; a⁺ is the number of atoms rounded up to a multiple of four. `norms` and `scales` are the squared norm and
+// norm that they had. `gradient` is zero for atoms without a weight, which are not written.
+template <class Real>
+void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const double> weights,
+                    Matrix<const Real> blocks, Row<const Real> norms, Row<const Real> scales, Matrix<const Real> squared,
+                    Cube<const Real> shares, Array<Real, 4> gradient) {
+    constexpr Index B = GRADIENT_BLOCK;
+    const Index n_frames = frames.shape(0), n_landmarks = shares.shape(2), n_sets = shares.shape(1);
+    const Index depth = blocks.shape(1) / B;
+    expect_shape("frames", frames, n_frames, frames.shape(1), 3);
+    expect(kept.size() > 0, "an atom at least must have a weight");
+    expect_indices("kept", kept, frames.shape(1));
+    expect_shape("weights", weights, kept.size());
+    expect_shape("blocks", blocks, (n_landmarks + B - 1) / B, 3 * ((kept.size() + 3) / 4 * 4) * B);
+    expect_shape("norms", norms, n_landmarks);
+    expect_shape("scales", scales, n_landmarks);
+    expect_shape("squared", squared, n_frames, n_landmarks);
+    expect_shape("shares", shares, n_frames, n_sets, n_landmarks);
+    expect_shape("gradient", gradient, n_frames, n_sets, frames.shape(1), 3);
+    const Scratch<double> x_memory(depth, 0.0), sum_memory(n_sets * depth), totals(n_sets);
+    const Scratch<Real> unit(depth, Real(0)), matrix_memory(9 * B), scaled_memory(9 * B);
+    double* x = x_memory.data();
+    Real *matrices = matrix_memory.data(), *scaled = scaled_memory.data();
+    const Matrix<double> sums = sum_memory.matrix(n_sets, depth);
+    double root[B], certain[B], centre[3];
+    for (Index n = 0; n < n_frames; ++n) {
+        write_centre(frames[n], kept, weights, centre);
+        double norm = 0.0;
+        for (Index a = 0; a < kept.size(); ++a) {
+            for (int axis = 0; axis < 3; ++axis) {
+                x[3 * a + axis] = std::sqrt(weights[a]) * (frames(n, kept[a], axis) - centre[axis]);
+                norm += x[3 * a + axis] * x[3 * a + axis];
+            }
+        }
+        const double size = norm > 0.0 ? std::sqrt(norm) : 1.0;
+        for (Index p = 0; p < depth; ++p) unit[p] = static_cast<Real>(x[p] / size);
+        totals.row().fill(0.0);
+        sum_memory.row().fill(0.0);
+        for (Index block = 0; block < blocks.shape(0); ++block) {
+            const Real* z = blocks[block].data();
+            const Index start = block * B, count = std::min(n_landmarks - start, B);
+            // Whole registers: beyond the last landmark stand zeros.
+            const Index whole = (count + LANES<Real> - 1) / LANES<Real> * LANES<Real>;
+            std::fill(matrices, matrices + 9 * B, Real(0));
+            for (Index p = 0; p < depth; p += 12) add_products(unit.data() + p, z + p * B, matrices, whole);
+            const Real* distances = squared[n].data() + start;
+            for (Index j = 0; j < count; ++j) {
+                // Lambda of frames of norm 1, from d² = G_x + G_z - 2 s_x s_z lambda.
+                root[j] = 0.5 * (norm + norms[start + j] - distances[j]) / (size * scales[start + j]);
+            }
+            write_rotations(matrices, root, certain, count);
+            for (Index j = 0; j < count; ++j) {
+                if (certain[j] > 0.0) continue;
+                Matrix3 m = {}, rotation;
+                for (Index p = 0; p < depth; p += 3) {
+                    for (int left = 0; left < 3; ++left) {
+                        for (int right = 0; right < 3; ++right) {
+                            m[left][right] += x[p + left] / size * z[(p + right) * B + j];
+                        }
+                    }
+                }
+                best_rotation(m, rotation);
+                for (int p = 0; p < 9; ++p) matrices[p * B + j] = static_cast<Real>(rotation[p / 3][p % 3]);
+            }
+            for (Index c = 0; c < n_sets; ++c) {
+                const Row<const Real> part = shares(n, c).slice(start, start + count);
+                totals[c] += total_of<Real>(part);
+                Real factors[B] = {};
+                for (Index j = 0; j < count; ++j) factors[j] = scales[start + j] * part[j];
+                for (Index p = 0; p < 9 * B; p += B) {
+#pragma omp simd
+                    for (Index j = 0; j < whole; ++j) scaled[p + j] = factors[j] * matrices[p + j];
+                }
+                for (Index p = 0; p < depth; p += 12) add_turned(scaled, z + p * B, sums[c].data() + p, whole);
+            }
+        }
+        for (Index c = 0; c < n_sets; ++c) {
+            for (Index a = 0; a < kept.size(); ++a) {
+                const double factor = 2.0 * std::sqrt(weights[a]);
+                for (int axis = 0; axis < 3; ++axis) {
+                    const Index p = 3 * a + axis;
+                    gradient(n, c, kept[a], axis) = static_cast<Real>(factor * (totals[c] * x[p] - sums(c, p)));
+                }
+            }
+        }
+    }
+}
+
+// -- RMSD where only some atoms determine the superposition ----------------------------------------------------------
+
+// Write u with d tr(Rᵀ M)/dx_a = f_a u × (R z_a) for a superposed atom; 0 where R is not unique.
+//
+// R depends on the fitted atoms through N = sum of f x zᵀ: a change dN turns R by the rotation vector w of
+// (tr S - S) w = v(dN Rᵀ), S = N Rᵀ, where v(D) is the vector of D - Dᵀ; and tr(Rᵀ M) then changes by v(M Rᵀ)·w.
+inline void write_turning(const Matrix3& fit, const Matrix3& whole, const Matrix3& rotation, double (&u)[3]) {
+    Matrix3 s = {}, p = {};
+    for (int row = 0; row < 3; ++row) {
+        for (int column = 0; column < 3; ++column) {
+            for (int axis = 0; axis < 3; ++axis) {
+                s[row][column] += fit[row][axis] * rotation[column][axis];
+                p[row][column] += whole[row][axis] * rotation[column][axis];
+            }
+        }
+    }
+    const double trace = s[0][0] + s[1][1] + s[2][2];
+    const double a = trace - s[0][0], b = trace - s[1][1], c = trace - s[2][2];
+    const double d = -0.5 * (s[0][1] + s[1][0]), e = -0.5 * (s[0][2] + s[2][0]), f = -0.5 * (s[1][2] + s[2][1]);
+    const double v0 = p[2][1] - p[1][2], v1 = p[0][2] - p[2][0], v2 = p[1][0] - p[0][1];
+    const double c00 = b * c - f * f, c01 = e * f - d * c, c02 = d * f - b * e;
+    const double c11 = a * c - e * e, c12 = d * e - a * f, c22 = a * b - d * d;
+    const double det = a * c00 + d * c01 + e * c02;
+    u[0] = u[1] = u[2] = 0.0;
+    if (det > 1e-12 * trace * trace * trace) {
+        u[0] = (c00 * v0 + c01 * v1 + c02 * v2) / det;
+        u[1] = (c01 * v0 + c11 * v1 + c12 * v2) / det;
+        u[2] = (c02 * v0 + c12 * v1 + c22 * v2) / det;
+    }
+}
+
+// Write the gradients where only some atoms determine the superposition. `weights` and `fit_weights` of the atoms `kept`
+// each sum to 1 (0 for atoms that are not superposed); `landmarks` are moved so that the superposed atoms' weighted mean
+// is 0. `gradient` is zero for atoms without a weight, which are not written.
+template <class Real>
+void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<const double> weights,
+                       Row<const double> fit_weights, Cube<const double> landmarks, Cube<const Real> shares,
+                       Array<Real, 4> gradient) {
+    const Index n_atoms = kept.size(), n_sets = shares.shape(1);
+    expect_shape("frames", frames, shares.shape(0), frames.shape(1), 3);
+    expect(n_atoms > 0, "an atom at least must have a weight");
+    expect_indices("kept", kept, frames.shape(1));
+    expect_shape("weights", weights, n_atoms);
+    expect_shape("fit_weights", fit_weights, n_atoms);
+    expect_shape("landmarks", landmarks, shares.shape(2), n_atoms, 3);
+    expect_shape("gradient", gradient, frames.shape(0), n_sets, frames.shape(1), 3);
+    const Scratch<double> x_memory(n_atoms * 3), sum_memory(n_sets * n_atoms * 3);
+    const Matrix<double> x = x_memory.matrix(n_atoms, 3), sums = sum_memory.matrix(n_sets, n_atoms * 3);
+    double centre[3];
+    for (Index n = 0; n < frames.shape(0); ++n) {
+        write_centre(frames[n], kept, fit_weights, centre);
+        for (Index a = 0; a < n_atoms; ++a) {
+            for (int axis = 0; axis < 3; ++axis) x(a, axis) = frames(n, kept[a], axis) - centre[axis];
+        }
+        sum_memory.row().fill(0.0);
+        for (Index j = 0; j < landmarks.shape(0); ++j) {
+            const Matrix<const double> z = landmarks[j];
+            Matrix3 fit = {}, whole = {}, matrix, rotation;
+            for (Index a = 0; a < n_atoms; ++a) {
+                for (int p = 0; p < 9; ++p) {
+                    const double product = x(a, p / 3) * z(a, p % 3);
+                    fit[p / 3][p % 3] += fit_weights[a] * product;
+                    whole[p / 3][p % 3] += weights[a] * product;
+                }
+            }
+            std::copy(&fit[0][0], &fit[0][0] + 9, &matrix[0][0]);
+            best_rotation(matrix, rotation);
+            double u[3];
+            write_turning(fit, whole, rotation, u);
+            for (Index a = 0; a < n_atoms; ++a) {
+                double turned[3];
+                for (int axis = 0; axis < 3; ++axis) {
+                    turned[axis] = rotation[axis][0] * z(a, 0) + rotation[axis][1] * z(a, 1) + rotation[axis][2] * z(a, 2);
+                }
+                for (int axis = 0; axis < 3; ++axis) {
+                    const int next = (axis + 1) % 3, other = (axis + 2) % 3;
+                    const double by_turning = u[next] * turned[other] - u[other] * turned[next];
+                    const double change = weights[a] * (x(a, axis) - turned[axis]) - fit_weights[a] * by_turning;
+                    for (Index c = 0; c < n_sets; ++c) sums(c, 3 * a + axis) += shares(n, c, j) * change;
+                }
+            }
+        }
+        for (Index c = 0; c < n_sets; ++c) {
+            for (int axis = 0; axis < 3; ++axis) {
+                double total = 0.0;
+                for (Index a = 0; a < n_atoms; ++a) total += sums(c, 3 * a + axis);
+                // Superposed atoms move the centre as well.
+                for (Index a = 0; a < n_atoms; ++a) {
+                    gradient(n, c, kept[a], axis) =
+                        static_cast<Real>(2.0 * (sums(c, 3 * a + axis) - fit_weights[a] * total));
+                }
+            }
+        }
+    }
+}
+
+// The quick way to rotations by itself: what it gets wrong and notices does not show in a gradient. `matrices` is
+// (9, GRADIENT_BLOCK).
+void quick_rotations(Matrix<double> matrices, Row<const double> root, Row<double> certain) {
+    expect_shape("matrices", matrices, 9, GRADIENT_BLOCK);
+    expect_shape("root", root, GRADIENT_BLOCK);
+    expect_shape("certain", certain, GRADIENT_BLOCK);
+    write_rotations(matrices.data(), root.data(), certain.data(), GRADIENT_BLOCK);
+}
+
+}  // namespace
+
+void bind_gradients(nb::module_& module) {
+    module.attr("SMALLEST_Q") = SMALLEST_Q;
+    bind(module, "quick_rotations", forms(quick_rotations), "matrices", "root", "certain");
+    module.attr("GRADIENT_BLOCK") = GRADIENT_BLOCK;
+    bind(module, "fill_shares", forms(fill_shares<float>, fill_shares<double>), "squared", "lowest", "rate", "weights",
+         "coefficients", "coordinates", "shares");
+    bind(module, "vector_gradients", forms(vector_gradients<float>, vector_gradients<double>), "columns", "points",
+         "period", "shares", "gradient");
+    bind(module, "rmsd_gradients", forms(rmsd_gradients<float>, rmsd_gradients<double>), "frames", "kept", "weights",
+         "blocks", "norms", "scales", "squared", "shares", "gradient");
+    bind(module, "aligned_gradients", forms(aligned_gradients<float>, aligned_gradients<double>), "frames", "kept",
+         "weights", "fit_weights", "landmarks", "shares", "gradient");
+}
+
+}  // namespace ldmaps

@@ -1,0 +1,386 @@
+// Blocks of squared RMSDs.
+//
+//     frames of b, in panels                   one row of a
+//     panel[p][3k + axis][lane]                row[i][3k + axis]
+//               │                                   │
+//               └──────────► nine sums ◄────────────┘      M = sum of a_k b_kᵀ, nine vector registers
+//                               │
+//                         work[0..8][slot]                 one slot = one row against one panel
+//                               │
+//                   largest root of the quartic            every lane the same fixed steps
+//                               │
+//                  doubtful lanes ──► float64, then Jacobi (mirror-like pairs, a few in a thousand)
+//                               │
+//                    d² = G_a + G_b - 2 s_a s_b lambda
+//
+// The root. With signed singular values s1 >= s2 >= |s3| of M (s3 has the sign of det M), lambda = s1 + s2 + s3 is the
+// maximum of tr(RM) over proper rotations R. With y the second elementary symmetric function of the s_i, F = |M|²,
+// C = |cof M|²:
+//
+//     lambda² = F + 2y,     f = y² - C - 2 lambda det M = 0,     df/dlambda = 2q,
+//     q = y lambda - det M = (s1+s2)(s2+s3)(s1+s3),              d²f/dlambda² = 2(y + lambda²).
+//
+// As a function of lambda, f is the characteristic polynomial of a symmetric 4×4 matrix, so its four roots are real and
+// Laguerre's steps go to the largest one. A step t changes lambda by -t and y by -t(lambda - t/2), which is exact: y is
+// never formed as the difference (lambda² - F)/2, so nothing cancels when all atoms are nearly on one line. The root is
+// ill-conditioned only where q is small beside the rounding of C and det, that is for det M < 0 with s2 near |s3|; those
+// lanes are found by an error estimate and computed again.
+//
+// Every lane takes the same steps, so a distance does not depend on how the block was cut; and every expression is
+// symmetric under M -> Mᵀ, so d(a, b) and d(b, a) are the same number, bit by bit.
+#include "binding.h"
+#include "panels.h"
+#include "rows.h"
+#include "superposition.h"
+
+namespace ldmaps {
+namespace {
+
+// The square root to within 7e-4 of itself, at a quarter of the cost of the exact one: the exponent is halved in the
+// bit pattern, then one step of Newton's iteration for 1/sqrt with coefficients that balance its error.
+inline float rough_sqrt(float x) {
+    const float inverse = bits_of<float>(0x5F1FFFF9u - (bits_of<std::uint32_t>(x) >> 1));
+    const float root = x * inverse;
+    return (root * 0.703952253f) * fused(-root, inverse, 2.38924456f);
+}
+inline double rough_sqrt(double x) {
+    const double inverse = bits_of<double>(0x5FE3FFFF3FFFFFFFull - (bits_of<std::uint64_t>(x) >> 1));
+    const double root = x * inverse;
+    return (root * 0.703952253) * fused(-root, inverse, 2.38924456);
+}
+
+// The larger of x and 0, by the sign bit: a comparison here makes g++ compute what follows twice.
+inline float positive_part(float x) {
+    const std::uint32_t bits = bits_of<std::uint32_t>(x);
+    return bits_of<float>(bits & ~static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31));
+}
+inline double positive_part(double x) {
+    const std::uint64_t bits = bits_of<std::uint64_t>(x);
+    return bits_of<double>(bits & ~static_cast<std::uint64_t>(static_cast<std::int64_t>(bits) >> 63));
+}
+
+template <class Real>
+inline Real sum_of_squares(Real x, Real y, Real z, Real p, Real pt, Real q, Real qt, Real r, Real rt) {
+    const Real off = ((p * p + pt * pt) + (q * q + qt * qt)) + (r * r + rt * rt);
+    return fused(x, x, fused(y, y, fused(z, z, off)));
+}
+
+// Write the largest root of all lanes, and in DOUBT not 0 for each that must be computed again. Returns whether any is.
+//
+// f, f' and f'' all change sign at or below the largest root, and a polynomial with real roots only has no root above a
+// lambda where none of them is negative: so f' and f'' tell whether lambda is the largest one. The start, at least
+// sqrt(F), lies above the second largest, s1-s2-s3; only rounding can lead a lane astray.
+template <class Real>
+bool find_roots(WorkOf<Real>& work, Index n_lanes) {
+    constexpr Real epsilon = std::numeric_limits<Real>::epsilon();
+    constexpr Real tiny = Real(1e-30);  // only frames without extent reach it: 0/tiny is 0
+    auto& m = work.rows;
+    // A loop per step: short enough for a processor to overlap several turns of each.
+#pragma omp simd
+    for (Index at = 0; at < n_lanes; ++at) {
+        const Real a = m[0][at], b = m[1][at], c = m[2][at], d = m[3][at], e = m[4][at], f = m[5][at], g = m[6][at],
+                   h = m[7][at], i = m[8][at];
+        // Whatever Mᵀ exchanges is rounded alike here: see the note on symmetry above.
+        const Real cg = c * g, bd = b * d, fh = f * h, bf = b * f, dh = d * h;
+        const Real c00 = fused(e, i, -fh), c11 = fused(a, i, -cg), c22 = fused(a, e, -bd);
+        const Real c01 = fused(f, g, -(d * i)), c10 = fused(h, c, -(b * i));
+        const Real c02 = fused(-g, e, dh), c20 = fused(-c, e, bf);
+        const Real c12 = fused(b, g, -(a * h)), c21 = fused(d, c, -(a * f));
+        m[SQUARE][at] = sum_of_squares(a, e, i, b, d, c, g, f, h);
+        m[COFACTORS][at] = sum_of_squares(c00, c11, c22, c01, c10, c02, c20, c12, c21);
+        // Every product takes one factor of each row and column, so grading carries over to the sum.
+        m[DETERMINANT][at] = fused(a, c00, fused(-i, bd, fused(-e, cg, bf * g + dh * c)));
+    }
+#pragma omp simd
+    for (Index at = 0; at < n_lanes; ++at) {
+        const Real square = m[SQUARE][at], cofactors = m[COFACTORS][at], det2 = m[DETERMINANT][at] * 2;
+        const Real root_c = rough_sqrt(cofactors);
+        const Real lambda = rough_sqrt(fused(root_c, Real(2), square));
+        const Real y = rough_sqrt(positive_part(fused(det2, lambda, cofactors)));
+        // Exact: from here on lambda² = F + 2y is kept by the updates.
+        m[ROOT][at] = std::sqrt(fused(y, Real(2), square));
+        m[SECOND][at] = y;
+        // The rounding of f: 2C stands for the sums (where q is small det is negative and 2 lambda |det| <= C), and the
+        // rest for what cancels inside cofactors and determinant: products of entries, no more than AREA_a·AREA_b and
+        // than F/2.
+        const Real product = lesser(m[BOUND][at], square * Real(0.5));
+        m[NOISE][at] = fused(cofactors, Real(2), (product * Real(0.5)) * (root_c + product)) * epsilon;
+    }
+    // Laguerre, which also copes with the far side of a near-double root; then Newton.
+    for (int step = 0; step < 2; ++step) {
+#pragma omp simd
+        for (Index at = 0; at < n_lanes; ++at) {
+            const Real cofactors = m[COFACTORS][at], det = m[DETERMINANT][at], lambda = m[ROOT][at], y = m[SECOND][at];
+            const Real value = fused(det * -2, lambda, fused(y, y, -cofactors));
+            const Real q = fused(y, lambda, -det);
+            const Real curvature = fused(lambda, lambda, y);
+            const Real spread = rough_sqrt(positive_part(fused(-(value * 6), curvature, (q * 9) * q)));
+            const Real t = (value * 2) / ((std::abs(q) + spread) + tiny);
+            m[SECOND][at] = fused(-t, lambda - t * Real(0.5), y);
+            m[ROOT][at] = lambda - t;
+        }
+    }
+    const auto newton = [&](Index at) {
+        const Real cofactors = m[COFACTORS][at], det = m[DETERMINANT][at], lambda = m[ROOT][at], y = m[SECOND][at];
+        const Real value = fused(det * -2, lambda, fused(y, y, -cofactors));
+        const Real t = (value * Real(0.5)) / (fused(y, lambda, -det) + tiny);
+        m[SECOND][at] = fused(-t, lambda - t * Real(0.5), y);
+        m[ROOT][at] = lambda - t;
+        return t;
+    };
+    if (sizeof(Real) == 8) {
+#pragma omp simd
+        for (Index at = 0; at < n_lanes; ++at) newton(at);
+    }
+    Real doubtful = 0;
+#pragma omp simd reduction(+ : doubtful)
+    for (Index at = 0; at < n_lanes; ++at) {
+        const Real t = newton(at);
+        const Real lambda = m[ROOT][at], y = m[SECOND][at];
+        const Real q = fused(y, lambda, -m[DETERMINANT][at]), curvature = fused(lambda, lambda, y);
+        // 2q·(error of lambda) is t²(y + lambda²) for the iteration, plus the rounding of f. Allowed are 4 roundings.
+        const Real excess = fused(t * t, curvature, m[NOISE][at]) - q * (8 * epsilon);
+        // NaN is doubtful too.
+        const Real doubt = (excess <= 0 && curvature >= 0) ? Real(0) : Real(1);
+        m[DOUBT][at] = doubt;
+        doubtful += doubt;
+    }
+    return doubtful != 0;
+}
+
+template <class Real>
+void load_matrix(const WorkOf<Real>& work, Index lane, Matrix3& u) {
+    for (int entry = 0; entry < 9; ++entry) u[entry / 3][entry % 3] = work.rows[entry][lane];
+}
+
+template <class Real>
+double jacobi_root(const WorkOf<Real>& work, Index lane) {
+    Matrix3 u, v;
+    load_matrix(work, lane, u);
+    // Jacobi treats rows and columns differently: of M and Mᵀ always take the same one.
+    const double b = u[0][1], c = u[0][2], f = u[1][2], d = u[1][0], g = u[2][0], h = u[2][1];
+    if (b < d || (b == d && (c < g || (c == g && f < h)))) {
+        std::swap(u[0][1], u[1][0]), std::swap(u[0][2], u[2][0]), std::swap(u[1][2], u[2][1]);
+    }
+    orthogonal_columns(u, v);
+    double total = 0.0, smallest = std::numeric_limits<double>::infinity();
+    for (int p = 0; p < 3; ++p) {
+        const double length = column_length(u, p);
+        total += length;
+        smallest = std::min(smallest, length);
+    }
+    // The columns are at right angles now, so the sign of their determinant is certain.
+    const double det = u[0][0] * (u[1][1] * u[2][2] - u[1][2] * u[2][1]) +
+                       u[0][1] * (u[1][2] * u[2][0] - u[1][0] * u[2][2]) +
+                       u[0][2] * (u[1][0] * u[2][1] - u[1][1] * u[2][0]);
+    return det < 0.0 ? total - 2.0 * smallest : total;
+}
+
+// Lambda of one doubtful lane: Laguerre in float64 until it stands still, else Jacobi. float64 alone settles nearly all
+// lanes of a float32 block.
+template <class Real>
+double careful_root(const WorkOf<Real>& work, Index lane) {
+    constexpr double epsilon = std::numeric_limits<Real>::epsilon();
+    Matrix3 m;
+    load_matrix(work, lane, m);
+    const double a = m[0][0], b = m[0][1], c = m[0][2], d = m[1][0], e = m[1][1], f = m[1][2], g = m[2][0], h = m[2][1],
+                 i = m[2][2];
+    const double cg = c * g, bd = b * d, fh = f * h, bf = b * f, dh = d * h;
+    const double c00 = e * i - fh, c11 = a * i - cg, c22 = a * e - bd;
+    const double c01 = f * g - d * i, c10 = h * c - b * i;
+    const double c02 = dh - g * e, c20 = bf - c * e;
+    const double c12 = b * g - a * h, c21 = d * c - a * f;
+    const double square = (a * a + e * e + i * i) + ((b * b + d * d) + (c * c + g * g) + (f * f + h * h));
+    const double cofactors = (c00 * c00 + c11 * c11 + c22 * c22) +
+                             ((c01 * c01 + c10 * c10) + (c02 * c02 + c20 * c20) + (c12 * c12 + c21 * c21));
+    const double det = (bf * g + dh * c) - e * cg - i * bd + a * c00;
+    const double root_c = std::sqrt(cofactors);
+    const double product = lesser(double(work.rows[BOUND][lane]), 0.5 * square);
+    const double rounding = 2.2e-16 * (2.0 * cofactors + 0.5 * product * (root_c + product));
+    double lambda = std::sqrt(square + 2.0 * root_c);
+    double y = std::sqrt(positive_part(cofactors + 2.0 * det * lambda));
+    lambda = std::sqrt(square + 2.0 * y);
+    for (int step = 0; step < 12; ++step) {
+        const double value = y * y - cofactors - 2.0 * det * lambda;
+        double q = y * lambda - det, curvature = lambda * lambda + y;
+        const double spread = std::sqrt(positive_part(9.0 * q * q - 6.0 * value * curvature));
+        const double t = 2.0 * value / (std::abs(q) + spread + 1e-300);
+        y -= t * (lambda - 0.5 * t);
+        lambda -= t;
+        q = y * lambda - det, curvature = lambda * lambda + y;
+        if (curvature > 0.0 && t * t * curvature <= epsilon * q && rounding <= 8.0 * epsilon * q) return lambda;
+    }
+    return jacobi_root(work, lane);
+}
+
+template <class Real>
+struct Frames {
+    Cube<const Real> panels;
+    Matrix<const Real> moments;
+    Index start, stop;
+
+    Index count() const { return stop - start; }
+};
+
+template <class Real>
+void fill_block(const Frames<Real>& a, const Frames<Real>& b, Matrix<Real> out) {
+    constexpr Index lanes = PANEL_LANES<Real>;
+    constexpr Real rounding = Real(ROUNDING) * std::numeric_limits<Real>::epsilon();
+    const Index n_rows = a.count(), n_cols = b.count();
+    const Index first_panel = b.start / lanes, last_panel = (b.stop + lanes - 1) / lanes;
+    const Index depth = b.panels.shape(1);
+    WorkOf<Real> work;
+    const Scratch<Real> row_memory(std::min(n_rows, SLOTS) * depth);
+    const Matrix<Real> rows = row_memory.matrix(std::min(n_rows, SLOTS), depth);
+    const Real* norms = b.moments[SQUARED_NORM].data();
+    const Real* scales = b.moments[SCALE].data();
+    const Real* areas = b.moments[AREA].data();
+    for (Index top = 0; top < n_rows; top += SLOTS) {
+        const Index height = std::min(SLOTS, n_rows - top);
+        const Index row = a.start + top;
+        copy_rows<Real>(a.panels, row, rows, height);
+        const Index panels_per_pass = SLOTS / height;
+        for (Index panel = first_panel; panel < last_panel; panel += panels_per_pass) {
+            const Index width = std::min(panels_per_pass, last_panel - panel);
+            fill_sums<Real>(rows, height, b.panels, panel, width, work);
+            Index slot = 0;
+            for (Index p = panel; p < panel + width; ++p) {
+                for (Index i = 0; i < height; ++i, ++slot) {
+                    const Real area = a.moments(AREA, row + i);
+                    Real* bound = work.rows[BOUND] + slot * lanes;
+                    for (Index lane = 0; lane < lanes; ++lane) bound[lane] = area * areas[p * lanes + lane];
+                }
+            }
+            const Index n_lanes = slot * lanes;
+            if (find_roots(work, n_lanes)) {
+                for (Index at = 0; at < n_lanes; ++at) {
+                    if (work.rows[DOUBT][at] != 0) work.rows[ROOT][at] = static_cast<Real>(careful_root(work, at));
+                }
+            }
+            slot = 0;
+            for (Index p = panel; p < panel + width; ++p) {
+                const Index col = p * lanes - b.start;
+                const bool whole = col >= 0 && col + lanes <= n_cols;
+                for (Index i = 0; i < height; ++i, ++slot) {
+                    const Real norm = a.moments(SQUARED_NORM, row + i), scale = a.moments(SCALE, row + i) * Real(-2);
+                    const Real* lambda = work.rows[ROOT] + slot * lanes;
+                    Real* target = out[top + i].data() + col;
+                    Real spill[lanes];
+                    Real* squared = whole ? target : spill;
+                    for (Index lane = 0; lane < lanes; ++lane) {
+                        const Real both = norm + norms[p * lanes + lane];
+                        const Real value = fused(scale * scales[p * lanes + lane], lambda[lane], both);
+                        squared[lane] = value > both * rounding ? value : Real(0);
+                    }
+                    if (whole) continue;
+                    for (Index lane = std::max(Index(0), -col); lane < std::min(lanes, n_cols - col); ++lane) {
+                        target[lane] = spill[lane];
+                    }
+                }
+            }
+        }
+    }
+}
+
+template <class Real>
+void expect_frames(const char* name, const Frames<Real>& frames) {
+    expect_shape(name, frames.panels, frames.panels.shape(0), frames.panels.shape(1), PANEL_LANES<Real>);
+    expect_shape(name, frames.moments, MOMENTS, frames.panels.shape(0) * PANEL_LANES<Real>);
+    expect_range(name, frames.start, frames.stop, frames.moments.shape(1));
+}
+
+// Write d² of the given rows of a and columns of b; see above.
+template <class Real>
+void squared_rmsd(Cube<const Real> panels_a, Matrix<const Real> moments_a, Index row_start, Index row_stop,
+                  Cube<const Real> panels_b, Matrix<const Real> moments_b, Index col_start, Index col_stop,
+                  Matrix<Real> out) {
+    const Frames<Real> a{panels_a, moments_a, row_start, row_stop}, b{panels_b, moments_b, col_start, col_stop};
+    expect_frames("panels_a", a);
+    expect_frames("panels_b", b);
+    expect_shape("panels_b", panels_b, panels_b.shape(0), panels_a.shape(1), panels_b.shape(2));
+    expect_shape("out", out, a.count(), b.count());
+    if (b.count() >= PANEL_LANES<Real> || a.count() < PANEL_LANES<Real>) {
+        fill_block(a, b, out);
+        return;
+    }
+    // Columns stand side by side in the lanes of a register, which a handful of landmarks would leave empty. Exchanged,
+    // frames fill them; d² is the same number either way, bit by bit.
+    const Scratch<Real> memory(out.size());
+    const Matrix<Real> turned = memory.matrix(b.count(), a.count());
+    fill_block(b, a, turned);
+    for (Index i = 0; i < a.count(); ++i) {
+        for (Index j = 0; j < b.count(); ++j) out(i, j) = turned(j, i);
+    }
+}
+
+// Write the sum over j of w_j d(x_i, x_j) within each group of consecutive frames; memory for one group's block.
+template <class Real>
+void rmsd_group_sums(Cube<const Real> panels, Matrix<const Real> moments, Row<const Index> bounds,
+                     Row<const double> weights, Row<double> sums) {
+    for (Index group = 0; group + 1 < bounds.size(); ++group) {
+        const Frames<Real> members{panels, moments, bounds[group], bounds[group + 1]};
+        expect_frames("panels", members);
+        const Scratch<Real> memory(members.count() * members.count());
+        const Matrix<Real> block = memory.matrix(members.count(), members.count());
+        fill_block(members, members, block);
+        add_distance_sums<Real>(block, weights.slice(members.start, members.stop),
+                                sums.slice(members.start, members.stop));
+    }
+}
+
+// RMSDs over all atoms after the best superposition of some; float64 throughout, whatever `out` is.
+template <class Real>
+void squared_rmsd_aligned(Cube<const double> panels_a, Cube<const double> fit_panels_a, Matrix<const double> moments_a,
+                          Index row_start, Index row_stop, Cube<const double> panels_b, Cube<const double> fit_panels_b,
+                          Matrix<const double> moments_b, Index col_start, Index col_stop, Matrix<Real> out) {
+    constexpr Index lanes = PANEL_LANES<double>;
+    // Sums over all atoms and a rotation from a few of them: float64 is off by tens of roundings where atoms are many.
+    constexpr double rounding = sizeof(Real) == 4 ? ROUNDING * double(std::numeric_limits<float>::epsilon())
+                                                  : 256.0 * std::numeric_limits<double>::epsilon();
+    expect_shape("panels_b", panels_b, panels_b.shape(0), panels_a.shape(1), lanes);
+    expect_shape("fit_panels_b", fit_panels_b, panels_b.shape(0), fit_panels_a.shape(1), lanes);
+    expect_shape("fit_panels_a", fit_panels_a, panels_a.shape(0), fit_panels_a.shape(1), lanes);
+    expect_range("rows", row_start, row_stop, moments_a.shape(1));
+    expect_range("cols", col_start, col_stop, moments_b.shape(1));
+    expect_shape("out", out, row_stop - row_start, col_stop - col_start);
+    WorkOf<double> work, fit;
+    const Scratch<double> memory(panels_b.shape(1)), fit_memory(fit_panels_b.shape(1));
+    const Matrix<double> rows = memory.matrix(1, panels_b.shape(1));
+    const Matrix<double> fit_rows = fit_memory.matrix(1, fit_panels_b.shape(1));
+    const Index first_panel = col_start / lanes, last_panel = (col_stop + lanes - 1) / lanes;
+    for (Index i = 0; i < row_stop - row_start; ++i) {
+        copy_rows<double>(panels_a, row_start + i, rows, 1);
+        copy_rows<double>(fit_panels_a, row_start + i, fit_rows, 1);
+        for (Index panel = first_panel; panel < last_panel; panel += SLOTS) {
+            const Index width = std::min(SLOTS, last_panel - panel);
+            fill_sums<double>(rows, 1, panels_b, panel, width, work);
+            fill_sums<double>(fit_rows, 1, fit_panels_b, panel, width, fit);
+            const Index stop = std::min(col_stop, (panel + width) * lanes);
+            for (Index col = std::max(col_start, panel * lanes); col < stop; ++col) {
+                const Index at = col - panel * lanes;
+                Matrix3 m, rotation;
+                load_matrix(fit, at, m);
+                best_rotation(m, rotation);
+                double trace = 0.0;
+                for (int p = 0; p < 9; ++p) trace += rotation[p / 3][p % 3] * work.rows[p][at];
+                const double norms = moments_a(SQUARED_NORM, row_start + i) + moments_b(SQUARED_NORM, col);
+                const double squared = norms - 2.0 * trace;
+                out(i, col - col_start) = static_cast<Real>(squared > rounding * norms ? squared : 0.0);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void bind_rmsd(nb::module_& module) {
+    bind(module, "squared_rmsd", forms(squared_rmsd<float>, squared_rmsd<double>), "panels_a", "moments_a", "row_start",
+         "row_stop", "panels_b", "moments_b", "col_start", "col_stop", "out");
+    bind(module, "rmsd_group_sums", forms(rmsd_group_sums<float>, rmsd_group_sums<double>), "panels", "moments",
+         "bounds", "weights", "sums");
+    bind(module, "squared_rmsd_aligned", forms(squared_rmsd_aligned<float>, squared_rmsd_aligned<double>), "panels_a",
+         "fit_panels_a", "moments_a", "row_start", "row_stop", "panels_b", "fit_panels_b", "moments_b", "col_start",
+         "col_stop", "out");
+}
+
+}  // namespace ldmaps

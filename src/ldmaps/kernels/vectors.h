@@ -1,0 +1,131 @@
+// Registers of several numbers, where a loop must keep sums in them: the compiler's own vector types.
+#pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "array.h"
+#include "fused.h"
+
+namespace ldmaps {
+
+template <class Real, Index Bytes>
+struct VectorOf {
+    typedef Real type __attribute__((vector_size(Bytes)));
+};
+template <class Real, Index Bytes>
+using Vector = typename VectorOf<Real, Bytes>::type;
+
+// The widest registers of the instruction set.
+#if defined(__AVX512F__)
+constexpr Index WIDE_BYTES = 64;
+#elif defined(__AVX__)
+constexpr Index WIDE_BYTES = 32;
+#else
+constexpr Index WIDE_BYTES = 16;
+#endif
+template <class Real>
+using Wide = Vector<Real, WIDE_BYTES>;
+template <class Real>
+constexpr Index WIDTH = WIDE_BYTES / Index(sizeof(Real));
+
+// Registers for loops that read more than they compute: the widest are no faster there.
+constexpr Index LANES_BYTES = WIDE_BYTES < 32 ? WIDE_BYTES : 32;
+template <class Real>
+using Lanes = Vector<Real, LANES_BYTES>;
+template <class Real>
+constexpr Index LANES = LANES_BYTES / Index(sizeof(Real));
+
+// Through a type that may stand at any element. (Not by memcpy: g++ then keeps the vector in memory.)
+template <class V, class Real>
+V load(const Real* from) {
+    typedef Real Anywhere __attribute__((vector_size(sizeof(V)), aligned(alignof(Real)), may_alias));
+    return *reinterpret_cast<const Anywhere*>(from);
+}
+template <class V, class Real>
+void store(V vector, Real* to) {
+    typedef Real Anywhere __attribute__((vector_size(sizeof(V)), aligned(alignof(Real)), may_alias));
+    *reinterpret_cast<Anywhere*>(to) = vector;
+}
+// A number in every lane. (Not 0 + x, which for -0 is something else and costs an addition.)
+template <class V, class Real>
+V spread(Real x) {
+    return x - V{};
+}
+
+// a·b + c, rounded once where the processor can; see fused.h. Overloads by register.
+#define LDMAPS_FUSED(Real, Bytes, result) \
+    inline Vector<Real, Bytes> fused(Vector<Real, Bytes> a, Vector<Real, Bytes> b, Vector<Real, Bytes> c) { return result; }
+#if defined(__FMA__)
+LDMAPS_FUSED(float, 16, (Vector<float, 16>)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c))
+LDMAPS_FUSED(double, 16, (Vector<double, 16>)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c))
+LDMAPS_FUSED(float, 32, (Vector<float, 32>)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c))
+LDMAPS_FUSED(double, 32, (Vector<double, 32>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c))
+#elif defined(__aarch64__)
+LDMAPS_FUSED(float, 16, (Vector<float, 16>)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b))
+LDMAPS_FUSED(double, 16, (Vector<double, 16>)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b))
+#else
+LDMAPS_FUSED(float, 16, a * b + c)
+LDMAPS_FUSED(double, 16, a * b + c)
+#endif
+#if defined(__AVX512F__)
+LDMAPS_FUSED(float, 64, (Vector<float, 64>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c))
+LDMAPS_FUSED(double, 64, (Vector<double, 64>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c))
+#endif
+#undef LDMAPS_FUSED
+
+inline Wide<double> sqrt(Wide<double> a) {
+#if defined(__AVX512F__)
+    return (Wide<double>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)a);
+#elif defined(__AVX__)
+    return (Wide<double>)_mm256_sqrt_pd((__m256d)a);
+#elif defined(__SSE2__)
+    return (Wide<double>)_mm_sqrt_pd((__m128d)a);
+#elif defined(__aarch64__)
+    return (Wide<double>)vsqrtq_f64((float64x2_t)a);
+#else
+    for (Index lane = 0; lane < WIDTH<double>; ++lane) a[lane] = std::sqrt(a[lane]);
+    return a;
+#endif
+}
+
+// The sum over the lanes, by halves.
+template <class Real, Index Bytes>
+Real sum_of(Vector<Real, Bytes> vector) {
+    if constexpr (Bytes == sizeof(Real)) {
+        return vector[0];
+    } else {
+        Real lanes[Bytes / sizeof(Real)];
+        store(vector, lanes);
+        using Half = Vector<Real, Bytes / 2>;
+        return sum_of<Real, Bytes / 2>(load<Half>(lanes) + load<Half>(lanes + Bytes / 2 / sizeof(Real)));
+    }
+}
+
+// As many numbers as a register holds of float64, in float64.
+template <class Real>
+Wide<double> widened(const Real* from) {
+    return __builtin_convertvector(load<Vector<Real, WIDTH<double> * Index(sizeof(Real))>>(from), Wide<double>);
+}
+
+// The sum over j of term(j) in float64: registers of terms in turn to four sums, so that additions need not wait for each
+// other, then what is left one by one. `wide(j)` gives the terms from j on as a register.
+template <class WideSum, class Term>
+inline double sum_over(Index count, WideSum add_wide, Term add_one) {
+    constexpr Index step = WIDTH<double>;
+    Wide<double> s0{}, s1{}, s2{}, s3{};
+    Index j = 0;
+    for (; j + 4 * step <= count; j += 4 * step) {
+        s0 = add_wide(j, s0), s1 = add_wide(j + step, s1), s2 = add_wide(j + 2 * step, s2);
+        s3 = add_wide(j + 3 * step, s3);
+    }
+    for (; j + step <= count; j += step) s0 = add_wide(j, s0);
+    double total = sum_of<double, WIDE_BYTES>((s0 + s1) + (s2 + s3));
+    for (; j < count; ++j) total = add_one(j, total);
+    return total;
+}
+
+}  // namespace ldmaps
