@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import logging
-import os
-import subprocess
-import sys
 
 import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.progress import Progress, compiling, reporting, stage, tick
+from ldmaps.progress import Progress, reporting, stage, tick
 
 
 class Terminal(io.StringIO):
@@ -90,51 +87,3 @@ def test_an_eta_waits_for_what_it_can_be_told_from(monkeypatch):
         assert shown.remaining == pytest.approx(9000 * 2.0 / 999)
         tick(9000)
         assert "ETA 0:00" in shown.line()
-
-
-def test_compiling_is_announced_once_and_takes_no_part_in_rates(monkeypatch, caplog):
-    clock = Clock(monkeypatch)
-    reporter = Progress(True, io.StringIO())
-    with caplog.at_level(logging.INFO, "ldmaps"):
-        compiling(True)  # nobody shows anything
-        clock.now += 3.0
-        compiling(False)
-        with reporting(reporter), stage("bandwidth", 100) as shown:
-            tick(10)
-            for seconds in (7.0, 2.0):
-                compiling(True)
-                compiling(True)  # a loop that the first calls
-                clock.now += seconds
-                assert shown.seconds == pytest.approx(0.0)
-                compiling(False)
-                compiling(False)
-            clock.now += 5.0
-            tick(10)
-            assert shown.seconds == pytest.approx(5.0)
-            assert shown.remaining == pytest.approx(80 * 5.0 / 10)
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
-        "compiling loops for this machine, once: this takes 10 to 30 seconds",
-        "bandwidth: 20 points in 5.0 s (4 points/s)",
-        "compiled for 9.0 s; later runs find the result on disk",
-    ]
-
-
-def test_numba_tells_when_it_compiles(tmp_path):
-    """In a process of its own with nothing compiled yet."""
-    code = """
-import io
-from ldmaps import compiled
-from ldmaps.diffusion import pairwise
-from ldmaps.progress import Progress, reporting
-import numpy as np
-with reporting(Progress(True, io.StringIO())):
-    compiled.jit.njit(lambda a: a.sum())(np.ones(3))
-"""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
-    first, last = done.stderr.splitlines()
-    assert "compiling loops" in first
-    assert "compiled for" in last

@@ -1,9 +1,7 @@
 """Showing how far long work has come: a bar on a terminal or in a notebook, log lines elsewhere.
 
 Every stage's end is also logged to the logger "ldmaps": at level INFO where lines
-are shown, at DEBUG otherwise. Time spent on compiling loops is announced, once, and is
-no part of a stage's rate: the first tile of a fit may compile for ten seconds and the
-next take a millisecond.
+are shown, at DEBUG otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TextIO
 
-__all__ = ["Progress", "Stage", "compiling", "is_shown", "reporting", "stage", "tick"]
+__all__ = ["Progress", "Stage", "is_shown", "reporting", "stage", "tick"]
 
 _log = logging.getLogger("ldmaps")
 #: Seconds between two drawings; more often would cost time and flicker.
@@ -36,7 +34,7 @@ class Stage:
         self.unit = unit
         self.done = 0
         self._stream = stream
-        self._began = _working_time()
+        self._began = time.monotonic()
         self._first: tuple[float, int] | None = None  # when the first items were done, and how many
         self._drawn = 0.0
         self._width = 0
@@ -47,14 +45,14 @@ class Stage:
         with self._lock:
             self.done += count
             if self._first is None:
-                self._first = _working_time(), self.done
+                self._first = time.monotonic(), self.done
             if self._stream is not None and time.monotonic() - self._drawn >= REDRAW:
                 self._draw()
 
     @property
     def seconds(self) -> float:
-        """Time since the stage began, without compiling."""
-        return _working_time() - self._began
+        """Time since the stage began."""
+        return time.monotonic() - self._began
 
     @property
     def remaining(self) -> float | None:
@@ -62,7 +60,7 @@ class Stage:
         if self.total is None or self._first is None:
             return None
         began, already = self._first
-        seconds, done = _working_time() - began, self.done - already
+        seconds, done = time.monotonic() - began, self.done - already
         if self.done >= self.total:
             return 0.0
         return (self.total - self.done) * seconds / done if done and seconds >= ETA_AFTER else None
@@ -107,48 +105,6 @@ class Stage:
             self._stream.flush()
 
 
-class _Compiling:
-    """How long loops have been compiled so far, in whatever threads; time that passes in several counts once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._began = 0.0
-        self._seconds = 0.0
-
-    def change(self, begins: bool) -> bool:
-        """Note that compiling a loop begins or ends; return whether none was being compiled before."""
-        with self._lock:
-            first = begins and not self._depth
-            if first:
-                self._began = time.monotonic()
-            self._depth += 1 if begins else -1
-            if not self._depth:
-                self._seconds += time.monotonic() - self._began
-            return first
-
-    @property
-    def seconds(self) -> float:
-        with self._lock:
-            return self._seconds + (time.monotonic() - self._began if self._depth else 0.0)
-
-
-_compiling = _Compiling()
-
-
-def _working_time() -> float:
-    """Return a clock that stands still while loops are compiled."""
-    return time.monotonic() - _compiling.seconds
-
-
-def compiling(begins: bool) -> None:
-    """Note that a loop's compilation begins or ends; whoever shows progress says so, once."""
-    if _compiling.change(begins) and _showing:
-        _showing[-1].announce_compiling()
-
-
-#: Who shows something now, the innermost last.
-_showing: list[Progress] = []
 #: The stage under way, for loops that do not know who called them.
 _under_way: list[Stage] = []
 
@@ -184,7 +140,6 @@ class Progress:
         self._stream = target if show is not False and on_screen else None
         self._log_lines = show is True and not on_screen
         self._keep_lines = show is True
-        self._compiled_before: float | None = None  # seconds, when it was announced
 
     @property
     def visible(self) -> bool:
@@ -210,8 +165,7 @@ class Progress:
         if ticked:
             _under_way.append(stage)
         try:
-            with self.watching_compiling():
-                yield stage
+            yield stage
         finally:
             if ticked:
                 _under_way.remove(stage)
@@ -223,37 +177,6 @@ class Progress:
                 _log.info("%s", stage.summary())
         else:
             _log.debug("%s", stage.summary())
-
-    @contextmanager
-    def watching_compiling(self) -> Iterator[None]:
-        """Say inside the block when loops are compiled for the first time, and at its end how long that took."""
-        if not (self._stream or self._log_lines) or self in _showing:
-            yield
-            return
-        _showing.append(self)
-        try:
-            yield
-        finally:
-            _showing.remove(self)
-            if self._compiled_before is not None:
-                seconds = _compiling.seconds - self._compiled_before
-                self._say(f"compiled for {seconds:.1f} s; later runs find the result on disk")
-                self._compiled_before = None
-
-    def announce_compiling(self) -> None:
-        """Say that loops are being compiled, once."""
-        if self._compiled_before is not None:
-            return
-        self._compiled_before = _compiling.seconds
-        self._say("compiling loops for this machine, once: this takes 10 to 30 seconds")
-
-    def _say(self, text: str) -> None:
-        if self._stream is not None:
-            self._stream.write("\r" + text.ljust(79) + "\n")
-            self._stream.flush()
-        else:
-            with _shown():
-                _log.info("%s", text)
 
 
 #: Who shows the stages of the fit under way.
@@ -276,8 +199,7 @@ def reporting(show: bool | Progress) -> Iterator[None]:
     progress = show if isinstance(show, Progress) else Progress(show=True)
     _reporter.append(progress)
     try:
-        with progress.watching_compiling():
-            yield
+        yield
     finally:
         _reporter.pop()
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from numba import njit
-from numba.core import event
-
-from ldmaps.compiled import announce
-from ldmaps.compiled.on_disk import CodeOnDisk
 
 __all__ = ["EXACT", "REDUCE", "compiled", "inlined"]
 
@@ -23,19 +18,6 @@ REDUCE = EXACT | {"reassoc", "arcp"}
 inlined = njit(inline="always")
 
 
-class _Announcer(event.Listener):
-    """Tells the listeners when compiling begins and ends; reading compiled code from disk is neither."""
-
-    def on_start(self, event: Any) -> None:
-        announce(True)
-
-    def on_end(self, event: Any) -> None:
-        announce(False)
-
-
-event.register("numba:compile", _Announcer())
-
-
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a loop at its first call with each type of argument; it releases the GIL, and is kept on disk.
 
@@ -46,9 +28,4 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda decorated: compiled(decorated, **options)
-    dispatcher = njit(nogil=True, **options)(function)
-    # Without a folder that can be written to, or with a numba that keeps code (no public part of it) in another way,
-    # old code might run: then rather compile in every process.
-    with suppress(Exception):
-        dispatcher._cache = CodeOnDisk(function)
-    return dispatcher
+    return njit(nogil=True, cache=True, **options)(function)

@@ -24,7 +24,6 @@ from ldmaps import compiled, threads
 from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.progress import compiling
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
 
 __all__ = [
@@ -42,8 +41,6 @@ __all__ = [
     "squared_row",
 ]
 
-# A first fit says what it waits for.
-compiled.listeners.append(compiling)
 
 #: Pairs per part of a search that stores no distances: enough to be worth another thread, and where progress shows.
 SCAN_ENTRIES = 1 << 19, 1 << 24

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.compiled.ahead import expect
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.solver_choice import SOLVERS, check_memory, sparse_bytes, stored_bytes
@@ -20,7 +19,6 @@ from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, check_max_passes, solve_exact, solver_for
-from ldmaps.maps.expected_loops import exact_fit_loops
 from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import Training
@@ -171,7 +169,6 @@ class DiffusionMap(DiffusionEstimator):
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         limits = self._limits()
         training = self._without_outliers(self._training(X, sample_weight), self._generator())
-        expect(exact_fit_loops(training.metric, training.points))
         self._kept: _Kept | None = None
         members = training.members
         count = self._n_eigenvalues(len(members), extra=1)

@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.cluster import is_blocked, is_dask_array
-from ldmaps.compiled.ahead import sharing
 from ldmaps.diffusion.bandwidth import (
     Bandwidth,
     check_outlier_share,
@@ -48,7 +47,6 @@ from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
 from ldmaps.settings import is_whole_number
-from ldmaps.threads import resolve_threads
 
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
@@ -183,7 +181,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             Multiplicity of each point; any non-negative numbers. Points of weight 0
             take no part and are only embedded.
         """
-        with reporting(bool(self.verbose)), sharing(resolve_threads(self.n_threads)):
+        with reporting(bool(self.verbose)):
             return self._fit(X, sample_weight)
 
     @abstractmethod

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from ldmaps.cluster import is_blocked
-from ldmaps.compiled.ahead import expect
 from ldmaps.diffusion.bandwidth import Bandwidth, check_outlier_share
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
@@ -24,7 +23,6 @@ from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator, check_settings
 from ldmaps.maps.exact_map import Limits, check_max_passes
-from ldmaps.maps.expected_loops import landmark_fit_loops
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.landmark_fit import LandmarkFit, select_landmarks
 from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_passes, reference_size, solve_reference
@@ -233,8 +231,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         training = self._without_outliers(self._training(X, sample_weight), rng)
         selector = self._selector(training)
-        learns, moves = extension.learns_from_reference, self.tolerance is not None
-        expect(landmark_fit_loops(training.metric, training.points, selector, learns=learns, moves=moves))
         if self.tolerance is not None:
             few = training.sampled(rng)
             fit, bandwidth, solved, certificate = self._meet_tolerance(extension, selector, few, rng)
