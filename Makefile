@@ -19,8 +19,22 @@ FLOORS_TESTS ?= tests/metrics tests/extension tests/landmarks tests/regions test
 
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := $(VENV)/.tools
+BUILT := $(VENV)/.built
+NEEDED := $(VENV)/.needed
 RUNNABLE := $(VENV)/.runnable
 INSTALLED := $(VENV)/.installed
+# The folder too: its time tells of files that are gone.
+KERNELS := CMakeLists.txt src/ldmaps/kernels $(wildcard src/ldmaps/kernels/*.cpp src/ldmaps/kernels/*.h)
+PIP := $(BIN)/python -m pip install --quiet
+
+# The compiler in CXX, or the machine's. Where there is none, the one inside the ziglang wheel.
+ifeq ($(origin CXX),default)
+ifeq ($(shell for name in c++ g++ clang++; do command -v $$name; done),)
+ZIG := ziglang
+export CXX := $(abspath $(BIN))/zig-c++
+endif
+endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -32,15 +46,35 @@ help: ## List the targets
 .PHONY: install
 install: $(INSTALLED) ## Create .venv with the package (editable) and all that tests and demo need
 
-# Stamps are written last: an interrupted installation starts again. The demo needs little, so it waits for little.
-$(RUNNABLE): pyproject.toml
+# Stamps are written last: an interrupted installation starts again. The demo needs little, so it waits for little, and
+# what it needs is fetched while the kernels are compiled.
+$(TOOLS): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[plot]"
+	$(PIP) "pip>=25.1"
+	$(PIP) --group build $(ZIG)
+	for tool in $(if $(ZIG),c++ ar ranlib); do \
+		printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(BIN))/python" $$tool > $(BIN)/zig-$$tool; \
+		chmod +x $(BIN)/zig-$$tool; \
+	done
 	touch $@
 
-$(INSTALLED): $(RUNNABLE)
-	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]" --group dev
+# The same folder and the same tools every time, so that ninja compiles only what changed.
+$(BUILT): $(TOOLS) $(KERNELS)
+	$(PIP) --no-build-isolation --no-deps -C build-dir="build/{wheel_tag}" --editable .
+	touch $@
+
+$(NEEDED): $(TOOLS)
+	$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	    print(*project['dependencies'], *project['optional-dependencies']['plot'], sep='\n')" > $@.txt
+	$(PIP) --requirement $@.txt
+	touch $@
+
+$(RUNNABLE): $(TOOLS) $(KERNELS)
+	$(MAKE) --no-print-directory --jobs=2 $(BUILT) $(NEEDED)
+	touch $@
+
+$(INSTALLED): pyproject.toml | $(RUNNABLE)
+	$(PIP) "ldmaps[$(EXTRAS)]" --group dev
 	touch $@
 
 .PHONY: demo

@@ -13,6 +13,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ldmaps.kernels._sources import digest
+
 __all__ = ["INSTRUCTION_SET"]
 
 if TYPE_CHECKING:
@@ -20,10 +22,41 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
+#: From the least to the most.
+_INSTRUCTION_SETS = ("baseline", "x86_64_v3", "x86_64_v4")
+_FOLDER = os.path.dirname(__file__)
+_SOURCES = digest(_FOLDER)
+
+
+def _module_of(instruction_set: str) -> Any:
+    name = f"{__name__}._{instruction_set}"
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ImportError(
+            f"ldmaps has no kernels compiled for this Python in {_FOLDER}: in a clone run `make install`, "
+            "elsewhere install the package again with `pip install --force-reinstall ldmaps`"
+        ) from error
+    if _SOURCES not in (None, module._sources):
+        raise ImportError(
+            f"the C++ sources in {_FOLDER} have changed since {os.path.basename(module.__file__)} was compiled "
+            "from them: run `make install`, which compiles what changed"
+        )
+    return module
+
+
 def _loaded() -> tuple[str, Any]:
-    baseline = import_module(f"{__name__}._baseline")
-    chosen = os.environ.get("LDMAPS_INSTRUCTION_SET") or baseline.best_instruction_set()
-    return chosen, baseline if chosen == "baseline" else import_module(f"{__name__}._{chosen}")
+    baseline = _module_of("baseline")
+    best = baseline.best_instruction_set()
+    chosen = os.environ.get("LDMAPS_INSTRUCTION_SET") or best
+    runnable = _INSTRUCTION_SETS[: _INSTRUCTION_SETS.index(best) + 1]
+    if chosen not in runnable:
+        raise ImportError(
+            f"LDMAPS_INSTRUCTION_SET is {chosen!r}, but this processor runs {' or '.join(runnable)}"
+        )
+    return chosen, baseline if chosen == "baseline" else _module_of(chosen)
 
 
 #: What was loaded: baseline, x86_64_v3 (AVX2) or x86_64_v4 (AVX-512).

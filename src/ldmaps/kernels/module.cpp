@@ -9,6 +9,9 @@ namespace ldmaps {
 #define DECLARE(bind_topic) void bind_topic(nb::module_& module);
 FOR_EACH_TOPIC(DECLARE)
 
+// Of all files in this folder; written when they are compiled.
+extern const char* const sources_digest;
+
 namespace {
 
 // The name of the best module that the processor runs.
@@ -33,4 +36,5 @@ NB_MODULE(LDMAPS_MODULE, module) {
 #define CALL(bind_topic) ldmaps::bind_topic(module);
     FOR_EACH_TOPIC(CALL)
     module.def("best_instruction_set", ldmaps::best_instruction_set);
+    module.attr("_sources") = ldmaps::sources_digest;
 }
