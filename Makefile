@@ -30,7 +30,7 @@ PIP := $(BIN)/python -m pip install --quiet
 
 # The compiler in CXX, or the machine's. Where there is none, the one inside the ziglang wheel.
 ifeq ($(origin CXX),default)
-ifeq ($(shell for name in c++ g++ clang++; do command -v $$name; done),)
+ifeq ($(shell command -v c++ || command -v g++ || command -v clang++ || true),)
 ZIG := ziglang
 export CXX := $(abspath $(BIN))/zig-c++
 endif
@@ -52,15 +52,15 @@ $(TOOLS): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) "pip>=25.1"
 	$(PIP) --group build $(ZIG)
-	for tool in $(if $(ZIG),c++ ar ranlib); do \
-		printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(BIN))/python" $$tool > $(BIN)/zig-$$tool; \
-		chmod +x $(BIN)/zig-$$tool; \
+	for tool in $(if $(ZIG),"c++ -mcpu=baseline" ar ranlib); do \
+		printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(BIN))/python" "$$tool" > $(BIN)/zig-$${tool%% *}; \
+		chmod +x $(BIN)/zig-$${tool%% *}; \
 	done
 	touch $@
 
 # The same folder and the same tools every time, so that ninja compiles only what changed.
 $(BUILT): $(TOOLS) $(KERNELS)
-	$(PIP) --no-build-isolation --no-deps -C build-dir="build/{wheel_tag}" --editable .
+	MAKEFLAGS= $(PIP) --no-build-isolation --no-deps -C build-dir="build/{wheel_tag}" --editable .
 	touch $@
 
 $(NEEDED): $(TOOLS)
