@@ -13,7 +13,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.kernels._sources import digest
+from ldmaps.kernels._sources import checksum
 
 __all__ = ["INSTRUCTION_SET"]
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: From the least to the most.
 _INSTRUCTION_SETS = ("baseline", "x86_64_v3", "x86_64_v4")
 _FOLDER = os.path.dirname(__file__)
-_SOURCES = digest(_FOLDER)
+_SOURCES = checksum(_FOLDER)
 
 
 def _module_of(instruction_set: str) -> Any:

@@ -1,30 +1,30 @@
-"""A digest of the kernels' sources: compiled into every module, and compared when one is loaded.
+"""A checksum of the kernels' sources: compiled into every module, and compared when one is loaded.
 
 CMake runs this file by itself, so it imports nothing of the package.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
+import zlib
 
-__all__ = ["digest"]
+__all__ = ["checksum"]
 
 
-def digest(folder: str) -> str | None:
-    """Return the digest of the C++ files in a folder, or None where there are none: in an installed package."""
+def checksum(folder: str) -> str | None:
+    """Return that of the C++ files in a folder, or None where there are none: in an installed package."""
     names = sorted(name for name in os.listdir(folder) if name.endswith((".cpp", ".h")))
-    total = hashlib.sha256()
+    total = 0
     for name in names:
         with open(os.path.join(folder, name), "rb") as source:
-            total.update(name.encode() + b"\0" + source.read())
-    return total.hexdigest() if names else None
+            total = zlib.crc32(name.encode() + b"\0" + source.read(), total)
+    return f"{total:08x}" if names else None
 
 
 if __name__ == "__main__":
     with open(sys.argv[2], "w", encoding="utf-8") as generated:
         generated.write(
-            "namespace ldmaps {\nextern const char* const sources_digest;\n"
-            f'const char* const sources_digest = "{digest(sys.argv[1])}";\n}}\n'
+            "namespace ldmaps {\nextern const char* const sources_checksum;\n"
+            f'const char* const sources_checksum = "{checksum(sys.argv[1])}";\n}}\n'
         )

@@ -10,7 +10,7 @@ namespace ldmaps {
 FOR_EACH_TOPIC(DECLARE)
 
 // Of all files in this folder; written when they are compiled.
-extern const char* const sources_digest;
+extern const char* const sources_checksum;
 
 namespace {
 
@@ -36,5 +36,5 @@ NB_MODULE(LDMAPS_MODULE, module) {
 #define CALL(bind_topic) ldmaps::bind_topic(module);
     FOR_EACH_TOPIC(CALL)
     module.def("best_instruction_set", ldmaps::best_instruction_set);
-    module.attr("_sources") = ldmaps::sources_digest;
+    module.attr("_sources") = ldmaps::sources_checksum;
 }
