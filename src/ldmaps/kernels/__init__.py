@@ -31,7 +31,7 @@ _SOURCES = checksum(_FOLDER)
 def _module_of(instruction_set: str) -> Any:
     name = f"{__name__}._{instruction_set}"
     try:
-        module = import_module(name)
+        module: Any = import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
@@ -41,8 +41,8 @@ def _module_of(instruction_set: str) -> Any:
         ) from error
     if _SOURCES not in (None, module._sources):
         raise ImportError(
-            f"the C++ sources in {_FOLDER} have changed since {os.path.basename(module.__file__)} was compiled "
-            "from them: run `make install`, which compiles what changed"
+            f"the C++ sources in {_FOLDER} have changed since {name} was compiled from them: run `make install`, "
+            "which compiles what changed"
         )
     return module
 
