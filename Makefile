@@ -126,6 +126,7 @@ floors: .venv-floors/.installed ## Run the tests of the library's core with the 
 lint: $(INSTALLED) ## Check style, formatting, types and what imports what
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(KERNELS))
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 

@@ -15,15 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ldmaps.kernels._sources import checksum
 
-__all__ = ["INSTRUCTION_SET"]
-
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 
 
-#: From the least to the most.
-_INSTRUCTION_SETS = ("baseline", "x86_64_v3", "x86_64_v4")
 _FOLDER = os.path.dirname(__file__)
 _SOURCES = checksum(_FOLDER)
 
@@ -36,8 +32,8 @@ def _module_of(instruction_set: str) -> Any:
         if error.name != name:
             raise
         raise ImportError(
-            f"ldmaps has no kernels compiled for this Python in {_FOLDER}: in a clone run `make install`, "
-            "elsewhere install the package again with `pip install --force-reinstall ldmaps`"
+            f"{_FOLDER} has no kernels compiled for this Python: in a clone run `make install`, elsewhere "
+            "install the package again with `pip install --force-reinstall ldmaps`"
         ) from error
     if _SOURCES not in (None, module._sources):
         raise ImportError(
@@ -47,18 +43,25 @@ def _module_of(instruction_set: str) -> Any:
     return module
 
 
-def _loaded() -> tuple[str, Any]:
-    baseline = _module_of("baseline")
-    best = baseline.best_instruction_set()
-    chosen = os.environ.get("LDMAPS_INSTRUCTION_SET") or best
-    runnable = _INSTRUCTION_SETS[: _INSTRUCTION_SETS.index(best) + 1]
-    if chosen not in runnable:
+def _runnable(best: str) -> tuple[str, ...]:
+    """Return an instruction set and those that it includes, the least first."""
+    known = ("baseline", "x86_64_v3", "x86_64_v4")
+    return known[: known.index(best) + 1]
+
+
+def _chosen(runnable: tuple[str, ...]) -> str:
+    """Return the best, or the one that a developer asks for."""
+    asked = os.environ.get("LDMAPS_INSTRUCTION_SET") or runnable[-1]
+    if asked not in runnable:
         raise ImportError(
-            f"LDMAPS_INSTRUCTION_SET is {chosen!r}, but this processor runs {' or '.join(runnable)}"
+            f"LDMAPS_INSTRUCTION_SET is {asked!r}, but this processor runs {' or '.join(runnable)}"
         )
-    return chosen, baseline if chosen == "baseline" else _module_of(chosen)
+    return asked
 
 
-#: What was loaded: baseline, x86_64_v3 (AVX2) or x86_64_v4 (AVX-512).
-INSTRUCTION_SET, _module = _loaded()
+_baseline = _module_of("baseline")
+#: What this processor runs, and what of it was loaded: baseline, x86_64_v3 (AVX2) or x86_64_v4 (AVX-512).
+INSTRUCTION_SETS = _runnable(_baseline.best_instruction_set())
+INSTRUCTION_SET = _chosen(INSTRUCTION_SETS)
+_module = _baseline if INSTRUCTION_SET == "baseline" else _module_of(INSTRUCTION_SET)
 globals().update({name: value for name, value in vars(_module).items() if not name.startswith("_")})

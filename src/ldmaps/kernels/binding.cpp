@@ -17,9 +17,13 @@ char kind_of_format(const char* format) {
 }
 
 std::string described(char kind, Index bytes, int dimensions) {
-    std::string text = kind == '?' ? "bool" : kind == 'f' ? "float" : kind == 'i' ? "int" : kind == 'u' ? "uint" : "other";
-    if (kind != '?') text += std::to_string(8 * bytes);
-    if (dimensions > 0) text += " with " + std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions");
+    std::string text = "elements of a type that no kernel takes";
+    if (kind == '?') text = "bool";
+    if (kind == 'f') text = "float" + std::to_string(8 * bytes);
+    if (kind == 'i') text = "int" + std::to_string(8 * bytes);
+    if (kind == 'u') text = "uint" + std::to_string(8 * bytes);
+    if (dimensions == 1) text += " with 1 dimension";
+    if (dimensions > 1) text += " with " + std::to_string(dimensions) + " dimensions";
     return text;
 }
 

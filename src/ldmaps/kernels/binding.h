@@ -138,7 +138,7 @@ void define(nb::module_& module, const char* name, const std::vector<Form>& form
             const nb::handle given[] = {arguments...};
             return call_fitting(forms, names.data(), given, N);
         },
-        nb::arg(names[Places])...);
+        nb::arg(names[Places]).none()...);  // None is refused by name, as all else is
 }
 
 // Make a kernel callable from Python.
