@@ -8,6 +8,9 @@ PYTEST_ARGS ?=
 MUTANT_ARGS ?=
 # More arguments for the fuzzer, for example: make fuzz FUZZ_ARGS="--seed 7 --only checkpoint"
 FUZZ_ARGS ?=
+# What `make sanitize` runs, and which of the fuzzer's targets; names as in tools/fuzz_targets.py.
+SANITIZE_TESTS ?= tests/kernels tests/inputs/test_xtc_frames.py tests/test_text_rows.py tests/streaming/test_decoding.py
+SANITIZE_TARGETS ?= decoders
 # More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
 KILL_ARGS ?=
 # More arguments for the package check, for example: make package PACKAGE_ARGS="--output dist"
@@ -155,6 +158,25 @@ mutants: $(INSTALLED) ## Break the library one line at a time and see that a tes
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Feed hostile files, streams, arguments and messages for ten minutes; only documented errors may come
 	$(BIN)/python tools/fuzz.py --seconds 600 $(FUZZ_ARGS)
+
+# A copy of the package with kernels that test every index and address, found before the installed one. Python itself is
+# built without the sanitizer, so that and the library of C++ are loaded first; what Python never frees is no leak.
+SANITIZED := build/sanitize
+SANITIZE = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	PYTHONPATH="$(abspath $(SANITIZED))/src" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=64 UBSAN_OPTIONS=print_stacktrace=1
+
+.PHONY: sanitize
+sanitize: $(INSTALLED) ## Run the kernels' tests and fuzzers with every index, address and undefined behaviour checked
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DLDMAPS_CHECKED=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja
+	$(BIN)/cmake --build $(SANITIZED)
+	rm -rf $(SANITIZED)/src
+	cp -r src $(SANITIZED)/src
+	rm -f $(SANITIZED)/src/ldmaps/kernels/*.so
+	$(BIN)/cmake --install $(SANITIZED) --prefix $(SANITIZED)/src
+	$(SANITIZE) $(BIN)/python -m pytest $(SANITIZE_TESTS) $(PYTEST_ARGS)
+	$(SANITIZE) $(BIN)/python tools/fuzz.py --seconds 120 --only $(SANITIZE_TARGETS) $(FUZZ_ARGS)
 
 .PHONY: kills
 kills: $(INSTALLED) ## Kill streams 1,000 times, start them again, and compare their outputs byte by byte (minutes)

@@ -155,9 +155,7 @@ def build_wheel(sdist: Path, python: str, folder: Path, manylinux: bool) -> Path
     """Build the wheel for a Python from the sdist, as a user's pip would; for all Linux systems if asked to."""
     with tempfile.TemporaryDirectory(prefix="ldmaps-wheel-") as temporary:
         own = environment(python, Path(temporary) / "venv")
-        # Older systems have no C++ library as new as this one's.
-        flags = {"LDFLAGS": "-static-libstdc++ -static-libgcc"} if manylinux else {}
-        run(own, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", temporary, sdist, changes=flags)
+        run(own, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", temporary, sdist)
         (wheel,) = Path(temporary).glob("*.whl")
         if not manylinux:
             return Path(shutil.copy(wheel, folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ def load(root, **environment):
     code = "from ldmaps import kernels; print(kernels.INSTRUCTION_SET)"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        env={**os.environ, "LDMAPS_INSTRUCTION_SET": "", "PYTHONPATH": str(root), **environment},
         capture_output=True,
         text=True,
         check=False,
