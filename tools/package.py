@@ -171,7 +171,7 @@ def build_wheel(sdist: Path, python: str, folder: Path, manylinux: bool) -> Path
 def read_wheel(wheel: Path) -> tuple[list[str], Message]:
     """Return the names of the files in a wheel, and its metadata."""
     with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
+        names = [name for name in archive.namelist() if not name.endswith("/")]
         (described,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         return names, email.message_from_bytes(archive.read(described))
 

@@ -134,6 +134,7 @@ def test_all_files_are_read(tmp_path):
     wheel, sdist = tmp_path / "thing-1.2-py3-none-any.whl", tmp_path / "thing-1.2.tar.gz"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("thing-1.2.dist-info/METADATA", METADATA)
+        archive.mkdir("ldmaps")
         archive.writestr("ldmaps/stray.py", "")
         for module in package.kernel_modules():
             archive.writestr(f"ldmaps/kernels/{module}.abi3.so", "")
