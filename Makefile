@@ -8,10 +8,15 @@ PYTEST_ARGS ?=
 MUTANT_ARGS ?=
 # More arguments for the fuzzer, for example: make fuzz FUZZ_ARGS="--seed 7 --only checkpoint"
 FUZZ_ARGS ?=
+# What `make sanitize` runs, and which of the fuzzer's targets; names as in tools/fuzz_targets.py.
+SANITIZE_TESTS ?= tests/kernels tests/inputs/test_xtc_frames.py tests/test_text_rows.py tests/streaming/test_decoding.py
+SANITIZE_TARGETS ?= decoders
 # More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
 KILL_ARGS ?=
 # More arguments for the package check, for example: make package PACKAGE_ARGS="--output dist"
 PACKAGE_ARGS ?=
+# The Pythons that wheels are built with; that of 3.12 is for all later ones too.
+WHEEL_PYTHONS ?= python3.11 python3.12
 # The oldest Python that pyproject.toml allows, and the tests that run there; FLOORS_TESTS= runs all.
 FLOORS_PYTHON ?= python3.11
 FLOORS_TESTS ?= tests/metrics tests/extension tests/landmarks tests/regions tests/datasets tests/inputs/test_open.py \
@@ -19,8 +24,22 @@ FLOORS_TESTS ?= tests/metrics tests/extension tests/landmarks tests/regions test
 
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := $(VENV)/.tools
+BUILT := $(VENV)/.built
+NEEDED := $(VENV)/.needed
 RUNNABLE := $(VENV)/.runnable
 INSTALLED := $(VENV)/.installed
+# The folder too: its time tells of files that are gone.
+KERNELS := CMakeLists.txt src/ldmaps/kernels $(wildcard src/ldmaps/kernels/*.cpp src/ldmaps/kernels/*.h)
+PIP := $(BIN)/python -m pip install --quiet
+
+# The compiler in CXX, or the machine's. Where there is none, the one inside the ziglang wheel.
+ifeq ($(origin CXX),default)
+ifeq ($(shell command -v c++ || command -v g++ || command -v clang++ || true),)
+ZIG := ziglang
+export CXX := $(abspath $(BIN))/zig-c++
+endif
+endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -32,15 +51,35 @@ help: ## List the targets
 .PHONY: install
 install: $(INSTALLED) ## Create .venv with the package (editable) and all that tests and demo need
 
-# Stamps are written last: an interrupted installation starts again. The demo needs little, so it waits for little.
-$(RUNNABLE): pyproject.toml
+# Stamps are written last: an interrupted installation starts again. The demo needs little, so it waits for little, and
+# what it needs is fetched while the kernels are compiled.
+$(TOOLS): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[plot]"
+	$(PIP) "pip>=25.1"
+	$(PIP) --group build $(ZIG)
+	for tool in $(if $(ZIG),"c++ -mcpu=baseline" ar ranlib); do \
+		printf '#!/bin/sh\nexec "%s" -m ziglang %s "$$@"\n' "$(abspath $(BIN))/python" "$$tool" > $(BIN)/zig-$${tool%% *}; \
+		chmod +x $(BIN)/zig-$${tool%% *}; \
+	done
 	touch $@
 
-$(INSTALLED): $(RUNNABLE)
-	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]" --group dev
+# The same folder and the same tools every time, so that ninja compiles only what changed.
+$(BUILT): $(TOOLS) $(KERNELS)
+	MAKEFLAGS= $(PIP) --no-build-isolation --no-deps -C build-dir="build/{wheel_tag}" --editable .
+	touch $@
+
+$(NEEDED): $(TOOLS)
+	$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	    print(*project['dependencies'], *project['optional-dependencies']['plot'], sep='\n')" > $@.txt
+	$(PIP) --requirement $@.txt
+	touch $@
+
+$(RUNNABLE): $(TOOLS) $(KERNELS)
+	$(MAKE) --no-print-directory --jobs=2 $(BUILT) $(NEEDED)
+	touch $@
+
+$(INSTALLED): pyproject.toml | $(RUNNABLE)
+	$(PIP) "ldmaps[$(EXTRAS)]" --group dev
 	touch $@
 
 .PHONY: demo
@@ -72,8 +111,12 @@ $(VENV)/.package: $(RUNNABLE)
 	touch $@
 
 .PHONY: package
-package: $(VENV)/.package ## Build wheel and sdist, look inside, install both into empty environments and try them
+package: $(VENV)/.package ## Build sdist and wheels, look inside, install all into empty environments and try them
 	$(BIN)/python tools/package.py $(PACKAGE_ARGS)
+
+.PHONY: wheels
+wheels: $(VENV)/.package ## The same with wheels for other Linux systems too, kept in dist/
+	$(BIN)/python tools/package.py --manylinux --pythons $(WHEEL_PYTHONS) --output dist
 
 # The oldest Python with the oldest of everything that pyproject.toml allows.
 .venv-floors/.installed: pyproject.toml tools/floors.py
@@ -92,6 +135,7 @@ floors: .venv-floors/.installed ## Run the tests of the library's core with the 
 lint: $(INSTALLED) ## Check style, formatting, types and what imports what
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(KERNELS))
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 
@@ -114,6 +158,25 @@ mutants: $(INSTALLED) ## Break the library one line at a time and see that a tes
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Feed hostile files, streams, arguments and messages for ten minutes; only documented errors may come
 	$(BIN)/python tools/fuzz.py --seconds 600 $(FUZZ_ARGS)
+
+# A copy of the package with kernels that test every index and address, found before the installed one. Python itself is
+# built without the sanitizer, so that and the library of C++ are loaded first; what Python never frees is no leak.
+SANITIZED := build/sanitize
+SANITIZE = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	PYTHONPATH="$(abspath $(SANITIZED))/src" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=64 UBSAN_OPTIONS=print_stacktrace=1
+
+.PHONY: sanitize
+sanitize: $(INSTALLED) ## Run the kernels' tests and fuzzers with every index, address and undefined behaviour checked
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DLDMAPS_CHECKED=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja
+	$(BIN)/cmake --build $(SANITIZED)
+	rm -rf $(SANITIZED)/src
+	cp -r src $(SANITIZED)/src
+	rm -f $(SANITIZED)/src/ldmaps/kernels/*.so
+	$(BIN)/cmake --install $(SANITIZED) --prefix $(SANITIZED)/src
+	$(SANITIZE) $(BIN)/python -m pytest $(SANITIZE_TESTS) $(PYTEST_ARGS)
+	$(SANITIZE) $(BIN)/python tools/fuzz.py --seconds 120 --only $(SANITIZE_TARGETS) $(FUZZ_ARGS)
 
 .PHONY: kills
 kills: $(INSTALLED) ## Kill streams 1,000 times, start them again, and compare their outputs byte by byte (minutes)

@@ -17,18 +17,13 @@ __all__ = ["below", "main", "shares"]
 
 #: Percent of its lines that the tests of a file must run.
 LIMIT = 90.0
-#: Numba compiles these functions: their lines run as machine code, where no tracer sees them.
-COMPILED = "src/ldmaps/compiled/"
-#: Plain Python in that folder.
-NOT_COMPILED = ("__init__.py", "jit.py", "layout.py")
 
 
 def shares(report: dict[str, Any]) -> dict[str, float]:
-    """Return percent of lines run for each file that a tracer can see."""
+    """Return percent of lines run for each file."""
     return {
-        name: entry["summary"]["percent_covered"]
-        for name, entry in ((name.replace("\\", "/"), entry) for name, entry in report["files"].items())
-        if not name.startswith(COMPILED) or name.removeprefix(COMPILED) in NOT_COMPILED
+        name.replace("\\", "/"): entry["summary"]["percent_covered"]
+        for name, entry in report["files"].items()
     }
 
 

@@ -21,6 +21,7 @@ from fuzz_world import World
 from ldmaps import load
 from ldmaps.cli import main as command
 from ldmaps.errors import InvalidInputError, LdmapsError
+from ldmaps.inputs import open as open_points
 from ldmaps.maps.absorbing import absorb
 from ldmaps.maps.model_file import read_header
 from ldmaps.regions import load_regions
@@ -28,7 +29,7 @@ from ldmaps.streaming.checkpoint import Checkpoint
 from ldmaps.streaming.outside_file import read_outside
 from ldmaps.streaming.sources.decoders import open_decoder
 
-__all__ = ["TARGETS", "Target"]
+__all__ = ["ON_DEMAND", "TARGETS", "Target"]
 
 
 def model_bytes(world: World, rng: Random, folder: Path) -> None:
@@ -210,6 +211,16 @@ def decoded(form: str, data: bytes, cuts: list[int]) -> tuple[dict[int, list[flo
     return read, rejected, None
 
 
+def xtc(world: World, rng: Random, folder: Path) -> None:
+    """Read a damaged XTC file: refused, or frames of all atoms."""
+    topology = world.trajectory.topology
+    path = folder / "frames.xtc"
+    path.write_bytes(spoiled(rng, (world.folder / "frames.xtc").read_bytes()))
+    with contextlib.suppress(LdmapsError):
+        for chunk in open_points(path, topology, chunk=int(rng.integers(1, 30))):
+            assert chunk.frames.shape[1:] == (topology.n_atoms, 3)
+
+
 def arguments(world: World, rng: Random, folder: Path) -> None:
     """Give the command line anything: usage errors and messages, never an internal error."""
     words = [
@@ -354,3 +365,5 @@ TARGETS: tuple[Target, ...] = (
     arguments,
     live_page,
 )
+#: Carried out only when named: mdtraj, which reads short XTC files, ends the process on some.
+ON_DEMAND: tuple[Target, ...] = (xtc,)

@@ -38,6 +38,7 @@ class World:
         reservoir.close()
         self.checkpoint = self._checkpoint()
         self._page: Any = None
+        self._trajectory: Any = None
 
     def _checkpoint(self) -> dict[str, Any]:
         """Return what a checkpoint holds in the middle of a stream with every kind of durable sink."""
@@ -53,6 +54,23 @@ class World:
         engine = StreamEmbedder(self.model, max_batch=20, n_threads=1)
         sinks = [OutputFile(folder / "psi.csv"), OutsideFile(folder / "o.npz", self.model, overwrite=True)]
         engine.run(self.input, sinks, checkpoint=folder / "c", checkpoint_every=0.0, **settings)
+
+    @property
+    def trajectory(self) -> Any:
+        """Frames with the names of their atoms; they are in frames.xtc from the first use on."""
+        if self._trajectory is None:
+            import mdtraj
+
+            from ldmaps.datasets import alanine_dipeptide
+
+            molecule = alanine_dipeptide(stride=1000)
+            topology = mdtraj.Topology()
+            residue = topology.add_residue("ALA", topology.add_chain())
+            for name in molecule.atom_names:
+                topology.add_atom(name, mdtraj.element.carbon, residue)
+            self._trajectory = mdtraj.Trajectory(molecule.frames, topology)
+            self._trajectory.save_xtc(str(self.folder / "frames.xtc"))
+        return self._trajectory
 
     @property
     def page(self) -> Any:

@@ -1,9 +1,8 @@
-"""A file that too few lines are run of fails, unless it is compiled."""
+"""A file that too few lines are run of fails."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -38,13 +37,6 @@ def test_one_file_below_the_limit_fails_whatever_the_others(report, capsys):
 
 def test_the_worst_comes_first():
     assert list(coverage_floor.below({"a": 80.0, "b": 10.0, "c": 95.0})) == ["b", "a"]
-
-
-def test_compiled_loops_do_not_count_and_the_python_beside_them_does(report):
-    shares = {"compiled/rows": 5.0, "compiled/jit": 50.0, "compiled/__init__": 95.0}
-    assert coverage_floor.main([report(**shares)]) == 1
-    covered = coverage_floor.shares(json.loads(Path(report(**shares)).read_text()))
-    assert covered == {"src/ldmaps/compiled/jit.py": 50.0, "src/ldmaps/compiled/__init__.py": 95.0}
 
 
 def test_another_limit(report):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import io
+import sys
 import tarfile
 import zipfile
 
@@ -12,6 +13,8 @@ import pytest
 from tools import package
 
 FILES = {"ldmaps/__init__.py", "ldmaps/py.typed", "ldmaps/datasets/data/frames.npz"}
+KERNELS = {"ldmaps/kernels/_baseline.abi3.so", "ldmaps/kernels/_x86_64_v3.cpython-311-x86_64-linux-gnu.so"}
+MODULES = {"_baseline", "_x86_64_v3"}
 METADATA = """\
 Metadata-Version: 2.4
 Name: thing
@@ -37,24 +40,38 @@ THING = {
 
 
 def test_a_complete_wheel_has_no_faults():
-    assert package.wheel_faults([*FILES, "ldmaps-1.dist-info/METADATA"], FILES) == []
+    assert package.wheel_faults([*FILES, *KERNELS, "ldmaps-1.dist-info/METADATA"], FILES, MODULES) == []
+    windows = ["ldmaps/kernels/_baseline.pyd", "ldmaps/kernels/_x86_64_v3.cp311-win_amd64.pyd"]
+    assert package.wheel_faults([*FILES, *windows], FILES, MODULES) == []
 
 
 def test_a_data_file_that_a_wheel_lacks_is_named():
-    (fault,) = package.wheel_faults(FILES - {"ldmaps/datasets/data/frames.npz"}, FILES)
+    (fault,) = package.wheel_faults((FILES | KERNELS) - {"ldmaps/datasets/data/frames.npz"}, FILES, MODULES)
     assert fault == "the wheel lacks ldmaps/datasets/data/frames.npz"
 
 
-@pytest.mark.parametrize("stray", ["tests/test_a.py", "reproduction/__init__.py", "ldmaps/old.py"])
+def test_kernels_that_a_wheel_lacks_are_named():
+    (fault,) = package.wheel_faults(FILES | {"ldmaps/kernels/_x86_64_v3.abi3.so"}, FILES, MODULES)
+    assert fault == "the wheel lacks the kernels of _baseline"
+
+
+def test_a_module_for_each_instruction_set_of_the_machine():
+    assert package.kernel_modules("arm64") == {"_baseline"}
+    assert package.kernel_modules("x86_64") == package.kernel_modules("AMD64") > {"_baseline", "_x86_64_v3"}
+
+
+@pytest.mark.parametrize(
+    "stray", ["tests/test_a.py", "reproduction/__init__.py", "ldmaps/old.py", "ldmaps/kernels/array.h"]
+)
 def test_what_is_no_part_of_the_package_is_named(stray):
-    (fault,) = package.wheel_faults([*FILES, stray], FILES)
+    (fault,) = package.wheel_faults([*FILES, *KERNELS, stray], FILES, MODULES)
     assert fault.startswith(f"the wheel holds {stray}")
 
 
-def test_the_package_is_all_files_of_the_sources_but_caches(tmp_path):
+def test_the_package_is_all_files_of_the_sources_but_what_is_compiled_and_caches(tmp_path):
     folder = tmp_path / "src" / "ldmaps"
     (folder / "__pycache__").mkdir(parents=True)
-    for name in ("__init__.py", "page.html", "__pycache__/a.pyc", "__pycache__/a.nbi", "__pycache__/a.nbc"):
+    for name in ("__init__.py", "page.html", "__pycache__/a.pyc", "a.cpp", "a.h", "_a.abi3.so", "_a.pyd"):
         (folder / name).write_text("")
     assert package.package_files(tmp_path) == {"ldmaps/__init__.py", "ldmaps/page.html"}
     real = package.package_files()
@@ -78,7 +95,7 @@ def test_what_an_sdist_lacks_is_named():
 
 
 @pytest.mark.parametrize(
-    "stray", [".venv/bin/python", "docs/_build/index.html", ".ci/run", "src/ldmaps/a.pyc"]
+    "stray", [".venv/bin/python", "docs/_build/index.html", ".ci/run", "src/ldmaps/a.pyc", "src/ldmaps/a.so"]
 )
 def test_what_an_sdist_should_not_hold_is_named(stray):
     assert package.sdist_faults(sdist_names(more={stray})) == [f"the sdist holds {stray}"]
@@ -107,7 +124,7 @@ def test_metadata_that_differ_are_named(line, other, named):
     assert fault.startswith(f"{named} is ")
 
 
-def test_both_files_are_read(tmp_path):
+def test_all_files_are_read(tmp_path):
     (tmp_path / "src" / "ldmaps").mkdir(parents=True)
     (tmp_path / "src" / "ldmaps" / "__init__.py").write_text("")
     (tmp_path / "pyproject.toml").write_text(
@@ -117,14 +134,17 @@ def test_both_files_are_read(tmp_path):
     wheel, sdist = tmp_path / "thing-1.2-py3-none-any.whl", tmp_path / "thing-1.2.tar.gz"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("thing-1.2.dist-info/METADATA", METADATA)
+        archive.mkdir("ldmaps")
         archive.writestr("ldmaps/stray.py", "")
+        for module in package.kernel_modules():
+            archive.writestr(f"ldmaps/kernels/{module}.abi3.so", "")
     with tarfile.open(sdist, "w:gz") as archive:
         for name in sdist_names(more={".venv/pyvenv.cfg"}):
             archive.addfile(tarfile.TarInfo(name), io.BytesIO())
-    assert package.faults_inside(wheel, sdist, tmp_path) == [
+    assert package.faults_inside([wheel], sdist, tmp_path) == [
+        "the sdist holds .venv/pyvenv.cfg",
         "the wheel lacks ldmaps/__init__.py",
         "the wheel holds ldmaps/stray.py, which is no part of the package",
-        "the sdist holds .venv/pyvenv.cfg",
     ]
 
 
@@ -133,3 +153,10 @@ def test_a_folder_with_files_is_not_built_into(tmp_path, capsys):
     assert package.main(["--output", str(tmp_path)]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["older.whl"]
+
+
+def test_a_python_that_there_is_not_is_named(capsys):
+    assert package.version_of("no-python-at-all") == (0, 0)
+    assert package.version_of(sys.executable) == sys.version_info[:2]
+    assert package.main(["--pythons", sys.executable, "no-python-at-all"]) == 2
+    assert "no-python-at-all cannot be run" in capsys.readouterr().err

@@ -5,10 +5,11 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cstring>
+#include <array>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "array.h"
 
@@ -16,171 +17,136 @@ namespace ldmaps {
 
 namespace nb = nanobind;
 
+// What an argument must be: an array, or a number if it has no dimensions.
+struct Wanted {
+    char kind;  // ? bool, f floating, i integer, u unsigned
+    int bytes;  // of a number, or of an element
+    int dimensions;
+    bool is_written;
+};
+
 template <class T>
 constexpr char kind_of() {
-    if constexpr (std::is_same_v<T, bool>) return '?';
-    else if constexpr (std::is_floating_point_v<T>) return 'f';
-    else return std::is_signed_v<T> ? 'i' : 'u';
+    if (std::is_same_v<T, bool>) return '?';
+    if (std::is_floating_point_v<T>) return 'f';
+    return std::is_signed_v<T> ? 'i' : 'u';
 }
 
-inline char kind_of_format(const char* format) {
-    if (format == nullptr) return 'u';
-    if (*format == '@' || *format == '=') ++format;
-    if (format[0] == '\0' || format[1] != '\0') return 'x';
-    if (*format == '?') return '?';
-    if (std::strchr("fd", *format)) return 'f';
-    if (std::strchr("bhilqn", *format)) return 'i';
-    return std::strchr("BHILQN", *format) ? 'u' : 'x';
-}
-
-template <class T>
-std::string name_of() {
-    const char kind = kind_of<T>();
-    if (kind == '?') return "bool";
-    return (kind == 'f' ? "float" : kind == 'i' ? "int" : "uint") + std::to_string(8 * sizeof(T));
-}
-
-// One argument that is an array, held as long as the kernel runs.
-template <class T, int N>
-class Held {
+// One argument as it was given; an array is held until the kernel has run.
+class Given {
 public:
-    using Plain = std::remove_const_t<T>;
+    // Says whether it fits.
+    bool fits(nb::handle object, const Wanted& wanted);
 
-    // Says whether it fits; `reason` is why not.
-    bool take(nb::handle given, const char* name, std::string* reason) {
-        const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (std::is_const_v<T> ? 0 : PyBUF_WRITABLE);
-        if (PyObject_GetBuffer(given.ptr(), &buffer_, flags) != 0) {
-            PyErr_Clear();
-            if (reason) {
-                *reason = std::string(name) + " must be a C-contiguous array" +
-                          (std::is_const_v<T> ? "" : " that can be written to") + ", got " +
-                          nb::type_name(given.type()).c_str();
-            }
-            return false;
-        }
-        held_ = true;
-        const bool fits = buffer_.ndim == N && buffer_.itemsize == static_cast<Index>(sizeof(Plain)) &&
-                          kind_of_format(buffer_.format) == kind_of<Plain>();
-        if (!fits && reason) {
-            *reason = std::string(name) + " must be an array of " + name_of<Plain>() + " with " + std::to_string(N) +
-                      " dimensions, got " + std::to_string(buffer_.ndim) + " of type '" +
-                      (buffer_.format ? buffer_.format : "B") + "'";
-        }
-        return fits;
+    template <class T, int N>
+    void get(Array<T, N>& array) const {
+        array = {static_cast<T*>(buffer_.buf), buffer_.shape};
     }
-    Array<T, N> value() const { return {static_cast<T*>(buffer_.buf), buffer_.shape}; }
+    template <class T>
+    void get(T& number) const {
+        if constexpr (std::is_floating_point_v<T>) {
+            number = static_cast<T>(real_);
+        } else {
+            number = static_cast<T>(whole_);
+        }
+    }
 
-    Held() = default;
-    Held(const Held&) = delete;
-    ~Held() {
-        if (held_) PyBuffer_Release(&buffer_);
+    Given() = default;
+    Given(const Given&) = delete;
+    ~Given() {
+        if (is_held_) PyBuffer_Release(&buffer_);
     }
 
 private:
     Py_buffer buffer_;
-    bool held_ = false;
-};
-
-// One argument that is a number.
-template <class T>
-class Number {
-public:
-    bool take(nb::handle given, const char* name, std::string* reason) {
-        if constexpr (std::is_same_v<T, bool>) {
-            const int truth = PyObject_IsTrue(given.ptr());
-            value_ = truth > 0;
-            if (truth >= 0) return true;
-        } else if constexpr (std::is_floating_point_v<T>) {
-            value_ = static_cast<T>(PyFloat_AsDouble(given.ptr()));
-            if (!PyErr_Occurred()) return true;
-        } else {
-            value_ = static_cast<T>(PyNumber_AsSsize_t(given.ptr(), PyExc_OverflowError));
-            if (!PyErr_Occurred()) return true;
-        }
-        PyErr_Clear();
-        if (reason) *reason = std::string(name) + " must be a number of type " + name_of<T>();
-        return false;
-    }
-    T value() const { return value_; }
-
-private:
-    T value_{};
+    double real_ = 0.0;
+    Index whole_ = 0;
+    bool is_held_ = false;
 };
 
 template <class T>
-struct ArgumentOf {
-    using type = Number<T>;
+struct Parameter {
+    static constexpr Wanted wanted{kind_of<T>(), sizeof(T), 0, false};
 };
 template <class T, int N>
-struct ArgumentOf<Array<T, N>> {
-    using type = Held<T, N>;
+struct Parameter<Array<T, N>> {
+    using Plain = std::remove_const_t<T>;
+    static constexpr Wanted wanted{kind_of<Plain>(), sizeof(Plain), N, !std::is_const_v<T>};
 };
 
-// Call a kernel if all arguments fit. Returns how many did; if not all, `reason` says what is wrong with the next one.
-template <class Result, class... Parameters, std::size_t... Places>
-std::size_t call_if_fitting(Result (*kernel)(Parameters...), const nb::handle* given, const char* const* names,
-                            nb::object& result, std::string* reason, std::index_sequence<Places...>) {
-    std::tuple<typename ArgumentOf<Parameters>::type...> held;
-    std::size_t taken = 0;
-    if (!((std::get<Places>(held).take(given[Places], names[Places], reason) && ++taken) && ...)) return taken;
-    if constexpr (std::is_void_v<Result>) {
-        nb::gil_scoped_release unlocked;
-        kernel(std::get<Places>(held).value()...);
-    } else {
-        Result value;
-        {
-            nb::gil_scoped_release unlocked;
-            value = kernel(std::get<Places>(held).value()...);
-        }
-        result = nb::cast(value);
-    }
-    return taken;
-}
-
-template <class>
-using Handle = nb::handle;
-
-template <class Kernel>
-struct Caller;
+// A kernel without its type, so that code for all of them is compiled once.
+struct Form {
+    using Kernel = void (*)();
+    Kernel kernel;
+    nb::object (*call)(Kernel kernel, const Given* given);
+    const Wanted* wanted;
+};
 
 template <class Result, class... Parameters>
-struct Caller<Result (*)(Parameters...)> {
-    template <class... Kernels, class... Names>
-    static void bind(nb::module_& module, const char* name, std::tuple<Kernels...> kernels, Names... names) {
-        static_assert(sizeof...(Names) == sizeof...(Parameters), "every argument has a name");
-        module.def(
-            name,
-            [=](Handle<Parameters>... arguments) -> nb::object {
-                const nb::handle given[] = {arguments...};
-                const char* const all_names[] = {names...};
-                constexpr auto places = std::index_sequence_for<Parameters...>{};
-                nb::object result = nb::none();
-                std::string reason, wrong;
-                std::size_t most = 0;
-                const auto attempt = [&](auto kernel, bool explain) {
-                    const std::size_t taken =
-                        call_if_fitting(kernel, given, all_names, result, explain ? &reason : nullptr, places);
-                    if (explain && (wrong.empty() || taken > most)) most = taken, wrong = reason;
-                    return taken == sizeof...(Parameters);
-                };
-                if (std::apply([&](auto... each) { return (attempt(each, false) || ...); }, kernels)) return result;
-                std::apply([&](auto... each) { (attempt(each, true), ...); }, kernels);
-                throw nb::type_error(wrong.c_str());
-            },
-            nb::arg(names)...);
+struct FormOf {
+    static constexpr Wanted wanted[] = {Parameter<Parameters>::wanted...};
+
+    static nb::object call(Form::Kernel kernel, const Given* given) {
+        std::tuple<Parameters...> values;
+        std::apply([&](auto&... each) { (given++->get(each), ...); }, values);
+        const auto run = [&] {
+            nb::gil_scoped_release unlocked;
+            return std::apply(reinterpret_cast<Result (*)(Parameters...)>(kernel), values);
+        };
+        if constexpr (std::is_void_v<Result>) {
+            run();
+            return nb::none();
+        } else {
+            return nb::cast(run());
+        }
     }
 };
 
-// Make a kernel callable from Python. Several kernels are one for several element types: the first that fits is called,
-// and if none does, the error is about the argument that the nearest one does not take.
-template <class... Kernels>
-constexpr std::tuple<Kernels...> forms(Kernels... kernels) {
-    return {kernels...};
+template <class Result, class... Parameters>
+Form form(Result (*kernel)(Parameters...)) {
+    using Types = FormOf<Result, Parameters...>;
+    return {reinterpret_cast<Form::Kernel>(kernel), Types::call, Types::wanted};
 }
 
-template <class Kernel, class... Kernels, class... Names>
-void bind(nb::module_& module, const char* name, std::tuple<Kernel, Kernels...> kernels, Names... names) {
-    Caller<Kernel>::bind(module, name, kernels, names...);
+template <std::size_t N>
+struct Forms {
+    std::vector<Form> all;
+};
+
+// Several kernels are one for several element types: the first that fits is called, and if none does, the error is
+// about the argument that the nearest one does not take.
+template <class Result, class... Parameters, class... Others>
+Forms<sizeof...(Parameters)> forms(Result (*kernel)(Parameters...), Others... others) {
+    return {{form(kernel), form(others)...}};
+}
+
+// Arguments of the kernel that takes most.
+constexpr std::size_t MOST = 24;
+
+nb::object call_fitting(const std::vector<Form>& forms, const char* const* names, const nb::handle* given,
+                        std::size_t n_arguments);
+
+template <std::size_t>
+using Handle = nb::handle;
+
+template <std::size_t N, std::size_t... Places>
+void define(nb::module_& module, const char* name, const std::vector<Form>& forms, std::array<const char*, N> names,
+            std::index_sequence<Places...>) {
+    module.def(
+        name,
+        [forms, names](Handle<Places>... arguments) {
+            const nb::handle given[] = {arguments...};
+            return call_fitting(forms, names.data(), given, N);
+        },
+        nb::arg(names[Places]).none()...);  // None is refused by name, as all else is
+}
+
+// Make a kernel callable from Python.
+template <std::size_t N, class... Names>
+void bind(nb::module_& module, const char* name, const Forms<N>& forms, Names... names) {
+    static_assert(sizeof...(Names) == N, "every argument has a name");
+    static_assert(N <= MOST);
+    define<N>(module, name, forms.all, {names...}, std::make_index_sequence<N>{});
 }
 
 }  // namespace ldmaps

@@ -31,8 +31,7 @@ void extend_many(Matrix<Real> squared, Real rate, Row<const Real> weights, Matri
         for (Index block = 0; block < n_blocks; ++block) {
             lows[block] = lowest_of<Real>(row.slice(block * BLOCK, (block + 1) * BLOCK));
         }
-        const Nearest found =
-            weigh<Real>(row, lows.row(), rate, weights, coefficients, sums.row(), coordinates[i]);
+        const Nearest found = weigh<Real>(row, lows.row(), rate, weights, coefficients, sums.row(), coordinates[i]);
         nearest[i] = found.place;
         lowest[i] = static_cast<Real>(found.squared);
     }
@@ -72,7 +71,8 @@ void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix
                 total[lane] += share;
             }
         }
-        for (Index lane = 0; lane <= last; ++lane) nearest[start + lane] = place[lane], lowest[start + lane] = low[lane];
+        for (Index lane = 0; lane <= last; ++lane)
+            nearest[start + lane] = place[lane], lowest[start + lane] = low[lane];
         for (Index component = 0; component < coefficients.shape(0); ++component) {
             for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) sums[lane] = 0.0;
             for (Index j = 0; j < n_landmarks; ++j) {
@@ -92,9 +92,9 @@ void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix
 // Embed each row of d² to the landmarks: w(x)·B, nearest landmark and its d²; destroys `squared`.
 //
 // The nearest landmark's d² is subtracted inside the exponential: it cancels in the normalised weights, and a point far
-// from all landmarks does not become 0/0. `coefficients` is B transposed, (k, M), so that every sum runs over contiguous
-// memory. Blocks of landmarks that are all too far to matter are skipped, which pays where neighbours among the
-// landmarks stand together.
+// from all landmarks does not become 0/0. `coefficients` is B transposed, (k, M), so that every sum runs over
+// contiguous memory. Blocks of landmarks that are all too far to matter are skipped, which pays where neighbours among
+// the landmarks stand together.
 template <class Real>
 void extend(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
             Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {

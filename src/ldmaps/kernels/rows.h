@@ -77,8 +77,7 @@ Nearest weigh(Row<Real> row, Row<const Real> lows, Real rate, Row<const Real> we
         if (lows[block] < lows[closest]) closest = block;
     }
     const Real low = lows[closest];
-    const Index nearest =
-        closest * BLOCK + first_equal<Real>(row.slice(closest * BLOCK, (closest + 1) * BLOCK), low);
+    const Index nearest = closest * BLOCK + first_equal<Real>(row.slice(closest * BLOCK, (closest + 1) * BLOCK), low);
     double total = 0.0;
     sums.fill(0.0);
     const Real reach = low + negligible<Real>() / rate;

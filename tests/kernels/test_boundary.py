@@ -1,0 +1,108 @@
+"""A kernel says which argument it does not take, and why; what it takes it trusts."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from array import array
+
+import numpy as np
+import pytest
+
+from ldmaps import kernels
+
+
+def arguments(real=np.float64, **changes):
+    """Return what ``extend`` takes for 3 points, 5 landmarks and 2 coordinates, with some of it replaced."""
+    sound = {
+        "squared": np.ones((3, 5), real),
+        "rate": 0.5,
+        "weights": np.ones(5, real),
+        "coefficients": np.ones((2, 5), real),
+        "coordinates": np.zeros((3, 2), real),
+        "nearest": np.zeros(3, np.int64),
+        "lowest": np.zeros(3, real),
+    }
+    return {**sound, **changes}
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_both_precisions_are_taken_by_place_and_by_name(real):
+    given = arguments(real)
+    kernels.extend(**given)
+    assert (given["coordinates"] == 1).all()
+    given["squared"][:] = 1  # replaced by weights
+    kernels.extend(*given.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("weights", np.ones(5, np.float32), "of float64 with 1 dimension, got float32 with 1 dimension"),
+        ("nearest", np.zeros(3, np.int32), "int64 with 1 dimension that can be written to, got int32"),
+        ("nearest", np.zeros(3, np.uint64), "got uint64"),
+        ("weights", np.ones(5, np.complex128), "got elements of a type that no kernel takes"),
+        ("weights", np.ones(5, ">f8"), "got elements of a type that no kernel takes"),
+        ("weights", np.ones((5, 1)), "with 1 dimension, got float64 with 2 dimensions"),
+        ("weights", np.ones(10)[::2], "C-contiguous array of float64 .* dimension, not contiguous"),
+        ("coefficients", np.asfortranarray(np.ones((2, 5))), "2 dimensions, not contiguous"),
+        ("coordinates", np.broadcast_to(0.0, (3, 2)), "that can be written to, got .* read-only"),
+        ("lowest", [0.0, 0.0, 0.0], "got list"),
+        ("lowest", None, "got NoneType"),
+        ("rate", "0.5", "a number of type float64, got str"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_was_given(name, value, fault):
+    with pytest.raises(TypeError, match=f"^{name} must be .*{fault}"):
+        kernels.extend(**arguments(**{name: value}))
+
+
+def test_a_read_only_array_can_be_read():
+    given = arguments()
+    given["weights"].flags.writeable = False
+    kernels.extend(**given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted", "got"),
+    [
+        ("weights", np.ones(4), "5", "4"),
+        ("coefficients", np.ones((2, 6)), "2, 5", "2, 6"),
+        ("coordinates", np.ones((3, 3)), "3, 2", "3, 3"),
+        ("nearest", np.zeros(0, np.int64), "3", "0"),
+    ],
+)
+def test_a_wrong_shape_is_named_with_the_right_one(name, value, wanted, got):
+    with pytest.raises(ValueError, match=rf"^{name} must have shape \({wanted}\), got \({got}\)$"):
+        kernels.extend(**arguments(**{name: value}))
+
+
+@pytest.mark.parametrize(("typecode", "count"), [("d", 5), ("d", 4), ("f", 5)])
+def test_arrays_are_let_go_of_whether_they_fit_or_not(typecode, count):
+    weights = array(typecode, [1.0] * count)
+    with contextlib.suppress(TypeError, ValueError):
+        kernels.extend(**arguments(weights=weights))
+    weights.append(1.0)  # BufferError while somebody holds it
+
+
+def test_other_threads_run_meanwhile():
+    squared = np.ones((2000, 4000))
+    inside, done = threading.Event(), threading.Event()
+
+    def work():
+        inside.set()
+        for _ in range(10):
+            kernels.gaussian(squared, 1e-9)
+        inside.clear()
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    turns = 0
+    while not done.is_set():
+        turns += inside.is_set()
+        time.sleep(0.001)
+    thread.join()
+    # Between two of the ten calls there is a turn too, whoever holds the lock.
+    assert turns > 20
