@@ -126,7 +126,7 @@ def absorb(
     AccuracyWarning
         When a coordinate has less than half in common with its old self, when the
         new map has slower modes than those kept, and when a distilled map has too few
-        landmarks to tell what the points change: the coordinate then stays as it is.
+        landmarks to tell what the points change: coordinates then stay as they are.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def _assembled(
         np.append(in_common(was, now, weights), np.full(len(eigenvalues) - k, np.nan)),
         100.0 * np.sqrt(weights @ (now - was) ** 2 / weights.sum()) / np.ptp(was, axis=0),
     )
-    _warn(absorption, spectrum, change.kept, k)
+    _warn(absorption, spectrum, k, is_resolved=change.is_resolved)
     result = cast(LandmarkDiffusionMap, clone(model))
     if result.n_components != "gap":
         result.n_components = len(eigenvalues)
@@ -271,25 +271,24 @@ def _assembled(
     )
 
 
-def _warn(absorption: Absorption, spectrum: _Array, kept: NDArray[np.intp], n_old: int) -> None:
+def _warn(absorption: Absorption, spectrum: _Array, n_old: int, *, is_resolved: bool) -> None:
     reasons = []
     common, modes = absorption.in_common[:n_old], absorption.modes
     different = np.flatnonzero(common < SAME_SHARE)
     if len(different):
         shown = ", ".join(f"{index + 1} ({common[index]:.0%})" for index in different)
         reasons.append(f"coordinate {shown} has less than half in common with what it was before")
+    if not is_resolved:
+        reasons.append(
+            "the map has too few landmarks to tell what the points change, so its coordinates stay as they are and "
+            "hardly distinguish the new points; fit again to old and new data, or with more landmarks"
+        )
     slower = np.setdiff1d(np.arange(modes.max(initial=0)), modes)
-    if len(slower):
+    if len(slower) and is_resolved:
         shown = ", ".join(f"{spectrum[mode]:.4g}" for mode in slower)
         reasons.append(
             f"{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of the coordinates; "
             f"new_components={len(slower)} adds what is missing"
-        )
-    if len(kept):
-        shown = ", ".join(str(index + 1) for index in kept)
-        reasons.append(
-            f"the map has too few landmarks to tell what the points change in coordinate {shown}, which stays as it "
-            "is and hardly distinguishes the new points; fit again to old and new data, or with more landmarks"
         )
     if reasons:
         warnings.warn(

@@ -29,8 +29,9 @@ from ldmaps.threads import single_threaded_blas
 
 __all__ = ["Change", "TurnedWalk"]
 
-#: A coordinate of a distilled map that its landmarks' walk shares less of than this stays as it is.
-RESOLVED_SHARE = 0.8
+#: Share of any coordinate that the walk over a distilled map's landmarks may lack and still tell what changes; and for
+#: each landmark, since a few agree with anything by chance.
+LACKING, LACKING_PER_LANDMARK = 0.15, 0.003
 #: Ridge of the fit of a distilled map, in units of the mean diagonal of its normal equations.
 RIDGE = 1e-3
 #: Weight of a new landmark for its mass beside that of old ones: with as much it would change old places around it.
@@ -96,14 +97,14 @@ class Change:
     after : TurnedWalk
     carried : ndarray of shape (k, k')
         What part of new coordinates a part of old ones is.
-    kept : ndarray of int
-        Coordinates that the walk before does not have, so that it cannot say what changes in them.
+    is_resolved : bool
+        Whether the walk before has the old coordinates; otherwise it cannot tell what changes, and they stay.
     """
 
     before: TurnedWalk | None
     after: TurnedWalk
     carried: _Array
-    kept: NDArray[np.intp]
+    is_resolved: bool
 
     @classmethod
     def of(
@@ -120,11 +121,12 @@ class Change:
         old_weights = model.multiplicities_
         # A few modes more than asked for: an old coordinate may stand behind new ones now.
         count = k + n_further + MAX_GAP_COMPONENTS
-        after, before, kept = TurnedWalk.of(walk, count, old, old_weights), None, np.empty(0, dtype=np.intp)
+        after, before, is_resolved = TurnedWalk.of(walk, count, old, old_weights), None, True
         if is_distilled:
             known = replace(walk, points=embedder.landmarks, weights=old_weights)
             before = TurnedWalk.of(known, count, old, old_weights)
-            kept = np.flatnonzero(in_common(old, before.coordinates(), old_weights) < RESOLVED_SHARE)
+            lacking = 1.0 - float(in_common(old, before.coordinates(), old_weights).min())
+            is_resolved = lacking <= min(LACKING, LACKING_PER_LANDMARK * len(old))
         mixture, shift, carried = after.turn.mixture, after.turn.shift, np.eye(k)
         scale, every = float(np.sqrt(weights.sum() / old_weights.sum())), np.eye(len(mixture))
         if not align:
@@ -132,7 +134,8 @@ class Change:
             mixture, shift = every[:, :k], np.zeros(k)
         free = np.setdiff1d(np.arange(len(mixture)), np.abs(mixture).argmax(axis=0))[:n_further]
         turn = Turn(np.column_stack([mixture, scale * every[:, free]]), np.pad(shift, (0, len(free))))
-        return cls(before, replace(after, turn=turn), np.pad(carried, ((0, 0), (0, len(free)))), kept)
+        carried = np.pad(carried, ((0, 0), (0, len(free))))
+        return cls(before, replace(after, turn=turn), carried, is_resolved)
 
     def step(self, model: LandmarkDiffusionMap, taken: Points, mass: _Array) -> OnlineStep:
         """Return the new online step, Nyström's or fitted to old places and the points taken in."""
@@ -143,7 +146,6 @@ class Change:
         def wanted(points: Points) -> tuple[_Array, _Array]:
             said = embedder.extend(points, model.n_threads).coordinates.astype(np.float64)
             changed = self.after.at(points) + (said - before.at(points)) @ self.carried
-            changed[:, self.kept] = said[:, self.kept]
             return said, changed
 
         n_old, old_weights = embedder.n_landmarks, before.walk.weights
@@ -160,7 +162,9 @@ class Change:
         with single_threaded_blas():
             equations = problem.equations(data, Setting(embedder.bandwidth, np.log(source_weights)))
             coefficients = equations.solve(problem.baseline, RIDGE) * span
-        coefficients[:, self.kept] = baseline[:, self.kept]
+        if not self.is_resolved:
+            k = embedder.n_components
+            coefficients[:n_old, :k], coefficients[n_old:, :k] = embedder.coefficients.T, said[n_old:]
         return OnlineStep(
             coefficients=coefficients, source_weights=source_weights, bandwidth=embedder.bandwidth
         )
@@ -171,5 +175,6 @@ class Change:
         if self.before is not None:
             pace = np.log(old).sum() / np.log(self.before.eigenvalues).sum()
             own, every = np.maximum(own, 0.0) ** pace, np.maximum(every, 0.0) ** pace
-            own[self.kept] = old[self.kept]
+        if not self.is_resolved:
+            own[: len(old)] = old
         return own, every
