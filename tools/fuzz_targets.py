@@ -26,7 +26,7 @@ from ldmaps.maps.absorbing import absorb
 from ldmaps.maps.model_file import read_header
 from ldmaps.regions import load_regions
 from ldmaps.streaming.checkpoint import Checkpoint
-from ldmaps.streaming.outside_file import read_outside
+from ldmaps.streaming.reservoir import read_outside
 from ldmaps.streaming.sources.decoders import open_decoder
 
 __all__ = ["ON_DEMAND", "TARGETS", "Target"]

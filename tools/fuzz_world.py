@@ -11,7 +11,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.archive import read_archive
 from ldmaps.streaming import OutputFile, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
-from ldmaps.streaming.outside_file import OutsideFile
+from ldmaps.streaming.reservoir import OutsideFile
 
 __all__ = ["World"]
 

@@ -33,7 +33,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, StreamEmbedder
-from ldmaps.streaming.outside_file import OutsideFile
+from ldmaps.streaming.reservoir import OutsideFile
 from ldmaps.streaming.sources import open_source
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

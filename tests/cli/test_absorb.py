@@ -66,6 +66,26 @@ def test_the_sample_survives_a_stop(world):
         assert len(one["points"]) == 40
 
 
+def test_records_out_of_reach_are_counted_and_can_be_left_out_at_once(world, capsys):
+    folder, points = world
+    np.savetxt(folder / "far.csv", np.concatenate([points, points[:30] + 1000]), delimiter=",")
+    outside = str(folder / "far.npz")
+    stream = ["stream", str(folder / "map.ldm"), str(folder / "far.csv"), "-o", str(folder / "far-psi.csv")]
+    assert main([*stream, "--outside", outside, "--quiet"]) == 0
+    command = ["absorb", str(folder / "map.ldm"), outside, "-o", str(folder / "near.ldm"), "--json"]
+    capsys.readouterr()
+    assert main(command) == 1
+    message = capsys.readouterr().err
+    n_near = int((~load(folder / "map.ldm").coverage(points).inside).sum())
+    assert f"30 of {n_near + 30} points are out of reach" in message
+    assert f"--unreachable leave leaves them out and absorbs the other {n_near};" in message
+    assert "sqrt(epsilon) from the nearest landmark" in message
+    assert not (folder / "near.ldm").exists()
+    assert main([*command, "--unreachable", "leave"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["absorbed"], facts["left_out"]) == (n_near, 30)
+
+
 def test_refusals(world, capsys):
     folder, points = world
     outside = folder / "kept.npz"

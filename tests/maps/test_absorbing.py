@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,8 @@ from scipy.spatial.transform import Rotation
 import ldmaps
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
 from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError
 from ldmaps.maps.absorbing import UnreachableError, absorb
-from ldmaps.maps.mode_matching import match_modes
 from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import align, rms_error
 from ldmaps.streaming.reservoir import Reservoir
@@ -150,6 +149,8 @@ def test_old_points_move_little_and_the_residual_says_how_much(model, grown, rol
 def test_coordinates_keep_the_signs_of_the_old_ones(model, roll, known):
     flipped = pickle.loads(pickle.dumps(model))
     flipped.landmark_embedding_ = model.landmark_embedding_ * [1, -1]
+    embedder = model.embedder_
+    flipped.embedder_ = replace(embedder, coefficients=embedder.coefficients * [[1], [-1]])
     first = absorb(model, roll.points[~known]).transform(roll.points)
     second = absorb(flipped, roll.points[~known]).transform(roll.points)
     np.testing.assert_allclose(second, first * [1, -1], atol=1e-12)
@@ -286,11 +287,20 @@ def test_the_number_of_landmarks_can_be_bounded(model, roll, known):
 def test_points_out_of_reach_are_an_error_that_counts_them(model, roll, known):
     rng = np.random.default_rng(0)
     far = np.concatenate([rng.normal([100, 0, 0], 0.1, (30, 3)), rng.normal([0, 100, 0], 0.1, (12, 3))])
-    with pytest.raises(DisconnectedError, match=r"42 of the points, in 2 groups \(of 30, 12\)") as caught:
+    with pytest.raises(
+        DisconnectedError, match=r"42 of \d+ points are out of reach, in groups of 30, 12:"
+    ) as caught:
         absorb(model, np.concatenate([roll.points[~known], far]))
+    assert caught.value.n_points == len(far) + (~known).sum()
+    assert f"absorbs the other {(~known).sum()};" in str(caught.value)
+    away = model.coverage(far).distance
+    assert f"{away.min():.3g} to {away.max():.3g} sqrt(epsilon) from the nearest landmark" in str(
+        caught.value
+    )
     assert isinstance(caught.value, UnreachableError)
     assert caught.value.component_sizes == (30, 12)
-    assert "disconnected=" in str(caught.value)
+    assert 'disconnected="leave"' in str(caught.value)
+    assert f"epsilon={caught.value.joining_epsilon:.6g} reaches them" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     # The message's ε is enough to hop there.
     assert np.sqrt(caught.value.joining_epsilon) == pytest.approx(
@@ -349,31 +359,146 @@ def test_a_new_slow_mode_does_not_take_an_old_coordinates_place():
     assert added_old.max() < added_new.min() or added_new.max() < added_old.min()
 
 
-def test_degenerate_modes_are_turned_back():
-    """On a square cos x and cos y have one eigenvalue, and any turn of them is as good."""
-    side = np.linspace(0, 1, 12)
-    square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    squared = ((square[:, None] - square) ** 2).sum(axis=2)
-    weights = np.ones(len(square))
-    spectrum = solve_spectrum(np.exp(-squared / 0.04), weights, 6)
-    assert spectrum.eigenvalues[0] == pytest.approx(spectrum.eigenvalues[1])
-    angle = 0.7
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    old = 2.5 * spectrum.vectors[:, :2] @ turn + [3.0, -1.0]
-    match = match_modes(old, weights, spectrum, weights, 0.0)
-    np.testing.assert_allclose(match.coordinates(spectrum, 0.0), old, atol=1e-9)
-    np.testing.assert_allclose(match.in_common, 1.0)
-    np.testing.assert_allclose(match.eigenvalues(spectrum), spectrum.eigenvalues[:2])
+# -- distilled maps and tolerances -------------------------------------------------
 
 
-def test_modes_far_apart_are_never_mixed():
+@pytest.fixture(scope="module")
+def distilled(roll, known):
+    """As many landmarks as the walk over them needs to tell what changes."""
+    settings = {"epsilon": EPSILON, "n_landmarks": 300, "extension": "distilled"}
+    return LandmarkDiffusionMap(2, **settings).fit(roll.points[known])
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """Alanine dipeptide's heavy atoms, and which frames are in the core of αR."""
+    molecule = alanine_dipeptide(stride=10)
+    frames = molecule.frames[:, molecule.heavy_atoms]
+    psi = dihedral(frames[:, [3, 4, 6, 8]])
+    return frames, (psi > -1.2) & (psi < -0.2)
+
+
+@pytest.fixture(scope="module", params=[{"n_landmarks": 50, "extension": "distilled"}, {"tolerance": 5.0}])
+def tiny(request, frames):
+    """Maps whose few landmarks were moved off the data."""
+    points, core = frames
+    model = LandmarkDiffusionMap(1, metric="rmsd", **request.param).fit(points[~core])
+    assert model.map_.representatives is not None
+    return model
+
+
+def test_absorbing_nothing_leaves_a_distilled_map_as_it_is(distilled, tiny, roll, frames):
+    for model, points in ((distilled, roll.points), (tiny, frames[0])):
+        new = absorb(model, points[:0])
+        np.testing.assert_array_equal(new.transform(points), model.transform(points))
+
+
+def test_all_of_the_training_points_again_change_nothing(distilled, roll, known):
+    """Every multiplicity doubles, or nearly (a landmark's own cell decides): so do both walks."""
+    counts = distilled.multiplicities_
+    one = roll.points[known][:1]
+    new = absorb(distilled, one, weights=[1e-6], counts=counts)
+    assert new.multiplicities_.sum() == pytest.approx(2 * known.sum())
+    moved = rms_error(distilled.embedding_, new.transform(roll.points[known]), aligned=True)
+    assert moved < 0.01
+    np.testing.assert_allclose(-np.log(new.eigenvalues_), -np.log(distilled.eigenvalues_), rtol=0.02)
+
+
+def test_a_distilled_map_comes_close_to_one_fitted_to_everything(distilled, roll, known):
+    exact = DiffusionMap(2, epsilon=EPSILON).fit(roll.points)
+    new = absorb(distilled, roll.points[~known], align=False)
+    assert new.coverage(roll.points).inside.all()
+    assert rms_error(exact.embedding_, distilled.transform(roll.points)) > 20
+    assert rms_error(exact.embedding_, new.transform(roll.points)) < 5
+    np.testing.assert_allclose(-np.log(new.eigenvalues_), -np.log(exact.eigenvalues_), rtol=0.1)
+    assert new.multiplicities_.sum() == pytest.approx(len(roll))
+    assert new.extension_ == "distilled"
+    assert new.embedder_.bandwidth == distilled.embedder_.bandwidth
+
+
+def test_a_distilled_map_keeps_old_points_where_an_aligned_one_would_have_them(
+    distilled, model, grown, roll, known
+):
+    new = absorb(distilled, roll.points[~known])
+    moved = rms_error(distilled.embedding_, new.transform(roll.points[known]), aligned=True)
+    assert new.absorption_.z == pytest.approx(moved, rel=0.1)
+    assert moved == pytest.approx(grown.absorption_.z, rel=0.2)
+    for column in range(2):
+        assert (
+            np.corrcoef(distilled.embedding_[:, column], new.transform(roll.points[known])[:, column])[0, 1]
+            > 0.9
+        )
+
+
+def test_few_moved_landmarks_take_in_a_basin_and_leave_old_frames_alone(tiny, frames):
+    points, core = frames
+    exact = DiffusionMap(1, epsilon=tiny.epsilon_, metric="rmsd").fit(points)
+    new = absorb(tiny, points[core])
+    assert new.coverage(points).inside.all()
+    assert new.multiplicities_.sum() == pytest.approx(len(points))
+    assert rms_error(tiny.embedding_, new.transform(points[~core]), aligned=True) < 2
+    assert new.certificate_ is None
+    # The old coordinate's scale and origin, so only the shape can be compared.
+    slope, shift = np.polyfit(new.transform(points)[:, 0], exact.embedding_[:, 0], 1)
+    fitted = slope * new.transform(points) + shift
+    assert rms_error(exact.embedding_, fitted, aligned=True) < 1.5
+    np.testing.assert_allclose(
+        new.landmark_embedding_, new.transform(landmark_frames(new, points)), atol=1e-5
+    )
+
+
+def landmark_frames(model, points):
+    """The frames that landmarks are or stand for."""
+    return model.metric_.structures(model.map_.landmark_points, points.shape[1])
+
+
+def test_distilled_maps_are_saved_and_absorb_again(tiny, frames, tmp_path):
+    points, core = frames
+    half = np.flatnonzero(core)[::2]
+    rest = np.flatnonzero(core)[1::2]
+    tiny.save(tmp_path / "old.ldm")
+    first = absorb(ldmaps.load(tmp_path / "old.ldm"), points[half])
+    first.save(tmp_path / "new.ldm")
+    again = ldmaps.load(tmp_path / "new.ldm")
+    np.testing.assert_array_equal(again.transform(points), first.transform(points))
+    second = absorb(again, points[rest])
+    assert second.coverage(points).inside.all()
+    assert second.multiplicities_.sum() == pytest.approx(len(points))
+    assert rms_error(tiny.embedding_, second.transform(points[~core]), aligned=True) < 2
+
+
+@pytest.mark.parametrize("edge", [12.5, 13.0])
+def test_a_map_too_coarse_to_tell_what_changes_says_so_and_stays(roll, edge):
+    """A few landmarks follow the roll, but the walk over them jumps between its sheets."""
+    known = roll.position < edge
+    model = LandmarkDiffusionMap(2, epsilon=EPSILON, tolerance=10.0).fit(roll.points[known])
+    assert model.embedder_.n_landmarks < 30
+    with pytest.warns(AccuracyWarning, match="too few landmarks to tell what the points change"):
+        new = absorb(model, roll.points[~known])
+    assert new.coverage(roll.points).inside.all()
+    assert rms_error(model.embedding_, new.transform(roll.points[known]), aligned=True) < 1
+    np.testing.assert_array_equal(new.eigenvalues_, model.eigenvalues_)
+
+
+def test_the_clock_of_a_walk_over_few_landmarks_is_set_right(tiny, frames):
+    """Twice the mass everywhere changes no eigenvalue, though the walk over the landmarks has others."""
+    points, core = frames
+    new = absorb(tiny, points[~core][:1], weights=[1e-6], counts=tiny.multiplicities_)
+    np.testing.assert_allclose(new.eigenvalues_, tiny.eigenvalues_, rtol=1e-5)
+    assert rms_error(tiny.embedding_, new.transform(points[~core]), aligned=True) < 0.01
+
+
+def test_points_beyond_wide_cells_are_within_reach_of_the_points_there():
+    """Landmarks stand for cells wider than a hop: what is near a cell's border is near training points."""
     rng = np.random.default_rng(0)
-    vectors = np.linalg.qr(rng.standard_normal((50, 4)))[0]
-    spectrum = Spectrum(np.array([0.9, 0.7, 0.4, 0.1]), vectors, np.ones(50), np.ones(50))
-    old = vectors[:, :2] @ [[0.9, 0.5], [-0.5, 0.9]]
-    match = match_modes(old, np.ones(50), spectrum, np.ones(50), 0.0)
-    assert (np.count_nonzero(match.mixture, axis=0) == 1).all()
-    assert match.modes.tolist() == [0, 1]
+    strip = rng.random((3000, 2)) * [30.0, 1.0]
+    model = LandmarkDiffusionMap(1, epsilon=0.1, tolerance=5.0).fit(strip)
+    beyond = rng.random((100, 2)) * [2.0, 1.0] + [30.0, 0.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        assert absorb(model, beyond).coverage(beyond).inside.all()
+    with pytest.raises(UnreachableError, match="100 of 100 points are out of reach"):
+        absorb(model, beyond + np.array([30.0, 0.0]))
 
 
 # -- what is refused -----------------------------------------------------------
@@ -383,18 +508,12 @@ def test_what_is_refused(model, roll, known):
     points = roll.points
     with pytest.raises(InvalidInputError, match="takes a LandmarkDiffusionMap, got DiffusionMap"):
         absorb(DiffusionMap(1, epsilon=EPSILON).fit(points[:300]), points)
-    distilled = LandmarkDiffusionMap(1, epsilon=EPSILON, n_landmarks=50, extension="distilled")
-    with pytest.raises(InvalidInputError, match='distilled map cannot absorb.*extension="nystrom"'):
-        absorb(distilled.fit(points[:600]), points)
     matrix = np.linalg.norm(points[:200, None] - points[:200], axis=2)
     precomputed = LandmarkDiffusionMap(1, metric="precomputed", n_landmarks=50).fit(matrix)
     with pytest.raises(InvalidInputError, match="precomputed distances cannot absorb"):
         absorb(precomputed, matrix)
-    for weights in (np.zeros(5), np.ones(4), [1, 1, 1, 1, np.nan]):
-        with pytest.raises(InvalidInputError, match="weights must be 5 finite numbers above 0"):
-            absorb(model, points[:5], weights)
-    for weights in ([1, 1, 1, 1, 1e31], [1, 1, 1, 1, 1e-31]):
-        with pytest.raises(InvalidInputError, match="weights must be between 1e-30 and 1e.30"):
+    for weights in (np.zeros(5), np.ones(4), [1, 1, 1, 1, np.nan], [1, 1, 1, 1, 1e31], [1, 1, 1, 1, 1e-31]):
+        with pytest.raises(InvalidInputError, match="weights must be 5 numbers between 1e-30 and 1e.30"):
             absorb(model, points[:5], weights)
     for counts in (np.ones(201), [-1], [[1]], [np.inf]):
         with pytest.raises(InvalidInputError, match="counts must be .* up to 200 landmarks"):
@@ -409,10 +528,3 @@ def test_what_is_refused(model, roll, known):
             absorb(model, points[:5], **setting)
     with pytest.raises(ValueError, match="features"):
         absorb(model, np.zeros((4, 2)))
-
-
-def test_a_distilled_map_is_known_as_such_from_its_file(roll, tmp_path):
-    model = LandmarkDiffusionMap(1, epsilon=EPSILON, tolerance=20.0).fit(roll.points[:800])
-    model.save(tmp_path / "map.ldm")
-    with pytest.raises(InvalidInputError, match="distilled map"):
-        absorb(ldmaps.load(tmp_path / "map.ldm"), roll.points)

@@ -3,8 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.errors import InvalidInputError
-from ldmaps.quality.fidelity import align, alignment, rms_error, zeta
+from ldmaps.quality.fidelity import align, alignment, in_common, rms_error, turn_modes, zeta
 
 
 def pair(seed, n=60, k=4, noise=0.05):
@@ -156,3 +157,72 @@ def test_ranges_that_cannot_normalise(ranges):
 def test_constant_reference_has_no_range():
     with pytest.raises(InvalidInputError, match="give at least two different points"):
         rms_error(np.ones((5, 2)), np.zeros((5, 2)))
+
+
+# -- modes of a new map, turned to old coordinates ------------------------------------
+
+
+def turned(old, modes, eigenvalues, weights, growth=1.0):
+    lengths = np.sqrt(weights @ modes**2)
+    turn = turn_modes(old, modes[: len(old)], np.asarray(eigenvalues), weights[: len(old)], lengths, growth)
+    return turn, modes @ turn.mixture + turn.shift
+
+
+def test_degenerate_modes_are_turned_back():
+    """On a square cos x and cos y have one eigenvalue, and any turn of them is as good."""
+    side = np.linspace(0, 1, 12)
+    square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    squared = ((square[:, None] - square) ** 2).sum(axis=2)
+    weights = np.ones(len(square))
+    spectrum = solve_spectrum(np.exp(-squared / 0.04), weights, 6)
+    assert spectrum.eigenvalues[0] == pytest.approx(spectrum.eigenvalues[1])
+    angle = 0.7
+    rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    old = 2.5 * spectrum.vectors[:, :2] @ rotation + [3.0, -1.0]
+    np.testing.assert_allclose(
+        turned(old, spectrum.vectors, spectrum.eigenvalues, weights)[1], old, atol=1e-9
+    )
+
+
+def test_modes_far_apart_are_never_mixed_and_keep_sign_and_order():
+    modes = np.linalg.qr(np.random.default_rng(0).standard_normal((50, 4)))[0]
+    old = modes[:, [2, 0]] @ [[0.9, 0.5], [-0.5, -0.9]]
+    turn, new = turned(old, modes, [0.9, 0.7, 0.4, 0.1], np.ones(50))
+    assert (np.count_nonzero(turn.mixture, axis=0) == 1).all()
+    assert np.abs(turn.mixture).argmax(axis=0).tolist() == [2, 0]
+    np.testing.assert_array_equal(np.sign((old - old.mean(0)).T @ (new - new.mean(0))).diagonal(), 1)
+    # No other scale and origin would be closer, over weighted points too.
+    weights = np.random.default_rng(1).random(50) + 0.1
+    turn, new = turned(old, modes, [0.9, 0.7, 0.4, 0.1], weights)
+    assert weights @ (new - old) == pytest.approx(0, abs=1e-12)
+    assert np.sum(weights[:, None] * (new - old) * new, axis=0) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_mode_that_leads_elsewhere_is_not_taken_for_an_old_coordinate():
+    """It is flat on the old points but for a slope that happens to fit; its length is that over all points."""
+    rng = np.random.default_rng(0)
+    slope = np.linspace(-1, 1, 40)
+    away = np.concatenate([0.01 * slope, np.full(40, 1.0)])
+    own = np.concatenate([slope + 0.05 * rng.standard_normal(40), 0.1 * rng.standard_normal(40)])
+    turn, _ = turned(slope[:, None], np.column_stack([away, own]), [0.99, 0.5], np.ones(80))
+    assert np.abs(turn.mixture).argmax(axis=0).tolist() == [1]
+
+
+def test_a_coordinate_that_became_another_keeps_the_scale_of_its_mode():
+    rng = np.random.default_rng(0)
+    old, modes = rng.standard_normal((200, 1)), rng.standard_normal((200, 1))
+    turn, new = turned(old, modes, [0.9], np.ones(200), growth=1.7)
+    assert np.abs(turn.mixture).ravel() == pytest.approx(1.7)
+    assert new.mean() == pytest.approx(old.mean())
+
+
+def test_the_share_in_common_is_the_squared_correlation():
+    first, second = pair(0, k=3)
+    expected = [np.corrcoef(a, b)[0, 1] ** 2 for a, b in zip(first.T, second.T, strict=True)]
+    np.testing.assert_allclose(in_common(first, 5 - 3 * second, np.ones(60)), expected)
+    twice = np.repeat(np.arange(60), np.arange(60) % 3 + 1)
+    np.testing.assert_allclose(
+        in_common(first, second, np.arange(60) % 3 + 1.0),
+        in_common(first[twice], second[twice], np.ones(len(twice))),
+    )
+    assert in_common(np.ones((3, 1)), np.arange(3.0)[:, None], np.ones(3)) == 0.0

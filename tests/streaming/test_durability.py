@@ -26,8 +26,8 @@ from ldmaps.errors import (
 from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
-from ldmaps.streaming.outside_file import OutsideFile
 from ldmaps.streaming.records import Records
+from ldmaps.streaming.reservoir import OutsideFile
 from ldmaps.streaming.sources.pipe import FileSource
 from tools import kills
 

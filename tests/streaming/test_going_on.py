@@ -11,7 +11,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import CheckpointError, InvalidInputError, SourceError
 from ldmaps.streaming import OutputFile, Reservoir, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
-from ldmaps.streaming.outside_file import OutsideFile
+from ldmaps.streaming.reservoir import OutsideFile
 from ldmaps.streaming.sources import open_source
 
 POINTS = swiss_roll(400, random_state=0).points
@@ -160,6 +160,43 @@ def test_a_damaged_reservoir_is_found_before_any_output_is_cut(model, tmp_path, 
     with pytest.raises((CheckpointError, InvalidInputError), match="the checkpoint .* is damaged|capacity 7"):
         run(model, data, tmp_path, sink())
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.name != "c"} == before
+
+
+def test_a_run_that_failed_before_its_first_checkpoint_can_be_repeated(model, tmp_path, monkeypatch):
+    """Whatever it left of its outputs holds no record, so that the same command is not refused."""
+    data = np.concatenate([POINTS[:60], POINTS[:60] + 100.0])
+
+    def full(self, **content):
+        raise OSError(28, "No space left on device")
+
+    def sink(name):
+        return OutsideFile(tmp_path / name, model, 20)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            run(model, data, tmp_path, sink("outside.npz"))
+    run(model, data, tmp_path, sink("outside.npz"))
+    StreamEmbedder(model, n_threads=1).run(data, [sink("straight.npz")])
+    assert (tmp_path / "outside.npz").read_bytes() == (tmp_path / "straight.npz").read_bytes()
+    assert (tmp_path / "psi.csv").read_bytes() == whole(model, data, tmp_path)
+
+
+def test_outside_files_that_hold_anything_are_not_replaced(model, tmp_path):
+    other = LandmarkDiffusionMap(2, 9.0, n_landmarks=30).fit(POINTS[:300])
+    for name, made_for, rows, counted in (
+        ("records.npz", model, POINTS[:2] + 100.0, []),
+        ("counts.npz", model, POINTS[:0], [3]),
+        ("another.npz", other, POINTS[:0], []),
+    ):
+        kept = OutsideFile(tmp_path / name, made_for)
+        kept.flush()
+        kept.offer(rows)
+        kept.count(counted)
+        kept.close()
+        with pytest.raises(InvalidInputError, match="exists already"):
+            OutsideFile(tmp_path / name, model).check()
+        OutsideFile(tmp_path / name, model, overwrite=True).check()
 
 
 def test_the_map_of_a_killed_stream_may_be_read_from_its_file(model, tmp_path):

@@ -11,7 +11,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import CheckpointError, InvalidInputError, SourceError
 from ldmaps.streaming import OutputFile, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
-from ldmaps.streaming.outside_file import OutsideFile, read_outside
+from ldmaps.streaming.reservoir import OutsideFile, read_outside
 from ldmaps.streaming.sources.decoders import open_decoder
 
 POINTS = swiss_roll(300, random_state=0).points

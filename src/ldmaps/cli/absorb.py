@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.errors import InvalidInputError
     from ldmaps.maps.absorbing import absorb
     from ldmaps.maps.loading import load
-    from ldmaps.streaming.outside_file import read_outside
+    from ldmaps.streaming.reservoir import read_outside
 
     check_output(arguments.output, arguments.force)
     model = load(arguments.model)

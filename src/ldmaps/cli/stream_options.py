@@ -292,7 +292,7 @@ def _named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[
     if arguments.quarantine is not None:
         sinks.append(QuarantineFile(arguments.quarantine, overwrite=arguments.force))
     if arguments.outside is not None:
-        from ldmaps.streaming.outside_file import OutsideFile
+        from ldmaps.streaming.reservoir import OutsideFile
 
         capacity = arguments.outside_size
         sinks.append(OutsideFile(arguments.outside, engine.model, capacity, overwrite=arguments.force))

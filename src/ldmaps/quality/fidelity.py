@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,12 @@ from scipy.optimize import linear_sum_assignment
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["align", "alignment", "rms_error", "zeta"]
+__all__ = ["SAME_SHARE", "Turn", "align", "alignment", "in_common", "rms_error", "turn_modes", "zeta"]
+
+#: Modes whose rates −log λ differ by less than this share may turn among themselves, so they may be turned back.
+NEAR_DEGENERATE = 0.05
+#: A coordinate with less than this share of its variance in common with its old self is a different one.
+SAME_SHARE = 0.5
 
 
 def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -98,6 +103,74 @@ def rms_error(
         As for :func:`zeta`.
     """
     return float(np.sqrt(np.mean(zeta(reference, embedding, ranges=ranges, aligned=aligned) ** 2)))
+
+
+class Turn(NamedTuple):
+    """How modes are brought closest to the coordinates of an earlier map: ``modes @ mixture + shift``."""
+
+    mixture: NDArray[np.float64]
+    shift: NDArray[np.float64]
+
+
+def turn_modes(
+    reference: NDArray[np.float64],
+    modes: NDArray[np.float64],
+    eigenvalues: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    lengths: NDArray[np.float64],
+    growth: float,
+) -> Turn:
+    """Match each of k coordinates to one of K modes, wherever it stands in the spectrum; trusts its input.
+
+    Order and sign are undone as in :func:`alignment`, turns among modes of nearly equal rates, scale and
+    origin besides: none of them is news about the data.
+
+    Parameters
+    ----------
+    reference, modes : ndarray of shape (n, k) and (n, K)
+        Of the same points.
+    eigenvalues, lengths : ndarray of shape (K,)
+        Of the modes; lengths over all points of theirs, also those that the reference does not have. A mode
+        that leads to such points is nearly flat on the others, and what slope it has there resembles anything.
+    weights : ndarray of shape (n,)
+    growth : float
+        Scale of a coordinate that has become a different one: least squares would flatten it.
+    """
+    share = weights / weights.sum()
+    centre, new_centre = share @ reference, share @ modes
+    old, new = reference - centre, modes - new_centre
+    spread = np.sqrt(share @ old**2)[:, None] * lengths
+    overlap = np.divide((old.T * share) @ new, spread, out=np.zeros_like(spread), where=spread > 0)
+    order = linear_sum_assignment(-np.abs(overlap))[1]
+    rates = -np.log(np.clip(eigenvalues, np.finfo(np.float64).tiny, 1.0))
+    borders = np.flatnonzero(np.diff(rates) >= NEAR_DEGENERATE * rates[1:]) + 1
+    mixture = np.zeros((len(eigenvalues), len(centre)))
+    for group in np.split(np.arange(len(eigenvalues)), borders):
+        columns = np.flatnonzero(np.isin(order, group))
+        if len(columns):
+            # Orthonormal columns nearest to the overlaps: a sign for a mode of its own, a turn among equals.
+            left, _, right = np.linalg.svd(overlap[np.ix_(columns, group)].T, full_matrices=False)
+            mixture[np.ix_(group, columns)] = left @ right
+    turned = new @ mixture
+    is_same = in_common(reference, turned, weights) >= SAME_SHARE
+    scale = np.divide(
+        share @ (old * turned), share @ turned**2, out=np.full(len(centre), growth), where=is_same
+    )
+    return Turn(mixture * scale, centre - scale * (new_centre @ mixture))
+
+
+def in_common(
+    reference: NDArray[Any], embedding: NDArray[Any], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the squared correlation of matching columns: the share of the variance that is the same."""
+    share = weights / weights.sum()
+    first, second = (
+        np.asarray(values, dtype=np.float64) - share @ np.asarray(values, dtype=np.float64)
+        for values in (reference, embedding)
+    )
+    lengths = (share @ first**2) * (share @ second**2)
+    squares = (share @ (first * second)) ** 2
+    return np.asarray(np.divide(squares, lengths, out=np.zeros_like(lengths), where=lengths > 0))
 
 
 def _matching_pair(

@@ -1,4 +1,4 @@
-"""A bounded, uniform sample of the records that the map does not cover, and a count of those it does.
+"""A bounded, uniform sample of the records that the map does not cover, and a count of those it does; as a file too.
 
 Every record offered draws a number u from [0, 1). The ``capacity`` smallest are
 kept, so all records have the same chance, and which are kept depends on the seed
@@ -16,18 +16,24 @@ absorbs the others would take the new places for more than their share of the st
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.archive import ArchiveError, read_archive, write_archive
 from ldmaps.errors import InvalidInputError
 from ldmaps.settings import is_whole_number
+from ldmaps.streaming.checkpoint import model_digest
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["Reservoir"]
+__all__ = ["Outside", "OutsideFile", "Reservoir", "read_outside"]
+
+FORMAT_NAME, FORMAT_VERSION = "ldmaps outside", 1
 
 
 class Reservoir(Sink):
@@ -143,9 +149,9 @@ class Reservoir(Sink):
         nearest : array-like of int, shape (n,)
             The landmark nearest to each, as ``Coverage.nearest``.
         """
-        more = np.bincount(np.asarray(nearest, dtype=np.intp), minlength=len(self.counts))
+        more = np.bincount(np.asarray(nearest, dtype=np.intp), minlength=len(self.counts)).astype(np.int64)
         more[: len(self.counts)] += self.counts
-        self.counts = more.astype(np.int64)
+        self.counts = more
 
     def remove(self, rows: ArrayLike) -> None:
         """Remove records that a map has absorbed, with all those they stand for, and count inside ones from zero.
@@ -188,15 +194,14 @@ class Reservoir(Sink):
 
     def rewind(self, mark: Any) -> None:
         """Go back to an earlier state; None empties the reservoir."""
-        if mark is None:
-            self._start()
-        else:
-            self.restore(mark)
-
-    # -- checkpoints --------------------------------------------------------------
+        self._start() if mark is None else self.restore(mark)
 
     def state(self) -> dict[str, Any]:
         """Return everything as JSON values; the points are base64 of their bytes."""
+        if self.points.dtype.kind not in "fiub":
+            raise InvalidInputError(
+                f"only numbers can be put into a checkpoint, the points are {self.points.dtype}"
+            )
         return {
             "capacity": self.capacity,
             "seed": self.seed,
@@ -205,7 +210,7 @@ class Reservoir(Sink):
             "threshold": self._threshold,
             "shape": list(self.points.shape),
             "dtype": self.points.dtype.str,
-            "points": _packed(self.points),
+            "points": base64.b64encode(self.points.tobytes()).decode("ascii"),
             "numbers": self.numbers.tolist(),
             "keys": self._keys.tolist(),
             "counts": self.counts.tolist(),
@@ -260,7 +265,134 @@ class Reservoir(Sink):
         return (points, numbers, keys, counts), (seen, threshold, drawn)
 
 
-def _packed(points: NDArray[Any]) -> str:
-    if points.dtype.kind not in "fiub":
-        raise InvalidInputError(f"only numbers can be put into a checkpoint, the points are {points.dtype}")
-    return base64.b64encode(np.ascontiguousarray(points).tobytes()).decode("ascii")
+class OutsideFile(Reservoir):
+    """A reservoir that is written to a file when the stream ends; until then the checkpoint keeps the records.
+
+    Parameters
+    ----------
+    path : path-like
+        An .npz file, an :mod:`ldmaps.archive` that ``numpy.load`` reads too; it appears whole
+        or not at all.
+    model : LandmarkDiffusionMap
+        The map that the records are outside of. The file remembers which.
+    capacity, seed
+        As for :class:`Reservoir`.
+    overwrite : bool
+        Whether a file that is there already may be replaced. By default only one without records
+        of the same map is: what a run leaves that failed before its first record.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        model: Any,
+        capacity: int = 1000,
+        seed: int = 0,
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        super().__init__(capacity, seed)
+        self.path, self.name = Path(path), str(path)
+        self._model, self._digest = model, model_digest(model)
+        self._overwrite = overwrite
+        self._begun = False
+
+    def check(self, mark: Any = None) -> None:
+        """Raise if there is no folder for the file, it would replace one that is not ours, or the mark is no state."""
+        super().check(mark)
+        if not self.path.parent.is_dir():
+            raise InvalidInputError(
+                f"there is no directory {self.path.parent} for {self.path.name}; create it first"
+            )
+        if mark is None and not self._overwrite and self.path.exists() and not self._is_empty():
+            raise InvalidInputError(
+                f"{self.path} exists already; name another file, or overwrite it with --force"
+            )
+
+    def _is_empty(self) -> bool:
+        try:
+            there = read_outside(self.path, self._model)
+        except (InvalidInputError, OSError):
+            return False
+        return not len(there.points) and not there.counts.any()
+
+    def flush(self) -> Any:
+        """Return the state."""
+        if not self._begun:
+            self.check()
+        self._begun = True
+        return super().flush()
+
+    def rewind(self, mark: Any) -> None:
+        """Go back to an earlier state; the file of that run is ours."""
+        self._begun = True
+        super().rewind(mark)
+
+    def close(self) -> None:
+        """Write the file, unless the run was refused."""
+        if not self._begun:
+            return
+        points = self.points if self.points.dtype in (np.float32, np.float64) else self.points.astype(float)
+        write_archive(
+            self.path,
+            {"format": FORMAT_NAME, "version": FORMAT_VERSION, "model": self._digest},
+            {"points": points, "numbers": self.numbers, "weights": self.weights, "counts": self.counts},
+        )
+
+
+class Outside(NamedTuple):
+    """What :func:`ldmaps.maps.absorb` takes, as :class:`Reservoir` has it."""
+
+    points: NDArray[Any]
+    weights: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+def read_outside(path: str | os.PathLike[str], model: Any) -> Outside:
+    """Read what a stream left outside a map, or raise if it was another map."""
+    try:
+        header, arrays = read_archive(path)
+    except ArchiveError as error:
+        raise _not_ours(path, str(error)) from error
+    if header.get("format") != FORMAT_NAME:
+        raise _not_ours(path, "its header does not say so")
+    if header.get("version") != FORMAT_VERSION:
+        raise InvalidInputError(
+            f"{path} has version {header.get('version')!r:.40}, but this ldmaps reads {FORMAT_VERSION}; absorb it with "
+            "the ldmaps that wrote it"
+        )
+    if header.get("model") != model_digest(model):
+        raise InvalidInputError(
+            f"{path} holds records outside of another map; absorb them into the map that the stream was run with"
+        )
+    fault = _fault(arrays, len(model.multiplicities_))
+    if fault:
+        raise _not_ours(path, fault)
+    return Outside(arrays["points"], arrays["weights"], arrays["counts"])
+
+
+def _fault(arrays: Mapping[str, NDArray[Any]], n_landmarks: int) -> str:
+    """Return in which way arrays are not what a reservoir holds; nothing where they are."""
+    kinds = {"points": ("f4", "f8"), "numbers": ("i8",), "weights": ("f8",), "counts": ("i8",)}
+    if set(arrays) != set(kinds):
+        return f"it holds {', '.join(sorted(arrays))}, expected {', '.join(kinds)}"
+    for name, codes in kinds.items():
+        array = arrays[name]
+        if array.dtype.str[1:] not in codes:
+            return f"{name} holds {array.dtype}"
+        if not np.isfinite(array).all():
+            return f"{name} holds values that are not finite"
+    points, numbers, weights, counts = (arrays[name] for name in kinds)
+    if points.ndim not in (2, 3) or not numbers.shape == weights.shape == (len(points),):
+        return f"points, numbers and weights have shapes {points.shape}, {numbers.shape} and {weights.shape}"
+    if (weights <= 0).any() or (numbers < 0).any() or (counts < 0).any():
+        return "it holds weights, numbers or counts that are negative"
+    if counts.ndim != 1 or len(counts) > n_landmarks:
+        return f"counts have shape {counts.shape}, but the map has {n_landmarks} landmarks"
+    return ""
+
+
+def _not_ours(path: str | os.PathLike[str], why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{path} is not a file that ldmaps stream --outside wrote ({why}); pass one that is"
+    )
