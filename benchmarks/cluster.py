@@ -1,4 +1,4 @@
-"""Fits and embeddings out of core on worker processes: time, memory, scaling, and the plan's predictions.
+"""Fits and embeddings out of core on worker processes: time, memory and scaling.
 
 python benchmarks/cluster.py [--points N] [--frames N] [--turns T] [--output FILE]   all cases
 python benchmarks/cluster.py --case NAME --data FILE --count N                       one case, as JSON
@@ -23,6 +23,8 @@ M = 400
 LIMIT = "2GB"
 #: Aims: what a second worker should gain, and what workers may cost against threads of one process.
 SCALING, OVERHEAD = 1.7, 1.3
+#: Tasks for each piece: read and gather; read, prepare, assign and its two results; read, embed and its two results.
+TASKS_PER_PIECE = 11
 #: Below this gain of two loops that share nothing, the machine had no second core to give.
 IDLE = 1.8
 CASES = (("loops", 1), ("loops", 2), ("threads", 1), ("workers", 1), ("threads", 2), ("workers", 2))
@@ -184,53 +186,11 @@ def nothing(number: int) -> int:
     return number
 
 
-def planned(data: Path, n_workers: int) -> dict:
-    """What ``ldmaps plan --workers`` predicts."""
-    from dataclasses import asdict
-
-    from ldmaps.maps.cluster_plan import plan_on_workers
-
-    return asdict(planned_for(plan_on_workers, data, len(np.load(data, mmap_mode="r")), n_workers))
-
-
-def planned_for(plan_on_workers, data: Path, n: int, n_workers: int, **more):
-    chosen = settings(data)
-    width = 3 if data.stem == "points" else 22
-    metric = chosen.pop("metric", "euclidean")
-    count = chosen.pop("n_landmarks")
-    return plan_on_workers(n, width, metric, count, n_workers=n_workers, **chosen, **more)
-
-
-def large(data: Path, _: int) -> dict:
-    """What is predicted for clusters that nobody here has."""
-    from dataclasses import asdict
-
-    from ldmaps.maps.cluster_plan import plan_on_workers
-
-    return {
-        "rows": [
-            {
-                "piece": piece,
-                **asdict(planned_for(plan_on_workers, data, n, nodes, n_threads=threads, piece=piece)),
-            }
-            for n, nodes, threads, piece in (
-                (10**8, 2, 32, "32MB"),
-                (10**9, 10, 32, "32MB"),
-                (10**9, 100, 32, "32MB"),
-                (10**9, 100, 32, "256MB"),
-                (10**9, 100, 32, "1GB"),
-            )
-        ]
-    }
-
-
 RUN = {
     "workers": on_workers,
     "threads": on_threads,
     "loops": unrelated_loops,
     "scheduling": scheduling,
-    "planned": planned,
-    "large": large,
 }
 
 
@@ -330,70 +290,16 @@ def scaling_and_overhead(runs: dict) -> list[str]:
     return lines
 
 
-def model(runs: dict, plans: dict, task_seconds: float, rows: list[dict]) -> list[str]:
-    from ldmaps.maps.cluster_plan import READING_RATE, TASK_SECONDS, TASKS_PER_PIECE
-
-    lines = [
-        "## The model, and what it says of a large cluster",
+def limits(task_seconds: float) -> list[str]:
+    return [
+        "## What limits a large cluster",
         "",
-        "    time    = client + N · (3 · reading + 2 · preparation + assignment + embedding) / threads, or, if that is longer,",
-        "              client + pieces · tasks per piece · time per task",
-        "    traffic = sample · row + 2 · workers · M · row + pieces · 16 M + what the map remembers",
-        "",
-        "This is what `ldmaps plan --workers` computes, from a second's measurement of one thread in the same turns; nothing "
-        f"in it was fitted to the runs below. Constants: {READING_RATE / 1e9:g} GB/s of reading per thread, {TASKS_PER_PIECE} tasks "
-        f"per piece, {1e3 * TASK_SECONDS:g} ms per task (client and scheduler took {1e3 * task_seconds:.2f} ms of processor time for a "
-        "task that does nothing).",
-        "",
-        "| data | workers | fit: predicted, s | measured, s | processor time: predicted, s | measured, s | transform: predicted, "
-        "s | measured, s | traffic: predicted, MB | sent by workers in the fit, MB |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        f"A fit makes {TASKS_PER_PIECE} tasks of each piece, and client and scheduler took {1e3 * task_seconds:.2f} ms of processor "
+        f"time for a task that does nothing: {1e3 * TASKS_PER_PIECE * task_seconds:.0f} ms per piece that more workers do not share. "
+        "Where workers take less than that for a piece, divided by their number, take larger pieces (`--piece`), up to what a "
+        "worker's memory holds, four per thread. Past that a job stops scaling at the client's part, k-medoids on a sample and the "
+        "eigenproblem, and at the file system, from which a fit reads everything three times.",
     ]
-    ratios = []
-    for data in ("points", "frames"):
-        for count in (1, 2):
-            found, planned_runs = runs[data, "workers", count], plans[data, count]
-
-            def predicted(name: str, planned_runs: list = planned_runs) -> float:
-                return statistics.median(plan[name] for plan in planned_runs)
-
-            cpu = predicted("here_seconds") + count * predicted("computing_seconds")
-            measured = processor(found, "fit")
-            ratios.append(measured / cpu)
-            lines.append(
-                f"| {data} | {count} | {predicted('fit_seconds'):.1f} | {middle(found, 'fit', 'seconds'):.1f} | {cpu:.1f} | "
-                f"{measured:.1f} | {predicted('transform_seconds'):.1f} | {middle(found, 'transform', 'seconds'):.1f} | "
-                f"{predicted('traffic_bytes') / 1e6:.1f} | {middle(found, 'fit', 'sent') / 1e6:.1f} |"
-            )
-    within = all(0.5 <= ratio <= 2.0 for ratio in ratios)
-    lines += [
-        "",
-        f"Measured over predicted processor time of a fit: {min(ratios):.2f} to {max(ratios):.2f}; a plan is meant to be right "
-        f"within a factor of two, which {'holds' if within else '**does not hold**'} here.",
-        "",
-        "Not run here, predicted for frames of 22 atoms, workers of 32 threads:",
-        "",
-        "| frames | workers | piece | client | computing | scheduling | fit | worker | traffic |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        lines.append(
-            f"| {row['n_points']:,} | {row['n_workers']} | {row['piece']} | {row['here_seconds']:.1f} s | "
-            f"{row['computing_seconds']:.1f} s | {row['scheduling_seconds']:.1f} s | {row['fit_seconds']:.0f} s | "
-            f"{row['worker_bytes'] / 1e9:.1f} GB | {row['traffic_bytes'] / 1e6:.0f} MB |"
-        )
-    small = rows[0]
-    busy = small["computing_seconds"] * small["n_workers"] * small["n_threads"] / small["scheduling_seconds"]
-    largest = rows[-1]
-    total = largest["n_points"] * 264
-    lines += [
-        "",
-        f"Scheduling and computing overlap. With pieces of 32 MB one scheduler keeps about {busy:,.0f} threads busy; beyond, take "
-        "larger pieces (`--piece`), up to what a worker's memory holds, four per thread. Past that a job stops scaling "
-        f"at the client's part, {largest['here_seconds']:.1f} s, and at the file system: {total / 1e9:.0f} GB read three times in "
-        f"{largest['computing_seconds']:.0f} s are {3 * total / 1e9 / largest['computing_seconds']:.0f} GB/s.",
-    ]
-    return lines
 
 
 def page(state: dict, options: argparse.Namespace) -> str:
@@ -407,7 +313,7 @@ def page(state: dict, options: argparse.Namespace) -> str:
     lines = [
         "# Clusters: out of core, on worker processes",
         "",
-        "What do worker processes gain over threads, and what do they cost? And does `ldmaps plan --workers` predict it?",
+        "What do worker processes gain over threads, and what do they cost?",
         "",
         f"`make bench-cluster` on {provenance()}",
         "",
@@ -429,7 +335,7 @@ def page(state: dict, options: argparse.Namespace) -> str:
         "The eigenvalues of all runs of a data set agree to "
         f"{max(spread(runs, data) for data in ('points', 'frames')):.0e}.",
         "",
-        *model(runs, state["plans"], state["task_seconds"], state["large"]),
+        *limits(state["task_seconds"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -452,17 +358,14 @@ def main() -> None:
     if options.case:
         print(json.dumps(RUN[options.case](options.data, options.count)))
         return
-    state: dict = {"runs": {}, "plans": {}, "loads": [], "turns": 0}
+    state: dict = {"runs": {}, "loads": [], "turns": 0}
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder), options.points, options.frames)
         paths = {data: Path(folder) / f"{data}.npy" for data in ("points", "frames")}
         state["task_seconds"] = case("scheduling", paths["points"], 2000)["seconds"]
-        state["large"] = case("large", paths["frames"], 0)["rows"]
         for turn in range(1, options.turns + 1):
             state["loads"].append(os.getloadavg()[0])
             for data, path in paths.items():
-                for count in (1, 2):
-                    state["plans"].setdefault((data, count), []).append(case("planned", path, count))
                 for kind, count in CASES:
                     if kind == "loops" and data == "frames":
                         continue

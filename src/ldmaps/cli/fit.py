@@ -20,7 +20,7 @@ from ldmaps.cli.workers import add_worker_options
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
-__all__ = ["add_command", "add_map_options", "metric_of", "run"]
+__all__ = ["add_command", "add_map_options", "estimator_of", "metric_of", "run"]
 
 METRIC_NAMES = ("rmsd", "euclidean", "hamming", "earth_mover", "periodic", "precomputed")
 EXTENSION_NAMES = ("distilled", "nystrom")
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
     check_output(arguments.output, arguments.force)
     source = open_inputs(arguments, arguments.inputs)
-    model = _estimator(arguments, source)
+    model = estimator_of(arguments, metric_of(arguments, source))
     with reporting(shown_progress(arguments)), workers_of(arguments):
         model.fit(in_blocks(arguments, source, reading_settings(arguments)))
         model.save(arguments.output, include_embedding=not arguments.no_embedding)
@@ -172,13 +172,14 @@ def run(arguments: argparse.Namespace) -> None:
         say(arguments, _summary(arguments.output, model, arguments.weights is not None))
 
 
-def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
+def estimator_of(arguments: argparse.Namespace, metric: Any) -> Any:
+    """Return the estimator that options ask for."""
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
     return LandmarkDiffusionMap(
         n_components=arguments.components,
         epsilon=arguments.epsilon,
-        metric=metric_of(arguments, source),
+        metric=metric,
         outliers=arguments.drop_outliers,
         landmarks=arguments.landmarks,
         n_landmarks=arguments.n_landmarks,
@@ -187,8 +188,8 @@ def _estimator(arguments: argparse.Namespace, source: PointSource) -> Any:
         alpha=arguments.alpha,
         t=arguments.time,
         max_passes=arguments.max_passes,
-        resume=arguments.resume,
-        random_state=arguments.seed,
+        resume=getattr(arguments, "resume", None),
+        random_state=getattr(arguments, "seed", 0),
         n_threads=arguments.threads,
     )
 

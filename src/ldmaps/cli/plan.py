@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.fit import add_map_options, metric_of
+from ldmaps.cli.fit import add_map_options, estimator_of, metric_of
 from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, add_input_options, positive
-from ldmaps.cli.workers import add_piece_option
+from ldmaps.cli.options import add_common, add_input_options
+
+if TYPE_CHECKING:
+    from ldmaps.maps.planning import Plan
 
 __all__ = ["add_command", "run"]
+
+#: Of long inputs a sample is read: so many points, or bytes, but so many points per landmark in any case.
+SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
 
 _EPILOG = """\
 examples:
   ldmaps plan traj.xtc -t top.pdb --select "not element H" -m 400
   ldmaps plan 200000 22 --metric rmsd --epsilon coifman
-  ldmaps plan 1000000000 22 --metric rmsd --epsilon coifman --workers 64
 
 Memory is that of the whole process: interpreter, points, and what the fit adds. Where a fit would take hours, or more
-memory than this machine has, cheaper ones are listed. Fewer atoms (--select) make every distance cheaper.
+memory than this machine has left, a stride is named that does not. Fewer atoms (--select) make every distance cheaper.
+Try other options to see what they save.
 """
 
 
@@ -30,8 +36,9 @@ def add_command(commands: Any) -> None:
         commands,
         "plan",
         "predict memory and time of a fit on this machine",
-        "Predict peak memory and time of a fit, and the time per new point, from a measurement of about a second "
-        "of this machine.\nTakes the inputs and options of fit. Meant to be right within a factor of two.",
+        "Predict time and peak memory of a fit, stage by stage, and the time per new point, from fits of some of the "
+        "points that take about ten seconds.\nTakes the inputs and options of fit. Meant to be right within a factor "
+        "of two.",
         _EPILOG,
     )
     parser.add_argument(
@@ -40,13 +47,6 @@ def add_command(commands: Any) -> None:
         metavar="INPUT",
         help="trajectories or tables to learn from; or two numbers: of points, and of features or atoms of each",
     )
-    parser.add_argument(
-        "--workers",
-        type=positive,
-        metavar="N",
-        help="plan for N worker processes, of one thread or --threads each, as fit --workers has",
-    )
-    add_piece_option(parser)
     add_map_options(parser)
     add_input_options(parser)
     add_common(parser, force=False)
@@ -55,61 +55,32 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import write_json
-    from ldmaps.maps.planning import plan
+    from ldmaps.cli.session import shown_progress, write_json
+    from ldmaps.progress import reporting
 
-    n_points, width, metric, dtype = _data(arguments)
-    data = n_points, width, metric, arguments.n_landmarks
-    settings: dict[str, Any] = {
-        "landmarks": arguments.landmarks,
-        "tolerance": arguments.tolerance,
-        "extension": arguments.extension,
-        "epsilon": arguments.epsilon,
-        "outliers": arguments.drop_outliers,
-        "n_components": arguments.components,
-        "max_passes": arguments.max_passes,
-        "dtype": dtype,
-    }
-    if arguments.workers:
-        from ldmaps.maps.cluster_plan import plan_on_workers
-
-        on_workers = plan_on_workers(
-            *data,
-            n_workers=arguments.workers,
-            n_threads=arguments.threads or 1,
-            piece=arguments.piece,
-            **settings,
-        )
-        if arguments.json:
-            write_json(asdict(on_workers))
-        else:
-            print(on_workers)
-        return
-    planned = plan(*data, n_threads=arguments.threads, **settings)
+    with reporting(shown_progress(arguments)):
+        planned = _planned(arguments)
     if arguments.json:
         write_json(asdict(planned))
     else:
-        print(planned.describe(option=lambda setting, value: _option(arguments, setting, value)))
+        print(planned)
 
 
-def _data(arguments: argparse.Namespace) -> tuple[int, int, Any, Any]:
-    """Return the number of points, of features or atoms, the metric, and the precision of the numbers."""
+def _planned(arguments: argparse.Namespace) -> Plan:
+    from ldmaps.maps.planning import plan_fit, plan_made_up
+
     if len(arguments.inputs) == 2 and all(text.isdecimal() for text in arguments.inputs):
-        n_points, width = map(int, arguments.inputs)
-        return len(range(0, n_points, arguments.stride)), width, arguments.metric or "euclidean", "float32"
+        count, width = map(int, arguments.inputs)
+        model = estimator_of(arguments, arguments.metric or "euclidean")
+        return plan_made_up(model, len(range(0, count, arguments.stride)), width, "float32")
     from ldmaps.cli.inputs import open_inputs
-    from ldmaps.errors import InvalidInputError
 
     source = open_inputs(arguments, arguments.inputs)
-    chunks = iter(source)
-    first = next(chunks, None)
-    if first is None:
-        raise InvalidInputError(f"there is nothing to read in {source.describe()}")
-    # Where the file does not say beforehand, it is read to the end.
-    n_points = source.n_frames or len(first) + sum(map(len, chunks))
-    return n_points, first.frames.shape[1], metric_of(arguments, source), first.frames.dtype
-
-
-def _option(arguments: argparse.Namespace, setting: str, value: Any) -> str:
-    """Spell a setting as on the command line; a stride is counted on top of the one that was asked for."""
-    return f"--{setting.replace('_', '-')} {arguments.stride * value if setting == 'stride' else value}"
+    model = estimator_of(arguments, metric_of(arguments, source))
+    n_points = source.n_frames
+    if n_points is not None and arguments.metric != "precomputed":
+        room = min(SAMPLE_POINTS, SAMPLE_BYTES // (4 * math.prod(source.shape)))
+        arguments.stride *= max(1, n_points // max(room, PER_LANDMARK * (arguments.n_landmarks or 400)))
+        source = open_inputs(arguments, arguments.inputs)
+    points = source.read().frames
+    return plan_fit(model, points, n_points or len(points))

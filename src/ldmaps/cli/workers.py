@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ldmaps.progress import Stage
 
 __all__ = [
-    "add_piece_option",
     "add_worker_options",
     "asks_for_workers",
     "embed_blocks",
@@ -41,11 +40,6 @@ def add_worker_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--worker-memory", default="auto", metavar="SIZE", help="memory of each started worker, such as 2GB"
     )
-    add_piece_option(group)
-
-
-def add_piece_option(group: Any) -> None:
-    """Add the size in which workers read files."""
     group.add_argument(
         "--piece",
         type=size,

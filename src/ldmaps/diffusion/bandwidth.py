@@ -14,14 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.connectivity import (
     REACH,
     SpanningTree,
     connecting_tree,
-    connecting_tree_cost,
     minimum_spanning_tree,
-    spanning_tree_cost,
 )
 from ldmaps.diffusion.pairwise import kernel_curve
 from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError
@@ -29,7 +26,6 @@ from ldmaps.metrics.base import Metric, Points
 
 __all__ = [
     "Bandwidth",
-    "bandwidth_cost",
     "check_bandwidth_rule",
     "check_outlier_share",
     "choose_bandwidth",
@@ -122,25 +118,6 @@ def check_outlier_share(share: Any) -> float:
             "0.01 leaves out at most 1 %"
         )
     return float(share)
-
-
-def bandwidth_cost(
-    rule: float | str, metric: Metric, data: DataSize, *, leaves_out_outliers: bool = False
-) -> Cost:
-    """Return the cost of finding ε; a number costs nothing, unless outliers are looked for, which takes the tree."""
-    cost = Cost()
-    if rule == "coifman":
-        sample = data.of(min(data.n_points, COIFMAN_POINTS))
-        pairs = float(sample.n_points) ** 2
-        copy = sample.points_bytes if sample.n_points < data.n_points else 0.0
-        memory = copy + sample.n_points * data.block_bytes
-        cost = Cost(distances=pairs, weights=COIFMAN_GRID * pairs, memory=memory)
-    is_checked = rule == "coifman" and data.n_points <= COIFMAN_POINTS
-    if is_checked or leaves_out_outliers:
-        cost += spanning_tree_cost(metric, data)
-    elif rule == "connected":
-        cost += connecting_tree_cost(metric, data)
-    return cost
 
 
 def leave_out_outliers(

@@ -23,12 +23,11 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps import compiled
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import nearest, squared_matrix
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredSquares
 
-__all__ = ["Edges", "bottleneck_cost", "bottleneck_edges", "cells_pay"]
+__all__ = ["Edges", "bottleneck_edges", "cells_pay"]
 
 #: Fewest points that are worth cutting into cells.
 MIN_POINTS = 2000
@@ -43,8 +42,6 @@ SEARCH_ROWS, SEARCH_COLUMNS = 512, 4096
 FIRST_CUT = 32
 #: Share of all pairs beyond which this way is given up.
 MAX_SHARE = 0.05
-#: Times that the distances of cutting cells are measured in all, on molecules.
-TYPICAL_SEARCH = 3.0
 #: Relative error of a distance that the bounds allow for.
 SLACK = 1e-4
 
@@ -91,14 +88,6 @@ class TooManyPairsError(Exception):
 def cells_pay(metric: Metric, n_points: int) -> bool:
     """Say whether cells can rule pairs out: by the triangle inequality, and where a distance costs anything."""
     return metric.is_true_metric and not isinstance(metric, StoredSquares) and n_points >= MIN_POINTS
-
-
-def bottleneck_cost(data: DataSize) -> Cost:
-    """Return what :func:`bottleneck_edges` takes where cells rule out most pairs."""
-    n, count = float(data.n_points), _n_cells(data.n_points)
-    cells = n**2 / count + count**2 / 2
-    cost = Cost(distances=n * count + cells, new_bytes=data.points_bytes, memory=data.compared_bytes + 64 * n)
-    return cost.times(TYPICAL_SEARCH)
 
 
 def bottleneck_edges(

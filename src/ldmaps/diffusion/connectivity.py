@@ -17,10 +17,9 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps import compiled
-from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.bottleneck import bottleneck_cost, bottleneck_edges, cells_pay
+from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
 from ldmaps.diffusion.pairwise import squared_row
-from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges, spanning_edges_cost, tree_pays
+from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
@@ -35,10 +34,8 @@ __all__ = [
     "check_landmarks_connected",
     "check_points_connected",
     "connecting_tree",
-    "connecting_tree_cost",
     "is_connected",
     "minimum_spanning_tree",
-    "spanning_tree_cost",
 ]
 
 
@@ -178,30 +175,6 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
             reached = np.zeros(len(keep), dtype=bool)
             n_reached = 0
     return edges, squared_lengths
-
-
-def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
-    """Return the cost of :func:`minimum_spanning_tree`."""
-    n = data.n_points
-    if tree_pays(metric, n, data.n_features):
-        return spanning_edges_cost(data)
-    # Rows shrink with the points outside, which they exceed by half of what is dropped at a time. While some are
-    # dropped there are two copies of the rest.
-    excess = 1.0 + DROPPED_SHARE / 2
-    copies = (2.0 - DROPPED_SHARE) * data.points_bytes
-    if isinstance(metric, StoredSquares):
-        # Looked up, not measured: three bytes are moved for each that a product would read.
-        work = Cost(kernel_bytes=3.0 * data.matrix_bytes, rows=n)
-    else:
-        work = Cost(row_distances=excess * float(n) ** 2 / 2, rows=n)
-    return work.holding(copies + n * (64 + data.itemsize))
-
-
-def connecting_tree_cost(metric: Metric, data: DataSize) -> Cost:
-    """Return the cost of :func:`connecting_tree` where outliers do not matter."""
-    if not tree_pays(metric, data.n_points, data.n_features) and cells_pay(metric, data.n_points):
-        return bottleneck_cost(data)
-    return spanning_tree_cost(metric, data)
 
 
 #: Farthest hop, in units of √ε, that still counts as holding the walk together. Its kernel entry is 4e-6: two parts

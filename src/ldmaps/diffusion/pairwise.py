@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import compiled, threads
-from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
@@ -30,14 +29,12 @@ __all__ = [
     "Extended",
     "distance_sums",
     "extend",
-    "extension_cost",
     "gathered_rows",
     "gaussian_kernel",
     "kernel_curve",
     "near_pairs",
     "nearest",
     "squared_matrix",
-    "squared_matrix_cost",
     "squared_row",
 ]
 
@@ -56,13 +53,6 @@ def _scan_rows(n_rows: int, n_cols: int) -> int:
 
 
 # -- blocks kept -------------------------------------------------------------
-
-
-def squared_matrix_cost(data: DataSize) -> Cost:
-    """Return what all d² of a set of points among themselves take: half of them measured, all kept."""
-    n = float(data.n_points)
-    memory = data.matrix_bytes + n * data.block_bytes
-    return Cost(distances=n**2 / 2, new_bytes=data.matrix_bytes, memory=memory)
 
 
 def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None = None) -> NDArray[Any]:
@@ -326,10 +316,3 @@ def extend(
 
     run_tiles(n_points, tile, work, resolve_threads(n_threads), asks_metric=stored)
     return result
-
-
-def extension_cost(data: DataSize, n_landmarks: int, n_components: int) -> Cost:
-    """Return the cost of embedding all points."""
-    n = float(data.n_points)
-    # Coordinates, nearest landmark and its d².
-    return Cost(landmark_shares=n * n_landmarks, memory=n * ((n_components + 1) * data.itemsize + 8))

@@ -18,13 +18,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.ritz_bounds import in_percent_of_range
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas, tile_rows
 
-__all__ = ["sampled_errors", "sampled_errors_cost"]
+__all__ = ["sampled_errors"]
 
 #: Rows of the walk at which residuals are computed.
 SAMPLED_ROWS = 2000
@@ -88,18 +87,6 @@ def sampled_errors(
     angles = np.minimum(angles + np.abs(np.sqrt(squares) - 1.0), 1.0)
     ranges = highest - lowest
     return in_percent_of_range(angles, symmetric[:, 1:], defects[:, 1:], weights[rows], degrees, ranges)
-
-
-def sampled_errors_cost(data: DataSize, n_modes: int) -> Cost:
-    """Return what :func:`sampled_errors` takes; the modes themselves are not counted."""
-    n = float(data.n_points)
-    entries = min(n, SAMPLED_ROWS) * n
-    return Cost(
-        distances=entries,
-        exponentials=entries,
-        multiplications=entries * n_modes,
-        memory=4 * 8.0 * min(n, CHUNK) * n_modes,
-    )
 
 
 def _relative_error(

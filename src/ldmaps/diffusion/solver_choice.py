@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ldmaps.costs import DataSize
-from ldmaps.diffusion.spectrum import spectrum_cost
+from ldmaps.diffusion.spectrum import spectrum_bytes
 from ldmaps.errors import InvalidInputError
 
 __all__ = [
@@ -40,8 +39,7 @@ def stored_bytes(n_points: int, itemsize: int, n_eigenvalues: int = 2) -> float:
     >>> stored_bytes(20_000, 4) / 1e9
     1.6192
     """
-    size = DataSize(n_points, 0, 0.0, 0.0, itemsize)
-    return size.matrix_bytes + spectrum_cost(size, n_eigenvalues).memory
+    return float(n_points) ** 2 * itemsize + spectrum_bytes(n_points, n_eigenvalues)
 
 
 def sparse_bytes(n_points: int, itemsize: int, near_fraction: float) -> float:

@@ -13,7 +13,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.metrics.base import Metric, Points
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "neighbour_finder",
     "raw_values",
     "spanning_edges",
-    "spanning_edges_cost",
     "tree_pays",
 ]
 
@@ -117,14 +115,6 @@ def spanning_edges(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.f
         n_components, merged = scipy.sparse.csgraph.connected_components(graph, directed=False)
         labels = merged[labels]
     return np.concatenate(edges), np.concatenate(edge_lengths)
-
-
-def spanning_edges_cost(data: DataSize) -> Cost:
-    """Return what :func:`spanning_edges` takes: the values, the tree, neighbour lists, and a round's arrays."""
-    lists = 8 * (_NEIGHBOURS + 1)
-    # Two lists are kept; a round selects of both and compares their components.
-    each = 2 * 8 * data.n_features + 2 * lists + 2 * lists + (_NEIGHBOURS + 1) + 8 * 8
-    return Cost(tree_points=data.n_points, memory=data.n_points * each)
 
 
 def _nearest_outside(

@@ -23,7 +23,6 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.products import MAX_BANDS, multiply, symmetric_product
 from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
 from ldmaps.threads import resolve_threads, single_threaded_blas
@@ -40,7 +39,7 @@ __all__ = [
     "residuals",
     "solve_spectrum",
     "spectral_gap",
-    "spectrum_cost",
+    "spectrum_bytes",
 ]
 
 #: ``n_components="gap"`` looks for the gap among this many leading non-trivial eigenvalues.
@@ -49,10 +48,6 @@ MAX_GAP_COMPONENTS = 10
 DENSE_SIZE = 400
 #: Least size of the Lanczos basis. More cost products where there is a gap, fewer where eigenvalues crowd.
 LANCZOS_VECTORS = 48
-#: Products with the kernel that it takes: 50 to 100 where there is a gap, 330 where eigenvalues crowd.
-LANCZOS_PRODUCTS = 180
-#: Multiplications of a full diagonalisation, in n³.
-DENSE_MULTIPLICATIONS = 6.0
 #: Restarts after which Lanczos is given up: a dense kernel is then diagonalised in full, for a sparse one that is all.
 DENSE_RESTARTS = 60
 #: Largest kernel for that last resort: its time grows as n³.
@@ -225,15 +220,12 @@ def _lanczos_basis(n: int, n_eigenvalues: int) -> int:
     return min(n, max(2 * n_eigenvalues + 1, LANCZOS_VECTORS))
 
 
-def spectrum_cost(data: DataSize, n_eigenvalues: int) -> Cost:
-    """Return what :func:`solve_spectrum` takes for a dense kernel, which is there already."""
-    n = data.n_points
+def spectrum_bytes(n: int, n_eigenvalues: int) -> float:
+    """Return the memory that :func:`solve_spectrum` takes for a dense kernel, which is there already."""
     if n <= DENSE_SIZE:
-        # The kernel in float64, what it is made from, and the solver's own copy.
-        return Cost(multiplications=DENSE_MULTIPLICATIONS * float(n) ** 3, memory=3 * 8.0 * n**2)
+        return 3 * 8.0 * n**2  # the kernel in float64, what it is made from, and the solver's own copy
     # The basis, the bands' partial sums, and the vectors that come of it.
-    vectors = _lanczos_basis(n, n_eigenvalues) + MAX_BANDS + 4 * n_eigenvalues
-    return Cost(kernel_bytes=LANCZOS_PRODUCTS * data.matrix_bytes, memory=8.0 * n * vectors)
+    return 8.0 * n * (_lanczos_basis(n, n_eigenvalues) + MAX_BANDS + 4 * n_eigenvalues)
 
 
 def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:

@@ -16,7 +16,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.embedder import OnlineStep
@@ -78,32 +77,6 @@ class Extension(ABC):
         may_move : bool
             Whether landmarks may be moved off the points they were chosen at.
         """
-
-    def cost(
-        self,
-        data: DataSize,
-        n_landmarks: int,
-        n_components: int,
-        n_reference: int,
-        *,
-        is_differentiable: bool = True,
-    ) -> Cost:
-        """Return what :meth:`fit` takes beside its teacher; by default nothing.
-
-        Parameters
-        ----------
-        data : DataSize
-            The points that may be fitted to.
-        n_landmarks : int
-            M.
-        n_components : int
-            Coordinates of the map.
-        n_reference : int
-            Points of the reference map; what it gives at others is an embedding.
-        is_differentiable : bool
-            Whether the metric is.
-        """
-        return Cost()
 
     def draws(self, n_landmarks: int, *, is_differentiable: bool = True) -> int:
         """Return how many draws of so many landmarks are worth trying, the best by ``held_out_z`` to be kept.

@@ -27,19 +27,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import gaussian_kernel, nearest, squared_matrix
 from ldmaps.diffusion.products import multiply
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.base import Extension, Teacher
 from ldmaps.extension.embedder import MovedLandmarks, OnlineStep
-from ldmaps.extension.least_squares import NormalEquations, Problem, Rows, Setting, chunk_rows
+from ldmaps.extension.least_squares import NormalEquations, Problem, Rows, Setting
 from ldmaps.extension.tuning import move, tune
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
 from ldmaps.threads import single_threaded_blas
 
-__all__ = ["Distillation", "Distilled"]
+__all__ = ["Distillation", "Distilled", "settled_rows"]
 
 #: Widths of the weights that are tried, in units of ε, narrowest first.
 WIDTHS = (1.0, 1.5, 2.0, 3.0, 4.5)
@@ -61,12 +60,6 @@ MOVED_LANDMARKS, MOVED_FEATURES, MOVING_ROWS = 200, 20_000, 4000
 #: Draws of landmarks that are worth trying, and up to how many landmarks; where they begin matters less to those that
 #: can be moved.
 DRAWS, DRAWN_AGAIN, MOVED_AND_DRAWN_AGAIN = 3, 100, 20
-#: Times that weights of all rows are made: for the widths tried, the tuned one, held-out points, and in the end.
-TYPICAL_PASSES = 6
-#: Times that the tuned weights' error is evaluated: 9 to 111, as the data have it.
-TYPICAL_EVALUATIONS = 50
-#: Times that the error of moved landmarks is, and what the gradient of one d² takes in units of a distance: 0.5 to 3.
-TYPICAL_MOVES, GRADIENT_DISTANCES = 100, 2
 
 _Array = NDArray[np.float64]
 
@@ -142,65 +135,23 @@ class Distilled(Extension):
             held = eligible[: min(MAX_HELD_OUT, int(HELD_OUT_SHARE * len(rows)))]
             return _distil(problem, data, held, source_weights, span, walk.epsilon, rng, may_move=may_move)
 
-    def cost(
-        self,
-        data: DataSize,
-        n_landmarks: int,
-        n_components: int,
-        n_reference: int,
-        *,
-        is_differentiable: bool = True,
-    ) -> Cost:
-        """Return what fitting takes: least squares, for few landmarks the tuning, for fewer moving them."""
-        m, k = float(n_landmarks), float(n_components)
-        rows = data.of(min(data.n_points, _n_rows(n_landmarks)))
-        n = float(rows.n_points)
-        # Weights and their normal equations, beside which solving them is nothing.
-        cost = Cost(distances=n * m, weights=n * m, multiplications=n * m**2).times(TYPICAL_PASSES)
-        if n_reference < data.n_points:
-            cost += Cost(landmark_shares=n * n_reference)
-        # d² and weights of a chunk, and its points where they are cut.
-        chunk = float(min((1 - HELD_OUT_SHARE) * n, chunk_rows(n_landmarks)))
-        is_cut = chunk == chunk_rows(n_landmarks)
-        scratch = chunk * (m * (8 + data.itemsize) + (data.point_bytes if is_cut else 0.0))
-        if n_landmarks <= TUNED_LANDMARKS:
-            tuned = min(n, _n_tuning_rows(n_landmarks))
-            # Weights and their gradient, which is as much work again, and the normal equations.
-            step = Cost(weights=2 * tuned * m, multiplications=tuned * m * (m + 4 * k))
-            cost += step.times(TYPICAL_EVALUATIONS)
-            # d², weights and scaled weights at once, and the points.
-            scratch = max(scratch, tuned * (4 * 8 * m + data.point_bytes))
-        if is_differentiable and _are_few(n_landmarks, data.n_features):
-            moved = min((1 - HELD_OUT_SHARE) * n, MOVING_ROWS)
-            pairs = moved * m
-            step = Cost(
-                distances=(1 + GRADIENT_DISTANCES) * pairs,
-                weights=2 * pairs,
-                multiplications=pairs * (m + 4 * k),
-            )
-            # Weights as in tuning; d², turned round, and shares; the points, and in the form that is differentiated.
-            cost += step.times(TYPICAL_MOVES) + Cost(distances=n * m)
-            scratch = max(scratch, moved * (3 * (8 + data.itemsize) * m + 2 * data.point_bytes))
-        # Rows are taken from the data, unless all are, and once more as those fitted to and those held out.
-        copies = (1 if n == data.n_points else 2) * rows.points_bytes
-        return cost.holding(scratch + copies + 3 * 8 * m**2 + n * (80 + 32 * k))
-
-
-def _are_few(n_landmarks: int, n_features: int) -> bool:
-    """Say whether landmarks are few enough to be moved."""
-    return n_landmarks <= MOVED_LANDMARKS and n_landmarks * n_features <= MOVED_FEATURES
-
 
 def _can_move(problem: Problem) -> bool:
     """Say whether landmarks are few enough, and d² has a gradient."""
     if not problem.metric.is_differentiable or len(problem.landmarks) > MOVED_LANDMARKS:
         return False
-    return _are_few(*problem.metric.places(problem.landmarks).values.shape)
+    return problem.metric.places(problem.landmarks).values.size <= MOVED_FEATURES
 
 
 def _n_rows(n_landmarks: int) -> int:
     """Return how many points least squares take at most."""
     return max(MIN_ROWS, ROWS_PER_LANDMARK * n_landmarks)
+
+
+def settled_rows(n_landmarks: int) -> int:
+    """Return from how many points on a fit takes hardly longer: tuning and moving take the most, if they are done."""
+    tunes = n_landmarks <= TUNED_LANDMARKS
+    return max(MOVING_ROWS, _n_tuning_rows(n_landmarks)) if tunes else _n_rows(n_landmarks)
 
 
 def _n_tuning_rows(n_landmarks: int) -> int:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
@@ -24,7 +23,6 @@ __all__ = [
     "Landmarks",
     "PointsElsewhere",
     "assign",
-    "assignment_cost",
     "check_n_landmarks",
     "settle",
 ]
@@ -177,23 +175,6 @@ class LandmarkSelector(ABC):
         resized.n_landmarks = n_landmarks
         return resized
 
-    def cost(self, data: DataSize, n_landmarks: int) -> Cost:
-        """Return what choosing ``n_landmarks`` costs, for :func:`ldmaps.plan`.
-
-        Parameters
-        ----------
-        data : DataSize
-            Number and kind of the points.
-        n_landmarks : int
-            How many are chosen.
-
-        Returns
-        -------
-        Cost
-            Distances and memory; by default those of assigning every point, which all selectors do.
-        """
-        return assignment_cost(data, n_landmarks)
-
     def __repr__(self) -> str:
         settings = ", ".join(
             f"{key}={value!r}" for key, value in vars(self).items() if not key.startswith("_")
@@ -217,12 +198,6 @@ def assign(walk: Walk, indices: NDArray[np.intp], places: Points | None = None) 
     landmarks = points.take(indices) if places is None else places
     assignment, squared = nearest(walk.metric, points, landmarks, walk.n_threads)
     return settle(indices, assignment, squared, walk.weights, are_moved=places is not None)
-
-
-def assignment_cost(data: DataSize, n_landmarks: int) -> Cost:
-    """Return the cost of :func:`assign`."""
-    n = float(data.n_points)
-    return Cost(distances=n * n_landmarks, memory=n * (8 + data.itemsize))
 
 
 def settle(

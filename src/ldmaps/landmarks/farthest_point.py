@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import (
     Landmarks,
     LandmarkSelector,
     PointsElsewhere,
     assign,
-    assignment_cost,
     check_n_landmarks,
 )
 from ldmaps.landmarks.elsewhere import farthest_elsewhere, traverse
@@ -45,10 +43,3 @@ class FarthestPoint(LandmarkSelector):
             return assign(walk, np.sort(farthest_elsewhere(walk, walk.points, count, rng)))
         indices, _ = traverse(walk.metric, walk.points, count, int(rng.integers(len(walk.points))))
         return assign(walk, np.sort(indices))
-
-    def cost(self, data: DataSize, n_landmarks: int) -> Cost:
-        """Return what choosing takes: a row of distances for each landmark, then the assignment."""
-        n = float(data.n_points)
-        # The last row and the lowest so far.
-        traversal = Cost(row_distances=n * n_landmarks, rows=n_landmarks, memory=2 * n * data.itemsize)
-        return traversal + assignment_cost(data, n_landmarks)

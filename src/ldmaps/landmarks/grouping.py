@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.compiled.layout import BLOCK
-from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.pairwise import squared_matrix, squared_matrix_cost
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import Landmarks
 
-__all__ = ["group_neighbours", "grouping_cost", "neighbour_order"]
+__all__ = ["group_neighbours", "neighbour_order"]
 
 
 def neighbour_order(squared: NDArray[Any], block: int = BLOCK) -> NDArray[np.intp]:
@@ -48,9 +47,3 @@ def group_neighbours(landmarks: Landmarks, walk: Walk) -> tuple[Landmarks, NDArr
     squared = squared_matrix(walk.metric, walk.points.take(landmarks.indices), n_threads=walk.n_threads)
     order = neighbour_order(squared)
     return landmarks.in_order(order), squared[np.ix_(order, order)]
-
-
-def grouping_cost(data: DataSize, n_landmarks: int) -> Cost:
-    """Return what :func:`group_neighbours` takes: d² between landmarks, and once more in their new order."""
-    landmarks = data.of(n_landmarks)
-    return squared_matrix_cost(landmarks).holding(landmarks.points_bytes + landmarks.matrix_bytes)

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import compiled
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import distance_sums, nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
@@ -15,14 +14,13 @@ from ldmaps.landmarks.base import (
     LandmarkSelector,
     PointsElsewhere,
     assign,
-    assignment_cost,
     check_n_landmarks,
     settle,
 )
 from ldmaps.settings import is_whole_number
 from ldmaps.threads import single_threaded_blas
 
-__all__ = ["KMedoids"]
+__all__ = ["KMedoids", "sample_size"]
 
 #: The iteration looks at no more points than this, or this many per landmark.
 MIN_SAMPLE = 50_000
@@ -32,11 +30,6 @@ MIN_POOL = 5_000
 POOL_PER_LANDMARK = 8
 #: and at once this share of those there are already.
 SEEDS_AT_ONCE = 0.25
-#: Times that the iteration compares the members of all cells, and all points with all landmarks, in parts, until no
-#: medoid moves: 2 to 4 and 1 to 2.5 on molecules, 2 to 8 and 1.5 to 5.5 on a Swiss roll, most where landmarks are few.
-CELL_PASSES, ASSIGNMENT_PASSES = 5, 3
-#: Seconds that it takes beside the distances: some ten iterations in Python.
-OVERHEAD = 0.02
 #: Where more than this share of the landmarks moved, comparing all points again costs no more.
 MOSTLY_MOVED = 0.7
 
@@ -92,7 +85,7 @@ class KMedoids(LandmarkSelector):
             return self._iterate(walk, count, rng)
 
     def _iterate(self, walk: Walk, count: int, rng: np.random.Generator) -> Landmarks:
-        n_points, most = len(walk.points), _sample_size(count)
+        n_points, most = len(walk.points), sample_size(count)
         drawn = np.sort(rng.choice(n_points, most, replace=False)) if n_points > most else None
         if drawn is None and isinstance(walk.points, PointsElsewhere):
             drawn = np.arange(n_points)
@@ -120,27 +113,8 @@ class KMedoids(LandmarkSelector):
             unsettled[landmarks.assignment[changed]] = True
         return landmarks if drawn is None else assign(walk, drawn[landmarks.indices])
 
-    def cost(self, data: DataSize, n_landmarks: int) -> Cost:
-        """Return what choosing takes: seeds, some passes of the iteration, and all points' assignment."""
-        assignment = assignment_cost(data, n_landmarks)
-        if n_landmarks >= data.n_points:
-            return assignment
-        sample = data.of(min(data.n_points, _sample_size(n_landmarks)))
-        n, m = float(sample.n_points), float(n_landmarks)
-        pool = data.of(min(sample.n_points, _pool_size(n_landmarks) if self.init == "k-means++" else 0))
-        seeding = Cost(distances=pool.n_points * m, memory=pool.points_bytes, overhead=OVERHEAD)
-        # An iteration brings the members of each cell together and compares them among themselves, then all points
-        # with the landmarks again.
-        cells = Cost(distances=n**2 / m, memory=sample.compared_bytes + n * (8 * 8 + data.itemsize))
-        cost = seeding + assignment_cost(sample, n_landmarks).times(min(ASSIGNMENT_PASSES, 1 + self.max_iter))
-        if self.max_iter > 0:
-            cost += cells.times(min(CELL_PASSES, self.max_iter))
-        if sample.n_points < data.n_points:
-            cost = cost.holding(sample.points_bytes) + assignment
-        return cost
 
-
-def _sample_size(n_landmarks: int) -> int:
+def sample_size(n_landmarks: int) -> int:
     """Return on how many points the iteration runs at most."""
     return max(MIN_SAMPLE, SAMPLE_PER_LANDMARK * n_landmarks)
 

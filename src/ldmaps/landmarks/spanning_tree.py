@@ -9,19 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import compiled
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.connectivity import check_connected, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, LdmapsError
-from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign, assignment_cost
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign
 from ldmaps.landmarks.elsewhere import cover_elsewhere
 
 __all__ = ["PrunedSpanningTree"]
-
-#: Nodes that are asked for unadopted neighbours, for each that has some and so becomes a landmark.
-ASKED_PER_LANDMARK = 3
 
 
 class PrunedSpanningTree(LandmarkSelector):
@@ -75,18 +71,6 @@ class PrunedSpanningTree(LandmarkSelector):
         else:
             raise InvalidInputError(f'growth must be "adopting" or "literal", got {self.growth!r}')
         return assign(walk, _prune(parent))
-
-    def cost(self, data: DataSize, n_landmarks: int) -> Cost:
-        """Return what choosing takes: a row of distances for each node that is asked, then the assignment.
-
-        Which nodes are asked follows from ε; adopting asks some for every landmark, and
-        rows are half as long on average as the points still outside become fewer.
-        """
-        n = float(data.n_points)
-        asked = n if self.growth == "literal" else min(n, ASKED_PER_LANDMARK * n_landmarks)
-        # While some of the points outside are dropped there are two copies of the rest.
-        growth = Cost(row_distances=asked * n / 2, rows=asked, memory=2 * data.points_bytes + 64 * n)
-        return growth + assignment_cost(data, n_landmarks)
 
 
 def _prune(parent: NDArray[np.intp]) -> NDArray[np.intp]:

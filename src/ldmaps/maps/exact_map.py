@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.cluster.shared_kernel import kernel_of
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.connectivity import REACH, check_points_connected
 from ldmaps.diffusion.landmark_start import landmark_start
@@ -25,7 +24,6 @@ from ldmaps.diffusion.solver_choice import (
     Solver,
     choose_solver,
     stored_bytes,
-    streamed_bytes,
     streamed_room,
 )
 from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
@@ -39,7 +37,7 @@ from ldmaps.progress import stage
 from ldmaps.settings import is_whole_number
 from ldmaps.threads import resolve_threads
 
-__all__ = ["Limits", "check_max_passes", "fits_in_passes", "solve_exact", "solver_for", "streamed_cost"]
+__all__ = ["Limits", "check_max_passes", "fits_in_passes", "solve_exact", "solver_for"]
 
 #: Medoids whose modes the passes begin with: one for so many points, the fewest and the most.
 START_SHARE, MIN_START, MAX_START = 40, 200, 4000
@@ -49,8 +47,6 @@ START_ITERATIONS = 3
 MIN_BLOCK, BLOCK_EXTRA = 16, 4
 #: Relative error of a coordinate, in the walk's measure, that ends the passes.
 TOLERANCE = 1e-3
-#: Passes that it takes, to reckon with: 1 or 2 for molecules, 3 to 12 where eigenvalues crowd below 1.
-TYPICAL_PASSES = 3
 
 
 @dataclass(frozen=True)
@@ -211,23 +207,3 @@ def _start(
         alpha=walk.alpha,
         n_threads=walk.n_threads,
     )
-
-
-def streamed_cost(
-    data: DataSize,
-    n_eigenvalues: int,
-    memory_limit: float,
-    n_passes: int = TYPICAL_PASSES,
-    n_threads: int | None = None,
-) -> Cost:
-    """Return what :func:`solve_exact` takes in so many passes, or raise where it would not keep the memory limit."""
-    n = float(data.n_points)
-    width, n_start, room, n_threads = _sizes(data.n_points, n_eigenvalues, memory_limit, n_threads)
-    one = Cost(distances=n**2 / 2, exponentials=n**2 / 2, multiplications=n**2 * width)
-    start = KMedoids(max_iter=START_ITERATIONS).cost(
-        data, min(MAX_START, max(MIN_START, int(n) // START_SHARE))
-    )
-    # A block more with every pass, as long as there is room.
-    n_basis = min(n_start + n_passes * width, room)
-    held = streamed_bytes(data.n_points, n_basis, max(n_start, width), n_threads)
-    return start + one.times(n_passes).holding(held)

@@ -302,7 +302,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             walk = training.walk(bandwidth.epsilon, self)
             landmarks, squared = select_landmarks(selector, walk, rng)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
-            solved = solve(walk, count, landmarks, squared=squared)
+            with stage("eigenproblem", unit="rows"):
+                solved = solve(walk, count, landmarks, squared=squared)
             teacher = self._coordinates_kept(solved)
             step = extension.fit(teacher, landmarks, np.arange(len(walk.points)), rng)
         else:
@@ -403,7 +404,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             n_eigenvalues=lambda count: self._n_eigenvalues(count, extra=MAX_GAP_COMPONENTS),
             seed=int(rng.integers(2**63)),
         )
-        fit, certificate = search.run(tolerance)
+        with stage("search", unit="rows"):
+            fit, certificate = search.run(tolerance)
         return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate
 
     # -- errors ---------------------------------------------------------------------

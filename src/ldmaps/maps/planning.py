@@ -1,60 +1,67 @@
-"""What a fit will cost, before it is begun.
+"""What a fit will cost, before it is begun: fits of some of the points say.
 
-    memory of fit = interpreter and imports + points, raw and prepared + the highest of the steps
-    time of fit   = Σ over steps (how often each kind of work is done) × (what it takes on this machine)
+    fits of n, 2n, 4n ... points, some seconds in all ──► each stage's time and memory ──► c + a·N + b·N²
 
-Every step says itself how often it does what, and what it holds meanwhile
-(:mod:`ldmaps.costs`); what each kind of work takes is measured with the loops that will
-do it (:mod:`ldmaps.maps.machine`). Here both are only put together.
+Settings, data and machine are those of the fit, so hardly anything here knows how a stage works. What small fits cannot
+show by themselves is which map all points would be distilled from (:func:`_reference`), and that some stages look at no
+more than so many points (in :func:`_extrapolated`).
 """
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import get_tags
 
-from ldmaps.costs import Cost
-from ldmaps.errors import InvalidInputError
-from ldmaps.extension import Nystrom
-from ldmaps.maps.fit_steps import FitSettings, fit_steps
-from ldmaps.maps.machine import Machine, measure
+from ldmaps.diffusion.bandwidth import COIFMAN_POINTS
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
+from ldmaps.errors import DisconnectedError, InvalidInputError, LdmapsError, LdmapsWarning, ToleranceError
+from ldmaps.extension import resolve_extension
+from ldmaps.extension.distilled import settled_rows
+from ldmaps.inputs import as_source
+from ldmaps.landmarks import Given, resolve_selector
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS
+from ldmaps.landmarks.given import check_indices
+from ldmaps.landmarks.k_medoids import sample_size
+from ldmaps.maps.exact_map import fits_in_passes
+from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+from ldmaps.maps.reference_map import reference_passes, reference_size
+from ldmaps.maps.stage_meter import (
+    OUTSIDE,
+    StageMeter,
+    as_bytes,
+    as_duration,
+    free_bytes,
+    give_back,
+    law,
+    resident_bytes,
+)
+from ldmaps.metrics import resolve_metric
+from ldmaps.progress import Progress, reporting, stage
+from ldmaps.settings import is_whole_number
 
-__all__ = ["PROGRAM_BYTES", "Plan", "Remedy", "as_bytes", "as_duration", "plan"]
+__all__ = ["Plan", "plan", "plan_fit", "plan_made_up"]
 
-#: Bytes of the interpreter, of all that a fit imports, and of its compiled loops. In the first fit of all, which
-#: compiles them, 100 to 150 MB more.
-PROGRAM_BYTES = 3.0e8
-#: A fit that takes longer than this, in seconds, or more than this share of the machine's memory, gets advice.
-PATIENCE, MEMORY_SHARE = 3600.0, 0.9
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """A change of one setting that makes a fit cheaper, and its cost then.
-
-    Attributes
-    ----------
-    setting : {"epsilon", "extension", "max_passes", "stride"}
-        "stride" learns from every so-many-th point.
-    value : str or int
-    fit_seconds, peak_bytes : float
-    """
-
-    setting: str
-    value: str | int
-    fit_seconds: float
-    peak_bytes: float
-
-
-def _as_argument(setting: str, value: object) -> str:
-    if setting == "stride":
-        return f"every {value}th point"
-    return f'{setting}="{value}"' if isinstance(value, str) else f"{setting}={value}"
+#: Seconds that fits of some of the points take in all, about.
+BUDGET = 10.0
+#: Points of a fit before them, which loads and compiles what they use.
+WARM_UP = 500
+#: Points of the first of these fits: at least, and per landmark; the same for slow metrics; and in units of a sample
+#: inside the fit. With fewer, stages take other ways than they do with many.
+FEWEST, PER_LANDMARK, FEWEST_SLOW, PER_LANDMARK_SLOW, BEYOND_SAMPLE = 2500, 4, 500, 2, 1.25
+#: A fit that takes longer than this, in seconds, gets advice.
+PATIENCE = 3600.0
+#: Points that are embedded to see how long one takes.
+EMBEDDED = 1000
 
 
 @dataclass(frozen=True)
@@ -64,274 +71,315 @@ class Plan:
     Attributes
     ----------
     n_points, n_landmarks : int
-        N and M; M is a guess where the fit finds it.
-    reference_points : int
-        Points of the map that is distilled from: N, fewer where neither memory nor passes
-        allow that, 0 for Nyström.
-    peak_bytes : float
-        Memory of the process at its highest: interpreter, imports, points and the fit.
+        N and M; M as the largest trial found it.
+    tried : tuple of int
+        Points of the fits that this was extrapolated from; N itself where that took seconds.
     fit_seconds : float
         Without reading the points.
+    peak_bytes : float
+        Memory of the process at its highest: what it holds now, the points and the fit.
+    steps : dict of str to float
+        Seconds of each stage of the fit.
+    memory : dict of str to float
+        Bytes of the process while each stage runs, at their highest.
     seconds_per_point : float
-        For points embedded in large batches, preparation included.
-    assignment_seconds : float
-        For a point, in large batches, to be given to its nearest landmark.
+        For points embedded in batches.
     latency_seconds : float
         For a point embedded by itself.
-    steps : dict of str to float
-        Seconds of each step of the fit.
-    memory : dict of str to float
-        Bytes of the process while each step runs, at their highest.
-    remedies : tuple of Remedy
-        What to change where the fit would take hours or more memory than there is.
+    stride : int
+        One point in so many makes a fit of less than an hour that this machine has the memory for.
     """
 
     n_points: int
     n_landmarks: int
-    reference_points: int
-    peak_bytes: float
+    tried: tuple[int, ...]
     fit_seconds: float
-    seconds_per_point: float
-    assignment_seconds: float
-    latency_seconds: float
+    peak_bytes: float
     steps: dict[str, float]
     memory: dict[str, float]
-    remedies: tuple[Remedy, ...] = ()
+    seconds_per_point: float
+    latency_seconds: float
+    stride: int
 
     def __str__(self) -> str:
-        return self.describe()
-
-    def describe(self, option: Callable[[str, object], str] = _as_argument) -> str:
-        """Say it in words; ``option`` spells a setting and its value."""
-        steps = ", ".join(f"{name} {as_duration(seconds)}" for name, seconds in self.steps.items() if seconds)
-        highest = max(self.memory, key=lambda name: self.memory[name])
-        text = (
-            f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks: about {as_duration(self.fit_seconds)} "
-            f"({steps}) and {as_bytes(self.peak_bytes)} (most during: {highest}); then "
-            f"{as_duration(self.seconds_per_point)} per point in batches, {as_duration(self.latency_seconds)} for one "
-            "alone"
+        tried = " and ".join(", ".join(f"{n:,}" for n in self.tried).rsplit(", ", 1))
+        rows = [("stage", "time", "memory")]
+        rows += [(name, as_duration(t), as_bytes(self.memory[name])) for name, t in self.steps.items()]
+        rows += [("all", as_duration(self.fit_seconds), as_bytes(self.peak_bytes))]
+        width = max(len(row[0]) for row in rows)
+        return "\n".join(
+            [
+                f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks, by fits of {tried}:",
+                *(f"  {name:<{width}}  {seconds:>8}  {memory:>8}" for name, seconds, memory in rows),
+                f"then {as_duration(self.seconds_per_point)} per point in batches, "
+                f"{as_duration(self.latency_seconds)} for one alone",
+                self.verdict,
+            ]
         )
-        if not self.complaint:
-            return text
-        lines = [f"{text}\n{self.complaint} Cheaper:" if self.remedies else f"{text}\n{self.complaint}"]
-        for remedy in self.remedies:
-            cost = f"{as_duration(remedy.fit_seconds)} and {as_bytes(remedy.peak_bytes)}"
-            lines.append(f"{option(remedy.setting, remedy.value)}: {cost}")
-        return "\n  ".join(lines)
 
     @property
-    def complaint(self) -> str:
-        """What is wrong with the fit as planned, if anything, in a sentence."""
-        reasons = []
-        if self.fit_seconds > PATIENCE:
-            slowest = max(self.steps, key=lambda name: self.steps[name])
-            share = self.steps[slowest] / self.fit_seconds
-            reasons.append(
-                f"{as_duration(self.fit_seconds)} is long, {100 * share:.0f} % of it for: {slowest}."
-            )
-        if self.peak_bytes > MEMORY_SHARE * _machine_memory():
-            reasons.append(f"This machine has only {as_bytes(_machine_memory())}.")
+    def verdict(self) -> str:
+        """Whether to begin, in a sentence or two, and with which points otherwise."""
+        reasons = _against(self.fit_seconds, self.peak_bytes)
+        if not reasons:
+            return f"Go ahead: this machine has {as_bytes(free_bytes())} of memory left."
+        if self.stride > 1:
+            reasons.append(f"One point in {self.stride} would do.")
         return " ".join(reasons)
 
 
 def plan(
-    n: int,
-    n_features_or_atoms: int,
+    data: ArrayLike,
+    n_features_or_atoms: int | None = None,
     metric: Any = "euclidean",
     n_landmarks: int | None = None,
     *,
-    landmarks: Any = "kmedoids",
-    tolerance: float | None = None,
-    extension: str = "auto",
-    epsilon: float | str = "connected",
-    outliers: float = 0.0,
-    n_components: int | str = 2,
+    n: int | None = None,
     dtype: Any = np.float32,
-    memory_limit: float = 4e9,
-    max_passes: int | None = None,
-    n_threads: int | None = None,
+    **settings: Any,
 ) -> Plan:
-    """Predict memory and time of :class:`~ldmaps.LandmarkDiffusionMap` on this machine.
+    """Predict memory and time of :class:`~ldmaps.LandmarkDiffusionMap`, from fits of some of the points.
 
     Parameters
     ----------
-    n : int
-        Number of training points N.
-    n_features_or_atoms : int
-        Features of a point, or atoms of a frame for metrics that take frames. Ignored
-        for "precomputed".
-    metric : str, Metric or callable
-        As for the estimator. A function is called on points of standard normal features.
-    n_landmarks : int or None
-        M; None is the estimator's default.
-    landmarks : str or LandmarkSelector
-        As for the estimator; "pst" is taken to find 400.
-    tolerance : float or None
-        As for the estimator; it is taken to need 60 landmarks.
-    extension : str
+    data : array-like or int
+        Points to learn from, all or a sample of them; or how many there will be.
+    n_features_or_atoms : int, optional
+        Where ``data`` is a number: features of a point, or atoms of a frame for metrics that take frames. Points are
+        then made up at random. Your own are better: where they crowd and where they are far apart decides how long
+        a bandwidth or landmarks take to find.
+    metric, n_landmarks, settings
         As for the estimator.
-    epsilon : {"connected", "coifman"} or float
-        As for the estimator; "connected" often costs more than the rest of a fit.
-    outliers : float
-        As for the estimator.
-    n_components : int or "gap"
-        As for the estimator.
+    n : int, optional
+        How many points the fit will have, where ``data`` are a sample.
     dtype : float32 or float64
-        Precision of the data.
-    memory_limit : float
-        As for the estimator.
-    max_passes : int or None
-        As for the estimator.
-    n_threads : int or None
-        As for the estimator.
+        Precision of points that are made up.
 
     Returns
     -------
     Plan
-        Peak memory, time of the fit and of a new point, and cheaper settings.
+        Time and memory, in all and for each stage, and what a new point takes.
 
     Notes
     -----
-    The aim is a factor of two, and 1.5 for memory above 200 MB. The
-    number of iterations (of k-medoids and of the eigensolver) depends on the data; a
-    typical one is assumed. Other work on the machine affects the measurement.
+    This takes about ten seconds, or as long as the fit, if that is less. Two or three of the fits are extrapolated
+    as c + a·N + b·N². The aim is a factor of two, and 1.5 for memory, up to thirty times the points that
+    were tried; other work on the machine affects it.
 
     Examples
     --------
     >>> import ldmaps
-    >>> cost = ldmaps.plan(100_000, 22, "rmsd", 200, extension="distilled")
-    >>> cost.reference_points, cost.peak_bytes < 2e9
-    (100000, True)
+    >>> from ldmaps.datasets import swiss_roll
+    >>> cost = ldmaps.plan(swiss_roll(1000).points, n_landmarks=50, epsilon=4.0)
+    >>> list(cost.steps)
+    ['preparation', 'bandwidth', 'landmarks', 'eigenproblem', 'embedding']
     """
+    model = LandmarkDiffusionMap(metric=metric, n_landmarks=n_landmarks, **settings)
+    if n_features_or_atoms is not None:
+        return plan_made_up(model, data, n_features_or_atoms, dtype)
+    source = as_source(data)
+    points = np.asarray(data) if source is None else source.read().frames
+    if points.ndim < 2:
+        raise InvalidInputError(
+            f"data must be points of shape (n, features) or (n, atoms, 3), got shape {points.shape}; to plan with "
+            "points that are made up, give their number and n_features_or_atoms"
+        )
+    return plan_fit(model, points, len(points) if n is None else n)
+
+
+def plan_fit(model: LandmarkDiffusionMap, points: NDArray[Any], n: int) -> Plan:
+    """Predict what a model's fit takes of ``n`` points, of which these are all or a random part."""
+    _check_count("n", n)
+    is_pairwise, rng = get_tags(model).input_tags.pairwise, np.random.default_rng(0)
+
+    def some(count: int) -> NDArray[Any]:
+        chosen = np.sort(rng.choice(len(points), count, replace=False))
+        return points[np.ix_(chosen, chosen)] if is_pairwise else points[chosen]
+
+    return _planned(model, some, len(points), n, 4 if points.dtype == np.float32 else 8, points.nbytes)
+
+
+def plan_made_up(model: LandmarkDiffusionMap, n: Any, n_features_or_atoms: Any, dtype: Any) -> Plan:
+    """Predict what a model's fit takes of ``n`` random points."""
+    _check_count("n", n)
+    _check_count("n_features_or_atoms", n_features_or_atoms)
     kind = np.dtype(dtype)
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise InvalidInputError(f"dtype must be float32 or float64, got {dtype!r}")
-    settings = FitSettings.checked(
-        n,
-        n_features_or_atoms,
-        metric,
-        n_landmarks=n_landmarks,
-        landmarks=landmarks,
-        tolerance=tolerance,
-        extension=extension,
-        epsilon=epsilon,
-        outliers=outliers,
-        n_components=n_components,
-        itemsize=kind.itemsize,
-        memory_limit=memory_limit,
-        max_passes=max_passes,
-        n_threads=n_threads,
-    )
-    machine = measure(
-        settings.metric,
-        settings.n_points,
-        settings.n_features,
-        settings.n_landmarks,
-        settings.n_coordinates,
-        kind,
-        n_threads,
-    )
-    planned = _planned(settings, machine)
-    if planned.complaint:
-        planned = replace(planned, remedies=tuple(_remedies(settings, machine, planned)))
-    return planned
+    metric, rng = resolve_metric(model.metric), np.random.default_rng(0)
+    width = n_features_or_atoms * (3 if metric.takes_frames else 1)
+    return _planned(model, lambda size: metric.made_up(size, width, rng).astype(kind), n, n, kind.itemsize)
 
 
-# -- sums ---------------------------------------------------------------------------
+def _check_count(name: str, value: Any) -> None:
+    if not is_whole_number(value) or value < 1:
+        raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
-def _planned(settings: FitSettings, machine: Machine) -> Plan:
-    n, m = settings.n_points, settings.n_landmarks
-    data = machine.data_size(n, settings.n_features, settings.itemsize)
-    raw = n * machine.raw_bytes
-    # Raw and prepared points, weights and which of them count: there until the end.
-    held = PROGRAM_BYTES + raw * (1.0 + machine.prepared_share) + n * (8 + 8)
-    costs = {"preparation": Cost(overhead=n * machine.preparing)} | fit_steps(settings, data)
-    steps = {name: cost.seconds(machine.speeds) for name, cost in costs.items()}
-    memory = {name: held + cost.memory for name, cost in costs.items()}
-    memory["preparation"] = PROGRAM_BYTES + raw * (1.0 + machine.preparing_share)
+@dataclass(frozen=True)
+class _Trial:
+    """A fit of some of the points."""
+
+    n_points: int
+    meter: StageMeter
+    n_landmarks: int
+    seconds_per_point: float
+    latency: float
+
+
+def _planned(
+    model: LandmarkDiffusionMap,
+    some: Callable[[int], NDArray[Any]],
+    n_there: int,
+    n: int,
+    itemsize: int,
+    held: float = 0.0,
+) -> Plan:
+    """Fit some of the points, twice as many each time until that takes too long, and extrapolate."""
+    selector = resolve_selector(model.landmarks, model.n_landmarks, min(DEFAULT_LANDMARKS, n))
+    given = check_indices(selector.indices, n) if isinstance(selector, Given) else None
+    m = selector.n_landmarks or DEFAULT_LANDMARKS if given is None else len(given)
+    extension = resolve_extension(model.extension, for_tolerance=model.tolerance is not None)
+    is_taught = extension.learns_from_reference or model.tolerance is not None
+    n_reference, passes = _reference(model, n, m, itemsize) if is_taught else (n, 0)
+    is_sampled = n_reference < n and not passes
+
+    def fit_of(count: int, epsilon: float | str = model.epsilon) -> LandmarkDiffusionMap:
+        """Return a model that does with fewer points what the one planned does with all."""
+        alike: LandmarkDiffusionMap = clone(model).set_params(epsilon=epsilon, resume=None, verbose=False)
+        if count < n and n_reference < n:
+            # What fits into memory, and how many passes there is time for, is decided by N.
+            stored = min(n_reference, count - 1) if is_sampled else count - 1
+            alike.set_params(max_passes=passes, memory_limit=itemsize * (stored + 0.5) ** 2)
+        if count < n and given is not None:
+            alike.set_params(landmarks=np.linspace(0, count - 1, m).astype(int))
+        return alike
+
+    most = min(n_there, n)
+    few = min(WARM_UP, most)
+    first = fit_of(few).set_params(landmarks="uniform", n_landmarks=few // 6, tolerance=None)
+    with suppress(LdmapsError):  # the fits to come tell what is wrong
+        _tried(first.set_params(extension=extension.name), some(few))
+    give_back()
+    before = resident_bytes()
+    is_slow = resolve_metric(model.metric).is_slow
+    least = max(FEWEST_SLOW, PER_LANDMARK_SLOW * m) if is_slow else max(FEWEST, PER_LANDMARK * m)
+    samples = n_reference if is_sampled else 0, COIFMAN_POINTS if model.epsilon == "coifman" else 0
+    count = min(most, max(least, int(BEYOND_SAMPLE * max(samples))))
+    epsilon, trials, spent = model.epsilon, [], 0.0
+    while True:
+        began = time.perf_counter()
+        try:
+            with stage(f"fit of {count:,} points"):
+                trials.append(_tried(fit_of(count, epsilon), some(count)))
+        except ToleranceError:
+            if count == most:  # fewer certify less
+                raise
+        except DisconnectedError as error:
+            if count == n or isinstance(epsilon, str):
+                raise
+            epsilon = max(1.1 * float(epsilon), error.joining_epsilon)  # fewer are farther apart
+            continue
+        last = time.perf_counter() - began
+        spent += last
+        following = min(2 * count, most)
+        if count == most or (len(trials) > 1 and spent + last * (following / count) ** 2 > BUDGET):
+            break
+        count = following
+    # Noise in what a process holds, taken for a quadratic term, would be gigabytes; so there is one where one must be.
+    is_pairwise = get_tags(model).input_tags.pairwise
+    has_matrix = is_pairwise or (is_taught and n_reference == n) or (selector.is_automatic and given is None)
+    return _extrapolated(trials[-3:], n, m, before, held, has_matrix=has_matrix)
+
+
+def _reference(model: LandmarkDiffusionMap, n: int, m: int, itemsize: int) -> tuple[int, int]:
+    """Return of how many points the map to learn from is, and in how many passes it is solved; n and 0 if stored."""
+    metric = resolve_metric(model.metric)
+    size = reference_size(metric, n, m, itemsize, model.memory_limit)
+    if size == n or not fits_in_passes(n, MAX_GAP_COMPONENTS + 1, model.memory_limit):
+        return size, 0
+    return size, reference_passes(metric, n, model.alpha, model.max_passes)
+
+
+def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
+    """Fit, and embed some of the points."""
+    give_back()
+    with warnings.catch_warnings(), StageMeter() as meter, reporting(meter):
+        warnings.simplefilter("ignore", LdmapsWarning)  # what is wrong with some points may be right with all
+        model.fit(points)
+    few = points[:EMBEDDED]
+    with reporting(Progress(show=False)), stage("embedding"):
+        per_point = _seconds(lambda: model.transform(few), 3) / len(few)
+        latency = _seconds(lambda: model.transform(few[:1]), 20)
+    return _Trial(len(points), meter, model.embedder_.n_landmarks, per_point, latency)
+
+
+def _seconds(work: Callable[[], object], times: int) -> float:
+    """Return how long a call takes, the median of several."""
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+def _extrapolated(
+    trials: list[_Trial], n: int, m: int, before: float, held: float, *, has_matrix: bool
+) -> Plan:
+    """Return what a fit of n points takes, by the laws of its stages."""
+    sizes, meters, last = [trial.n_points for trial in trials], [trial.meter for trial in trials], trials[-1]
+    # k-medoids look at no more points than this, and assign the others; least squares at no more than that; and the
+    # eigenproblem is one of landmarks.
+    settled = {"landmarks": sample_size(m), "distillation": settled_rows(m), "eigenproblem": m}
+
+    def costs_of(count: int) -> tuple[dict[str, float], dict[str, float]]:
+        """Return seconds and bytes of each stage."""
+        seconds, memory = {}, {}
+        for name in sorted(last.meter.seconds, key=lambda name: name != OUTSIDE):
+            clock, work, highest = (
+                [taken.get(name, 0.0) for taken in column]
+                for column in zip(*((m.seconds, m.work, m.memory) for m in meters), strict=True)
+            )
+            added = [max(0.0, there - before) for there in highest]
+            if count == last.n_points:
+                seconds[name], more = clock[-1], added[-1]
+            else:
+                enough = min(count, max(settled.get(name, count), last.n_points))
+                # Time on processors grows by the law whatever else they do; how much of it passes at once is a ratio.
+                pace = statistics.median(c / w if w else 1.0 for c, w in zip(clock, work, strict=True))
+                assigned = count - enough if name == "landmarks" else 0
+                growth = law(sizes, work, degree=1 if name in (OUTSIDE, "embedding") else 2)
+                seconds[name] = pace * growth(enough) + assigned * last.seconds_per_point
+                more = law(sizes, added, degree=2 if has_matrix else 1)(count)
+            memory[name] = before - held + more if before else 0.0
+        return seconds, memory
+
+    for stride in (digit * 10**power for power in range(9) for digit in (1, 2, 5)):
+        seconds, memory = costs_of(n // stride)
+        is_fine = not _against(sum(seconds.values()), max(memory.values()))
+        if is_fine or n // stride < 2 * last.n_points:
+            break
+    seconds, memory = costs_of(n)
     return Plan(
         n_points=n,
-        n_landmarks=m,
-        reference_points=settings.reference_points,
+        n_landmarks=last.n_landmarks,
+        tried=tuple(sizes),
+        fit_seconds=sum(seconds.values()),
         peak_bytes=max(memory.values()),
-        fit_seconds=sum(steps.values()),
-        seconds_per_point=m * machine.speeds["landmark_shares"] + machine.preparing,
-        assignment_seconds=m * machine.speeds["distances"],
-        latency_seconds=machine.latency,
-        steps=steps,
+        steps=seconds,
         memory=memory,
+        seconds_per_point=last.seconds_per_point,
+        latency_seconds=last.latency,
+        stride=stride,
     )
 
 
-# -- what to do instead --------------------------------------------------------------
-
-
-def _remedies(settings: FitSettings, machine: Machine, planned: Plan) -> Iterator[Remedy]:
-    """Yield changes that help, each by itself."""
-    changes: list[tuple[str, str | int, FitSettings]] = []
-    if settings.epsilon == "connected" and not settings.outliers:
-        changes.append(("epsilon", "coifman", replace(settings, epsilon="coifman")))
-    if settings.extension.learns_from_reference and not settings.has_tolerance:
-        changes.append(("extension", Nystrom.name, replace(settings, extension=Nystrom())))
-    if settings.reference_passes:
-        changes.append(("max_passes", 0, replace(settings, max_passes=0)))
-    stride = _sufficient_stride(settings, machine)
-    if stride > 1:
-        changes.append(("stride", stride, replace(settings, n_points=settings.n_points // stride)))
-    for setting, value, changed in changes:
-        other = _planned(changed, machine)
-        is_quicker = planned.fit_seconds > PATIENCE and other.fit_seconds < 0.8 * planned.fit_seconds
-        is_smaller = other.peak_bytes < 0.8 * planned.peak_bytes
-        if is_quicker or is_smaller:
-            yield Remedy(setting, value, other.fit_seconds, other.peak_bytes)
-
-
-def _sufficient_stride(settings: FitSettings, machine: Machine) -> int:
-    """Return the smallest round stride with which there is nothing to complain of, or the largest that leaves a map."""
-    sufficient = 1
-    for stride in (digit * 10**power for power in range(12) for digit in (1, 2, 5)):
-        n_points = settings.n_points // stride
-        if n_points < max(3, 2 * settings.n_landmarks):
-            break
-        sufficient = stride
-        if not _planned(replace(settings, n_points=n_points), machine).complaint:
-            break
-    return sufficient
-
-
-def _machine_memory() -> float:
-    """Return the bytes of memory of this machine, infinity where unknown."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return math.inf
-
-
-# -- words ---------------------------------------------------------------------------
-
-
-def as_duration(seconds: float) -> str:
-    """Write a time with a unit that suits it.
-
-    >>> as_duration(3e-6), as_duration(0.25), as_duration(90), as_duration(7200), as_duration(4.7e6)
-    ('3 µs', '250 ms', '1.5 min', '2 h', '1,300 h')
-    """
-    for length, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
-        if seconds >= length:
-            return f"{_two_digits(seconds / length)} {unit}"
-    return f"{_two_digits(1e6 * seconds)} µs"
-
-
-def as_bytes(count: float) -> str:
-    """Write an amount of memory.
-
-    >>> as_bytes(3.04e8), as_bytes(1.27e9), as_bytes(6.4e11)
-    ('300 MB', '1.3 GB', '640 GB')
-    """
-    return f"{_two_digits(count / 1e6)} MB" if count < 1e9 else f"{_two_digits(count / 1e9)} GB"
-
-
-def _two_digits(value: float) -> str:
-    rounded = float(f"{value:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.2g}"
+def _against(seconds: float, n_bytes: float) -> list[str]:
+    """Return what speaks against a fit, in sentences."""
+    reasons = []
+    if seconds > PATIENCE:
+        reasons.append(f"{as_duration(seconds)} is long.")
+    if n_bytes > resident_bytes() + free_bytes():
+        reasons.append(f"This machine has only {as_bytes(free_bytes())} of memory left.")
+    return reasons

@@ -15,26 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.sampled_residuals import sampled_errors, sampled_errors_cost
+from ldmaps.diffusion.sampled_residuals import sampled_errors
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.maps.exact_map import (
-    TYPICAL_PASSES,
     Limits,
     fits_in_passes,
     solve_exact,
     solver_for,
-    streamed_cost,
 )
-from ldmaps.maps.solved_map import SolvedMap, solve, solve_cost
+from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.metrics.base import Metric
 from ldmaps.progress import stage
 
 __all__ = [
     "REFERENCE_EXTRA",
-    "reference_cost",
     "reference_passes",
     "reference_size",
     "solve_reference",
@@ -141,18 +137,3 @@ def _bounded(solved: SolvedMap, rng: np.random.Generator) -> SolvedMap:
         still = replace(solved, walk=replace(walk, time=0.0))
         errors = sampled_errors(kernel, walk.weights, still.coordinates, rng, walk.n_threads)
     return replace(solved, solution=replace(solved.solution, error_bound=errors))
-
-
-def reference_cost(
-    data: DataSize, size: int, n_eigenvalues: int, limits: Limits | None = None, n_threads: int | None = None
-) -> Cost:
-    """Return what :func:`solve_reference` takes; d² of all points, if it is given those, is not counted."""
-    if limits is not None and limits.max_passes:
-        n_passes = min(limits.max_passes, TYPICAL_PASSES)
-        return streamed_cost(data, n_eigenvalues, limits.memory, n_passes, n_threads)
-    if size == data.n_points:
-        return solve_cost(data, n_eigenvalues, has_squares=True)
-    medoids, solved = KMedoids(size, max_iter=REFERENCE_ITERATIONS).cost(data, size), data.of(size)
-    modes = min(size - 1, max(n_eigenvalues, BOUNDING_MODES))
-    bound = Cost(landmark_shares=float(data.n_points) * size) + sampled_errors_cost(data, modes)
-    return medoids + (solve_cost(solved, modes, has_squares=False) + bound).holding(solved.points_bytes)

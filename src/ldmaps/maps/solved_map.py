@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.connectivity import (
     REACH,
     check_connected,
@@ -25,8 +24,8 @@ from ldmaps.diffusion.connectivity import (
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix, squared_matrix_cost
-from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum, spectrum_cost
+from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
@@ -35,7 +34,7 @@ from ldmaps.maps.solution import Solution
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 
-__all__ = ["SolvedMap", "solve", "solve_cost"]
+__all__ = ["SolvedMap", "solve"]
 
 
 @dataclass(frozen=True)
@@ -162,15 +161,6 @@ def solve(
         # A walk over landmarks is another one than that over all points, by an unknown amount.
         solution = Solution("landmarks")
     return SolvedMap(walk, indices, points, multiplicities, radii, spectrum, solution)
-
-
-def solve_cost(data: DataSize, n_eigenvalues: int, *, has_squares: bool) -> Cost:
-    """Return what :func:`solve` takes over so many points; d² that it is given is not counted."""
-    kernel = Cost(exponentials=float(data.n_points) ** 2) + spectrum_cost(data, n_eigenvalues)
-    if has_squares:
-        return kernel
-    squares = squared_matrix_cost(data)
-    return squares + kernel.holding(squares.memory)
 
 
 def _check_points_connected(walk: Walk, squared: Any) -> None:

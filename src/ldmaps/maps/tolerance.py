@@ -30,7 +30,6 @@ __all__ = [
     "hold_out",
     "meet_tolerance",
     "n_held_out",
-    "numbers_tried",
 ]
 
 #: Probability with which a certificate holds.
@@ -251,23 +250,6 @@ def meet_tolerance(
             raise _refusal(tolerance, best, promised[best], attempts[best].certify)
         growth = min(max(LEAST_GROWTH, promised[count] / tolerance), MOST_GROWTH)
         count = min(most, math.ceil(growth * count))
-
-
-def numbers_tried(enough: int, *, fewest: int, most: int) -> list[int]:
-    """Return which numbers of landmarks the search tries where ``enough`` or more meet the tolerance.
-
-    >>> numbers_tried(20, fewest=8, most=1000)
-    [8, 16, 32, 23, 19, 21, 20]
-    """
-    tried = []
-
-    def attempt(count: int) -> Attempt[int]:
-        tried.append(count)
-        squares = np.full(2, 0.0 if count >= enough else 4.0)
-        return Attempt(count, squares, squares)
-
-    meet_tolerance(attempt, 1.0, "", fewest=fewest, most=most)
-    return tried
 
 
 def _refusal(

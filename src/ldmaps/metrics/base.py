@@ -306,7 +306,7 @@ class Metric(ABC):
         return
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return random points that :meth:`prepare` takes, to measure what a distance costs.
+        """Return random points that :meth:`prepare` takes, near a sheet of three dimensions as real ones often are.
 
         Parameters
         ----------
@@ -320,7 +320,8 @@ class Metric(ABC):
         ndarray
             Of the shape that :meth:`prepare` expects.
         """
-        return rng.uniform(0.1, 1.0, (n_points, n_features))
+        places = rng.uniform(size=(n_points, 3)) @ rng.uniform(size=(3, n_features))
+        return places + rng.uniform(0.1, 0.2, size=places.shape)
 
     # -- model files ------------------------------------------------------
     def parameters(self) -> dict[str, Any]:

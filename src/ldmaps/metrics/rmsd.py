@@ -194,9 +194,10 @@ class RMSD(Metric):
         return cast(RMSDPoints, points).n_atoms if self.weights is None else np.size(self.weights)
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Return frames that resemble each other, as a trajectory's do: superposing them then converges as fast."""
-        shape = n_features // 3, 3
-        return rng.normal(size=shape) + 0.25 * rng.normal(size=(n_points, *shape))
+        """Return frames that move along three directions and jitter: comparing them takes what it usually does."""
+        centre, *directions = rng.normal(size=(4, n_features // 3, 3))
+        motion = np.tensordot(rng.normal(scale=0.25, size=(n_points, 3)), directions, axes=1)
+        return np.asarray(centre + motion + rng.normal(scale=0.05, size=motion.shape))
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the frames differ in atoms, precision or alignment."""

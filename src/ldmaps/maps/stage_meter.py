@@ -1,0 +1,183 @@
+"""What each stage of a fit takes, as it runs, and a law that says what it takes for more points.
+
+    time, memory of a stage = c + a·N + b·N²,   a, b, c ≥ 0
+
+Stages are those that a fit shows as progress, so a new one is measured without a word here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ldmaps.progress import Progress, Stage
+
+__all__ = [
+    "OUTSIDE",
+    "StageMeter",
+    "as_bytes",
+    "as_duration",
+    "free_bytes",
+    "give_back",
+    "law",
+    "resident_bytes",
+]
+
+#: What a fit does outside its stages.
+OUTSIDE = "preparation"
+#: Seconds between two looks at the memory.
+INTERVAL = 2e-3
+
+
+class StageMeter(Progress):
+    """Takes the time and the highest memory of each outermost stage that opens while it runs.
+
+    Attributes
+    ----------
+    seconds, work, memory : dict
+        By stage: time by the clock, time on processors, and bytes of the whole process.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(show=False)
+        self.seconds: dict[str, float] = {}
+        self.work: dict[str, float] = {}
+        self.memory: dict[str, float] = {}
+        self._under_way: Stage | None = None
+        self._began = 0.0, 0.0
+        self._ended = threading.Event()
+        self._looking = threading.Thread(target=self._look_on, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._began = time.perf_counter(), time.process_time()
+        self._looking.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._look()
+        self._ended.set()
+        self._looking.join()
+        seconds, work = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
+        self.seconds[OUTSIDE] = max(0.0, seconds - sum(self.seconds.values()))
+        self.work[OUTSIDE] = max(0.0, work - sum(self.work.values()))
+
+    @contextmanager
+    def stage(
+        self, name: str, total: int | None = None, unit: str = "points", *, ticked: bool = False
+    ) -> Iterator[Stage]:
+        """Open a stage; one inside another is part of it."""
+        with super().stage(name, total, unit, ticked=ticked) as stage:
+            if self._under_way is not None:
+                yield stage
+                return
+            self._look()
+            self._under_way = stage
+            seconds, work = time.perf_counter(), time.process_time()
+            try:
+                yield stage
+            finally:
+                self._look()
+                self._under_way = None
+                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - seconds
+                self.work[name] = self.work.get(name, 0.0) + time.process_time() - work
+
+    def _look(self) -> None:
+        under_way = self._under_way
+        name = OUTSIDE if under_way is None else under_way.name
+        self.memory[name] = max(self.memory.get(name, 0.0), resident_bytes())
+
+    def _look_on(self) -> None:
+        while not self._ended.wait(INTERVAL):
+            self._look()
+
+
+def law(sizes: Sequence[int], values: Sequence[float], *, degree: int = 2) -> np.poly1d:
+    """Return c + a·N + b·N² by what was measured, none of the three negative, and without b for degree 1.
+
+    >>> float(round(law([1000, 2000, 4000], [1.0, 3.0, 10.0])(40_000), 3))
+    910.0
+    """
+    x, y = np.asarray(sizes, float) / max(sizes), np.asarray(values, float)
+    powers = list(range(degree + 1))
+    if len(x) < 3:  # two sizes cannot tell three numbers
+        powers = [1, 2] if degree == 2 and y[-1] * x[0] > y[0] * x[-1] else [0, 1]
+    # A tenth of a small time is as bad as one of a long one; but none counts for more than a quadratic law gives it.
+    error = np.maximum(y, y.max() * x**2) + 1e-9
+    found, _ = nnls(np.power.outer(x, powers) / error[:, None], y / error)
+    coefficients = np.zeros(3)
+    coefficients[powers] = found / float(max(sizes)) ** np.array(powers)
+    return np.poly1d(coefficients[::-1])
+
+
+def resident_bytes() -> float:
+    """Return the memory of this process now; where only its highest so far is known, that, and 0 where nothing is."""
+    try:
+        return float(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+    except (OSError, IndexError, ValueError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(highest) * (1 if sys.platform == "darwin" else 1024)
+
+
+def give_back() -> None:
+    """Give memory that earlier work has freed back to the system, if it can be asked to, so that it counts no more."""
+    with suppress(AttributeError, OSError, TypeError):  # glibc's
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def free_bytes() -> float:
+    """Return how much memory this machine has left, all of it where that is unknown, infinity where nothing is."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * mmap.PAGESIZE
+    except (AttributeError, OSError, ValueError):
+        return math.inf
+
+
+def as_duration(seconds: float) -> str:
+    """Write a time with a unit that suits it.
+
+    >>> as_duration(3e-6), as_duration(0.25), as_duration(90), as_duration(7200), as_duration(4.7e6)
+    ('3 µs', '250 ms', '1.5 min', '2 h', '1,300 h')
+    """
+    for length, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
+        if seconds >= length:
+            return f"{_two_digits(seconds / length)} {unit}"
+    return f"{_two_digits(1e6 * seconds)} µs"
+
+
+def as_bytes(count: float) -> str:
+    """Write an amount of memory.
+
+    >>> as_bytes(3.04e8), as_bytes(1.27e9), as_bytes(6.4e11)
+    ('300 MB', '1.3 GB', '640 GB')
+    """
+    return f"{_two_digits(count / 1e6)} MB" if count < 1e9 else f"{_two_digits(count / 1e9)} GB"
+
+
+def _two_digits(value: float) -> str:
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.2g}"
