@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ldmaps.cli.fit import add_map_options, metric_of
+from ldmaps.cli.flags import option_of
 from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, add_input_options, positive
+from ldmaps.cli.options import add_common, add_input_options, fit_settings, positive
 from ldmaps.cli.workers import add_piece_option
 
 __all__ = ["add_command", "run"]
@@ -55,37 +56,31 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from inspect import signature
+
     from ldmaps.cli.session import write_json
     from ldmaps.maps.planning import plan
 
     n_points, width, metric, dtype = _data(arguments)
-    data = n_points, width, metric, arguments.n_landmarks
-    settings: dict[str, Any] = {
-        "landmarks": arguments.landmarks,
-        "tolerance": arguments.tolerance,
-        "extension": arguments.extension,
-        "epsilon": arguments.epsilon,
-        "outliers": arguments.drop_outliers,
-        "n_components": arguments.components,
-        "max_passes": arguments.max_passes,
-        "dtype": dtype,
-    }
+    matters = signature(plan).parameters
+    settings = {name: value for name, value in fit_settings(arguments).items() if name in matters}
+    settings |= {"metric": metric, "dtype": dtype}
     if arguments.workers:
         from ldmaps.maps.cluster_plan import plan_on_workers
 
         on_workers = plan_on_workers(
-            *data,
+            n_points,
+            width,
             n_workers=arguments.workers,
-            n_threads=arguments.threads or 1,
             piece=arguments.piece,
-            **settings,
+            **(settings | {"n_threads": arguments.threads or 1}),
         )
         if arguments.json:
             write_json(asdict(on_workers))
         else:
             print(on_workers)
         return
-    planned = plan(*data, n_threads=arguments.threads, **settings)
+    planned = plan(n_points, width, **settings)
     if arguments.json:
         write_json(asdict(planned))
     else:
@@ -112,4 +107,5 @@ def _data(arguments: argparse.Namespace) -> tuple[int, int, Any, Any]:
 
 def _option(arguments: argparse.Namespace, setting: str, value: Any) -> str:
     """Spell a setting as on the command line; a stride is counted on top of the one that was asked for."""
-    return f"--{setting.replace('_', '-')} {arguments.stride * value if setting == 'stride' else value}"
+    value = arguments.stride * value if setting == "stride" else value
+    return f"{option_of(setting, arguments.command_parser)} {value}"

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.errors import AtomOrderWarning, InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
 from ldmaps.inputs.atom_order import atom_order
 from ldmaps.progress import is_shown, stage
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 if TYPE_CHECKING:
     from ldmaps.inputs.weights import WeightTable
@@ -77,17 +77,19 @@ class Reading:
 
     def __post_init__(self) -> None:
         for name, lowest in (("stride", 1), ("start", 0), ("stop", 0), ("chunk", 1)):
-            value = getattr(self, name)
-            if value is not None and not (is_whole_number(value) and value >= lowest):
-                raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}")
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), lowest)
         if self.stop is not None and self.stop <= self.first:
             raise InvalidInputError(
-                f"stop={self.stop} leaves no frame after start={self.first}; stop is the first frame not read"
+                Named("stop", self.stop),
+                " leaves no frame after ",
+                Named("start", self.first),
+                "; stop is the first frame not read",
             )
         if self.periodic not in ("whole", "keep"):
             raise InvalidInputError(
-                'periodic must be "whole" (join molecules that the box has split) or "keep", '
-                f"got {self.periodic!r}"
+                Named("periodic"),
+                f' must be "whole" (join molecules that the box has split) or "keep", got {self.periodic!r}',
             )
 
     @property
@@ -322,7 +324,8 @@ class FrameSource(PointSource):
         if self.n_atoms != wanted:
             raise InvalidInputError(
                 f"the model was fitted on {wanted} atoms{chosen}, but {self.describe()} gives {self.n_atoms}; "
-                "choose the same atoms with select"
+                "choose the same atoms with ",
+                Named("select"),
             )
         if facts.get("atom_names") is None or self.atoms is None:
             return None

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, Spectrum, check_extensible
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import AccuracyWarning, InvalidInputError
+from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.extension import EXTENSIONS, Embedder, OnlineStep
 from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
@@ -38,7 +38,7 @@ from ldmaps.maps.new_landmarks import (
 from ldmaps.maps.solved_map import solve
 from ldmaps.maps.training import LARGEST_WEIGHT
 from ldmaps.metrics import Precomputed
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 __all__ = ["Absorption", "UnreachableError", "absorb"]
 
@@ -197,7 +197,9 @@ def _check_model(model: Any) -> None:
     if EXTENSIONS[model.extension_].learns_from_reference:
         raise InvalidInputError(
             "a distilled map cannot absorb points: its coefficients were fitted to training points that it does not "
-            'keep; fit with extension="nystrom" for a map that learns on, or fit again to old and new points'
+            "keep; fit with ",
+            Named("extension", "nystrom"),
+            " for a map that learns on, or fit again to old and new points",
         )
 
 
@@ -209,14 +211,11 @@ def _check_options(
             f"spacing must be above 0 and at most 1 (units of sqrt(epsilon), which is how far a landmark's domain "
             f"reaches), got {spacing!r}"
         )
-    if max_landmarks is not None and (not is_whole_number(max_landmarks) or max_landmarks < 2):
-        raise InvalidInputError(f"max_landmarks must be a whole number of at least 2, got {max_landmarks!r}")
+    if max_landmarks is not None:
+        check_whole("max_landmarks", max_landmarks, 2)
     if disconnected not in ("raise", "leave"):
         raise InvalidInputError(f'disconnected must be "raise" or "leave", got {disconnected!r}')
-    if not is_whole_number(new_components) or new_components < 0:
-        raise InvalidInputError(
-            f"new_components must be a whole number of at least 0, got {new_components!r}"
-        )
+    check_whole("new_components", new_components, 0)
 
 
 def _check_weights(weights: ArrayLike | None, n_points: int) -> NDArray[np.float64]:
@@ -255,7 +254,7 @@ def _check_counts(counts: ArrayLike | None, n_landmarks: int) -> NDArray[np.floa
 
 
 def _warn(match: ModeMatch, spectrum: Spectrum, n_old: int) -> None:
-    reasons = []
+    reasons: list[Any] = []
     different = np.flatnonzero(match.in_common[:n_old] < SAME_SHARE)
     if len(different):
         shown = ", ".join(f"{index + 1} ({match.in_common[index]:.0%})" for index in different)
@@ -263,14 +262,15 @@ def _warn(match: ModeMatch, spectrum: Spectrum, n_old: int) -> None:
     slower = match.slower_modes()
     if len(slower):
         shown = ", ".join(f"{spectrum.eigenvalues[mode]:.4g}" for mode in slower)
-        reasons.append(
-            f"{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of the coordinates; "
-            f"new_components={len(slower)} adds what is missing"
-        )
+        reasons += [
+            f"{'; ' if reasons else ''}{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of "
+            "the coordinates; ",
+            Named("new_components", len(slower)),
+            " adds what is missing",
+        ]
     if reasons:
         warnings.warn(
-            f"absorbing changed what the map distinguishes: {'; '.join(reasons)}",
-            AccuracyWarning,
+            AccuracyWarning("absorbing changed what the map distinguishes: ", *reasons),
             stacklevel=3,
         )
 

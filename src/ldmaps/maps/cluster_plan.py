@@ -19,12 +19,11 @@ import numpy as np
 
 from ldmaps.cluster.bracket import FARTHEST, FIRST, PASSES
 from ldmaps.cluster.reading import even_rows, piece_bytes, rows_of_piece
-from ldmaps.errors import InvalidInputError
 from ldmaps.maps.blocked_training import GATHERED
 from ldmaps.maps.planning import PROGRAM_BYTES, as_bytes, as_duration, plan
 from ldmaps.maps.training_record import MAX_RECORDED
 from ldmaps.metrics import resolve_metric
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 __all__ = ["ClusterPlan", "plan_on_workers"]
 
@@ -117,9 +116,8 @@ def plan_on_workers(
     n, n_features_or_atoms, metric, n_landmarks, epsilon, n_components, dtype, settings
         As for :func:`ldmaps.plan`.
     """
-    for name, value in (("n_workers", n_workers), ("n_threads", n_threads)):
-        if not is_whole_number(value) or value < 1:
-            raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}")
+    check_whole("n_workers", n_workers, 1)
+    check_whole("n_threads", n_threads, 1)
     # The bracket of "connected" is found by workers; everything else that needs more than blocks, on a sample here.
     is_bracketed = epsilon == "connected" and n > GATHERED
     here = plan(

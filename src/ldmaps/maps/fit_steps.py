@@ -6,22 +6,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ldmaps.costs import Cost, DataSize
-from ldmaps.diffusion.bandwidth import bandwidth_cost, check_bandwidth_rule, check_outlier_share
+from ldmaps.diffusion.bandwidth import bandwidth_cost
 from ldmaps.diffusion.pairwise import extension_cost, squared_matrix_cost
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension import Extension, resolve_extension
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assignment_cost
 from ldmaps.landmarks.grouping import grouping_cost
-from ldmaps.maps.exact_map import Limits, check_max_passes, fits_in_passes
+from ldmaps.maps.exact_map import Limits, fits_in_passes
 from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_cost, reference_passes, reference_size
 from ldmaps.maps.solved_map import solve_cost
-from ldmaps.maps.tolerance import check_tolerance, n_held_out, numbers_tried
+from ldmaps.maps.tolerance import n_held_out, numbers_tried
 from ldmaps.maps.tolerance_search import check_number_is_free, landmark_range
 from ldmaps.metrics import Metric, Precomputed, resolve_metric
 from ldmaps.metrics.stored import StoredSquares
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import LANDMARK_FIT, check_settings, check_whole
 
 __all__ = ["FitSettings", "fit_steps"]
 
@@ -91,20 +91,15 @@ class FitSettings:
         n_threads: int | None,
     ) -> Self:
         """Check settings as :func:`ldmaps.plan` takes them."""
-        _check_whole("n", n, 3)
-        _check_whole("n_features_or_atoms", n_features_or_atoms, 1)
-        if n_landmarks is not None:
-            _check_whole("n_landmarks", n_landmarks, 2)
-            if n_landmarks > n:
-                raise InvalidInputError(f"n_landmarks={n_landmarks} is more than n={n}; ask for at most {n}")
-        if max_passes is not None:
-            check_max_passes(max_passes, least=0)
-        if n_components != "gap":
-            _check_whole("n_components", n_components, 1)
+        check_whole("n", n, 3)
+        check_whole("n_features_or_atoms", n_features_or_atoms, 1)
+        check_settings(LANDMARK_FIT, locals())
+        if n_landmarks is not None and n_landmarks > n:
+            raise InvalidInputError(
+                Named("n_landmarks", n_landmarks), f" is more than n={n}; ask for at most {n}"
+            )
         if tolerance is not None:
-            check_tolerance(tolerance)
             check_number_is_free(landmarks, n_landmarks, tolerance)
-        check_bandwidth_rule(epsilon)
         resolved = resolve_metric(metric)
         selector = resolve_selector(landmarks, n_landmarks, min(DEFAULT_LANDMARKS, n))
         if tolerance is not None:
@@ -126,7 +121,7 @@ class FitSettings:
             extension=resolve_extension(extension, for_tolerance=tolerance is not None),
             has_tolerance=tolerance is not None,
             epsilon=epsilon,
-            outliers=check_outlier_share(outliers),
+            outliers=float(outliers),
             n_components=n_components,
             itemsize=itemsize,
             memory_limit=memory_limit,
@@ -170,11 +165,6 @@ class FitSettings:
     def _stored_points(self) -> int:
         expected = DEFAULT_LANDMARKS if self.has_tolerance else self.n_landmarks
         return reference_size(self.metric, self.n_points, expected, self.itemsize, self.memory_limit)
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if not is_whole_number(value) or value < least:
-        raise InvalidInputError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def fit_steps(settings: FitSettings, data: DataSize) -> dict[str, Cost]:

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from ldmaps.compiled.layout import BLOCK
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
-from ldmaps.errors import DisconnectedError, InvalidInputError
+from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.landmarks.grouping import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import Metric
@@ -24,15 +24,18 @@ __all__ = ["Added", "Grown", "UnreachableError", "choose_landmarks", "grow", "sq
 class UnreachableError(DisconnectedError):
     """New points lie too far from the map, and from each other, for the walk to reach them."""
 
-    def __str__(self) -> str:
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The text."""
         shown = ", ".join(str(size) for size in self.component_sizes[:8])
         more = ", ..." if len(self.component_sizes) > 8 else ""
         return (
             f"{sum(self.component_sizes)} of the points, in {len(self.component_sizes)} groups (of {shown}{more}), "
             f"are farther than {self.reach:g}*sqrt(epsilon) from every landmark and from the points that can be "
             f"absorbed (epsilon = {self.epsilon:.6g}, about {self.joining_epsilon:.6g} would join them). Keep them "
-            'until points in between have come (disconnected="leave" absorbs the others), or fit a new map '
-            "with a larger epsilon."
+            "until points in between have come (",
+            Named("disconnected", "leave"),
+            " absorbs the others), or fit a new map with a larger epsilon.",
         )
 
 
@@ -84,8 +87,10 @@ def choose_landmarks(
     most = None if max_landmarks is None else int(max_landmarks) - embedder.n_landmarks
     if most is not None and most < 1 and absorbable.any():
         raise InvalidInputError(
-            f"the map has {embedder.n_landmarks} landmarks, so max_landmarks={max_landmarks} leaves none for the "
-            f"{np.count_nonzero(absorbable)} points outside its domain; raise it, or fit a new map"
+            f"the map has {embedder.n_landmarks} landmarks, so ",
+            Named("max_landmarks", max_landmarks),
+            f" leaves none for the "
+            f"{np.count_nonzero(absorbable)} points outside its domain; raise it, or fit a new map",
         )
     if not absorbable.all() or (most is not None and len(cover) > most):
         outside, distances = outside[absorbable], distances[absorbable]

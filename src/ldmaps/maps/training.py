@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.maps.landmark_fit import LandmarkFit
@@ -227,7 +227,9 @@ def check_frames_taken(metric: Metric, shape: tuple[int, ...]) -> None:
     if not metric.takes_frames:
         raise InvalidInputError(
             f"metric {metric!r} takes points of shape (n, features), got an array with shape {shape}; "
-            'for molecular frames use metric="rmsd", or reshape to two dimensions'
+            "for molecular frames use ",
+            Named("metric", "rmsd"),
+            ", or reshape to two dimensions",
         )
     if shape[2] != 3:
         raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got {shape}")
