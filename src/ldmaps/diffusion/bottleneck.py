@@ -26,7 +26,6 @@ from ldmaps import compiled
 from ldmaps.costs import Cost, DataSize
 from ldmaps.diffusion.pairwise import nearest, squared_matrix
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.stored import StoredSquares
 
 __all__ = ["Edges", "bottleneck_cost", "bottleneck_edges", "cells_pay"]
 
@@ -90,7 +89,7 @@ class TooManyPairsError(Exception):
 
 def cells_pay(metric: Metric, n_points: int) -> bool:
     """Say whether cells can rule pairs out: by the triangle inequality, and where a distance costs anything."""
-    return metric.is_true_metric and not isinstance(metric, StoredSquares) and n_points >= MIN_POINTS
+    return metric.is_true_metric and n_points >= MIN_POINTS
 
 
 def bottleneck_cost(data: DataSize) -> Cost:

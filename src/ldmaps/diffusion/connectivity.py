@@ -189,7 +189,7 @@ def spanning_tree_cost(metric: Metric, data: DataSize) -> Cost:
     # dropped there are two copies of the rest.
     excess = 1.0 + DROPPED_SHARE / 2
     copies = (2.0 - DROPPED_SHARE) * data.points_bytes
-    if isinstance(metric, StoredSquares):
+    if metric.takes_distances:
         # Looked up, not measured: three bytes are moved for each that a product would read.
         work = Cost(kernel_bytes=3.0 * data.matrix_bytes, rows=n)
     else:

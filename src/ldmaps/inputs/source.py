@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
 from ldmaps.inputs.atom_order import atom_order
+from ldmaps.point_faults import not_finite, wrong_width
 from ldmaps.progress import is_shown, stage
 from ldmaps.settings import check_whole
 
@@ -321,10 +322,10 @@ class FrameSource(PointSource):
             return None
         wanted = facts["n_atoms"]
         chosen = f" (selected by {facts['select']!r})" if facts.get("select") else ""
-        if self.n_atoms != wanted:
+        fault = wrong_width((self.n_atoms, 3), 3 * wanted, takes_frames=True)
+        if fault is not None:
             raise InvalidInputError(
-                f"the model was fitted on {wanted} atoms{chosen}, but {self.describe()} gives {self.n_atoms}; "
-                "choose the same atoms with ",
+                f"{self.describe()} has {fault}{chosen}; choose the same atoms with ",
                 Named("select"),
             )
         if facts.get("atom_names") is None or self.atoms is None:
@@ -362,20 +363,9 @@ def check_frames_finite(chunk: FrameChunk) -> None:
     chunk : FrameChunk
         Frames or rows, as a source yields them.
     """
-    finite = np.isfinite(chunk.frames)
-    if finite.all():
-        return
-    bad = np.argwhere(~finite)
-    row, *place = (int(index) for index in bad[0])
-    if chunk.frames.ndim == 3:
-        where = f"frame {int(chunk.numbers[row])} (atom {place[0]})"
-    else:
-        where = f"row {int(chunk.numbers[row])} (column {place[0] + 1})"
-    count = int(np.count_nonzero(~finite.reshape(len(finite), -1).all(axis=1)))
-    raise InvalidInputError(
-        f"{chunk.file or 'the data'}: {where} holds NaN or an infinite value "
-        f"({count} of {len(chunk)} here do); remove or repair those"
-    )
+    fault = not_finite(chunk.frames, "frame" if chunk.frames.ndim == 3 else "row", chunk.numbers)
+    if fault is not None:
+        raise InvalidInputError(f"{chunk.file or 'the data'}: {fault}; remove or repair those")
 
 
 def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:

@@ -37,7 +37,6 @@ from ldmaps.maps.new_landmarks import (
 )
 from ldmaps.maps.solved_map import solve
 from ldmaps.maps.training import LARGEST_WEIGHT
-from ldmaps.metrics import Precomputed
 from ldmaps.settings import check_whole
 
 __all__ = ["Absorption", "UnreachableError", "absorb"]
@@ -189,7 +188,7 @@ def _check_model(model: Any) -> None:
             "fit one (with n_landmarks as many as you can afford a point)"
         )
     check_is_fitted(model, "embedder_")
-    if isinstance(model.metric_, Precomputed):
+    if model.metric_.takes_distances:
         raise InvalidInputError(
             "a map of precomputed distances cannot absorb points: their distances from each other are not known; "
             "fit again to the distances of all points"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from abc import abstractmethod
@@ -40,9 +39,10 @@ from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
-from ldmaps.metrics import Metric, Precomputed, resolve_metric
+from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
+from ldmaps.point_faults import wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
 from ldmaps.settings import Setting, check_settings
@@ -260,7 +260,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.pairwise = self.metric == "precomputed" or isinstance(self.metric, Precomputed)
+        metric = METRICS.get(self.metric) if isinstance(self.metric, str) else self.metric
+        tags.input_tags.pairwise = getattr(metric, "takes_distances", False)
         return tags
 
     # -- for the subclasses ---------------------------------------------------
@@ -353,12 +354,9 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         X = rows_in_blocks(X)
         if X.ndim == 3:
             check_frames_taken(self.metric_, X.shape)
-        width = math.prod(X.shape[1:])
-        if not isinstance(self.metric_, Precomputed) and width != self.n_features_in_:
-            raise InvalidInputError(
-                f"the dask array has {width} numbers per point, but {type(self).__name__} was fitted on "
-                f"{self.n_features_in_}; pass the same features"
-            )
+        fault = wrong_width(X.shape[1:], self.n_features_in_, takes_frames=self.metric_.takes_frames)
+        if fault is not None and not self.metric_.takes_distances:
+            raise InvalidInputError(f"the dask array has {fault}; pass the same features")
         return X
 
     def _new_array(self, X: ArrayLike) -> Any:
@@ -369,7 +367,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             # Frames go straight to the metric, which checks them in one pass.
             check_frames_taken(self.metric_, shape)
             return X
-        if isinstance(self.metric_, Precomputed):
+        if self.metric_.takes_distances:
             # Columns are training points or landmarks; the metric decides which and checks the count.
             return X
         check_real(X)

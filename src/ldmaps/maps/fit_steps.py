@@ -19,7 +19,7 @@ from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_cost, reference
 from ldmaps.maps.solved_map import solve_cost
 from ldmaps.maps.tolerance import n_held_out, numbers_tried
 from ldmaps.maps.tolerance_search import check_number_is_free, landmark_range
-from ldmaps.metrics import Metric, Precomputed, resolve_metric
+from ldmaps.metrics import Metric, resolve_metric
 from ldmaps.metrics.stored import StoredSquares
 from ldmaps.settings import LANDMARK_FIT, check_settings, check_whole
 
@@ -108,7 +108,7 @@ class FitSettings:
             count = len(selector.indices)  # type: ignore[arg-type]
         else:
             count = selector.n_landmarks or TREE_LANDMARKS
-        if isinstance(resolved, Precomputed):
+        if resolved.takes_distances:
             n_features = int(n)  # a distance to every point
         else:
             n_features = int(n_features_or_atoms) * (3 if resolved.takes_frames else 1)

@@ -32,7 +32,7 @@ from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
-from ldmaps.metrics import Precomputed, resolve_metric
+from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -278,7 +278,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
         """Check and prepare training data; those in blocks stay there unless the settings need them all here."""
         metric = resolve_metric(self.metric)
-        if not is_blocked(X) or isinstance(metric, Precomputed):
+        if not is_blocked(X) or metric.takes_distances:
             return super()._training(X, sample_weight)
         from ldmaps.maps.blocked_training import GATHERED, prepare_blocked_training
 

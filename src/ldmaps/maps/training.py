@@ -18,7 +18,7 @@ from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.training_record import TrainingRecord
-from ldmaps.metrics import Metric, Precomputed
+from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
@@ -206,8 +206,7 @@ def prepare_training(
         check_real(X)
         X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
         points = metric.prepare(X)
-    if isinstance(metric, Precomputed):
-        metric.check_square(points)
+    metric.check_training(points)
     weights = check_sample_weight(sample_weight, len(points))
     return Training(
         metric,

@@ -12,6 +12,7 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.objects import is_atom_group, select_group
 from ldmaps.inputs.source import Atoms, FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, Selection, load_topology, select_atoms
+from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Rejected
 
 __all__ = ["ChosenAtoms"]
@@ -63,11 +64,11 @@ class ChosenAtoms(SelectedFrames):
         if order is not None:
             super().__init__(selection.ordered(order), reading)
         width = (model_facts or {}).get("n_features")
-        if width is not None and width != 3 * self.n_atoms:
+        frames = bool((model_facts or {}).get("takes_frames"))
+        fault = None if width is None else wrong_width((self.n_atoms, 3), width, takes_frames=frames)
+        if fault is not None:
             raise InvalidInputError(
-                f"the map takes points of {width} numbers, but {name} gives {self.n_atoms} atoms; choose the atoms "
-                "that the map was fitted on with ",
-                Named("select"),
+                f"{name} has {fault}; choose the atoms that the map was fitted on with ", Named("select")
             )
 
     def __iter__(self) -> Iterator[FrameChunk]:
