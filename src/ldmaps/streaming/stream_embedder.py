@@ -23,8 +23,8 @@ from ldmaps.streaming.record_embedder import RecordEmbedder
 from ldmaps.streaming.records import Embedded, Records
 from ldmaps.streaming.rejecting import judged
 from ldmaps.streaming.running import Run
+from ldmaps.streaming.sinks import as_sink
 from ldmaps.streaming.sinks.base import Sink
-from ldmaps.streaming.sinks.callback import as_sink
 from ldmaps.streaming.sources import as_source
 from ldmaps.streaming.summary import StreamSummary
 
