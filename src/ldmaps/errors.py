@@ -49,6 +49,8 @@ class Named:
         As Python spells it.
     value : object
         None where the message names the setting alone; ``...`` for any value.
+    function : str
+        Which takes it, where that is not plain.
 
     Examples
     --------
@@ -58,8 +60,11 @@ class Named:
 
     setting: str
     value: Any = None
+    function: str = ""
 
     def __str__(self) -> str:
+        if self.function:
+            return f"{self.function}(..., {Named(self.setting, self.value)})"
         if self.value is None:
             return self.setting
         if self.value is ...:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def asked(monkeypatch):
             arguments[0], 60, 0, 3e8, 1.0, 1e-6, 1e-7, 1e-6, {"landmarks": 1.0}, {"landmarks": 3e8}
         )
 
-    monkeypatch.setattr(planning, "plan", plan)
+    monkeypatch.setattr(planning, "plan", wraps(planning.plan)(plan))
     return calls
 
 
@@ -92,7 +93,7 @@ def test_remedies_are_options(capsys, monkeypatch):
     planned = planning.Plan(
         9000, 60, 0, 3e8, 5e6, 1e-6, 1e-7, 1e-6, {"bandwidth": 5e6}, {"bandwidth": 3e8}, remedies
     )
-    monkeypatch.setattr(planning, "plan", lambda *_, **__: planned)
+    monkeypatch.setattr(planning, "plan", wraps(planning.plan)(lambda *_, **__: planned))
     assert main(["plan", "9000", "3", "--stride", "5"]) == 0
     out = capsys.readouterr().out
     assert "1,400 h is long, 100 % of it for: bandwidth. Cheaper:\n" in out

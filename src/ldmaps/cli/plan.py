@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from ldmaps.cli.fit import add_map_options, metric_of
-from ldmaps.cli.flags import option_of
 from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options, fit_settings, positive
 from ldmaps.cli.workers import add_piece_option
@@ -64,13 +63,14 @@ def run(arguments: argparse.Namespace) -> None:
     n_points, width, metric, dtype = _data(arguments)
     matters = signature(plan).parameters
     settings = {name: value for name, value in fit_settings(arguments).items() if name in matters}
-    settings |= {"metric": metric, "dtype": dtype}
+    settings["dtype"] = dtype
+    del settings["metric"]
+    data = n_points, width, metric, settings.pop("n_landmarks")
     if arguments.workers:
         from ldmaps.maps.cluster_plan import plan_on_workers
 
         on_workers = plan_on_workers(
-            n_points,
-            width,
+            *data,
             n_workers=arguments.workers,
             piece=arguments.piece,
             **(settings | {"n_threads": arguments.threads or 1}),
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
         else:
             print(on_workers)
         return
-    planned = plan(n_points, width, **settings)
+    planned = plan(*data, **settings)
     if arguments.json:
         write_json(asdict(planned))
     else:
@@ -107,5 +107,4 @@ def _data(arguments: argparse.Namespace) -> tuple[int, int, Any, Any]:
 
 def _option(arguments: argparse.Namespace, setting: str, value: Any) -> str:
     """Spell a setting as on the command line; a stride is counted on top of the one that was asked for."""
-    value = arguments.stride * value if setting == "stride" else value
-    return f"{option_of(setting, arguments.command_parser)} {value}"
+    return f"--{setting.replace('_', '-')} {arguments.stride * value if setting == 'stride' else value}"

@@ -17,7 +17,10 @@ from ldmaps.errors import InvalidInputError, Named
 
 __all__ = ["KEEP_HINT", "Molecules"]
 
-KEEP_HINT = ("or take the coordinates as they are: open the trajectory with ", Named("periodic", "keep"))
+KEEP_HINT = (
+    "or take the coordinates as they are: open the trajectory with ",
+    Named("periodic", "keep", "ldmaps.inputs.open"),
+)
 #: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
 AMBIGUOUS = 0.45
 
