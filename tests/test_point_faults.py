@@ -60,3 +60,8 @@ def test_distances_have_no_width():
     assert (
         model.transform(distances[:4]).shape == model.transform(distances[:4, model.landmark_indices_]).shape
     )
+
+
+def test_a_matrix_that_is_none_of_distances_is_not_fitted():
+    with pytest.raises(InvalidInputError, match="distance of a point to itself must be 0"):
+        LandmarkDiffusionMap(2, metric="precomputed", n_landmarks=10).fit(np.ones((30, 30)))

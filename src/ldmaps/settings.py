@@ -89,7 +89,7 @@ class Setting:
         except OverflowError:  # an integer of a file may be longer than any float
             return False
         is_inside = self.low <= number <= self.high and self.above < number < self.below
-        return is_inside and math.isfinite(number) and (self.kind is float or number.is_integer())
+        return is_inside and (self.kind is float or number.is_integer())
 
     def check(self, value: Any) -> Any:
         """Return the value, or raise."""
