@@ -116,7 +116,7 @@ def private_names_made(tree):
 
 
 #: Private names of other packages that one of ours happens to use as well.
-NOT_OURS = {"ldmaps.cli.completion": {"_actions"}}  # argparse's
+NOT_OURS = {"ldmaps.cli.completion": {"_actions"}, "ldmaps.cli.flags": {"_actions"}}  # argparse's
 
 
 def test_no_private_attribute_of_another_module_is_used():
@@ -134,6 +134,33 @@ def test_no_private_attribute_of_another_module_is_used():
             ):
                 breaches.append(f"{name}, line {node.lineno}: {ast.unparse(node)}")
     assert breaches == []
+
+
+#: It lists loops by the metric that calls them, for a compiler that goes together with it.
+ASKS_FOR_LOOPS = "ldmaps.maps.expected_loops"
+
+
+def test_nobody_asks_which_metric_it_has():
+    """Callers read attributes of the seam; ``isinstance`` of a concrete metric belongs into ``metrics/``."""
+    from ldmaps.metrics import METRICS
+    from ldmaps.metrics.stored import StoredSquares
+
+    concrete = {metric.__name__ for metric in (*METRICS.values(), StoredSquares)}
+    questions = []
+    for name, tree in TREES.items():
+        if name.startswith("ldmaps.metrics") or name == ASKS_FOR_LOOPS:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+                asked = node.args[1]
+            elif isinstance(node, ast.Compare) and "type(" in ast.unparse(node):
+                asked = node
+            else:
+                continue
+            named = {getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(asked)}
+            if named & concrete:
+                questions.append(f"{name}, line {node.lineno}: {ast.unparse(node)}")
+    assert questions == []
 
 
 # -- the map of the house ---------------------------------------------------------------

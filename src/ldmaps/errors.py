@@ -7,7 +7,9 @@ also :class:`ValueError`, so code written against scikit-learn keeps working.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 __all__ = [
     "AccuracyWarning",
@@ -22,7 +24,9 @@ __all__ = [
     "InvalidInputError",
     "LdmapsError",
     "LdmapsWarning",
+    "Message",
     "ModelFileError",
+    "Named",
     "OutlierWarning",
     "OutsideDomainWarning",
     "ShortFileWarning",
@@ -35,7 +39,83 @@ __all__ = [
 ]
 
 
-class LdmapsError(Exception):
+@dataclass(frozen=True)
+class Named:
+    """A setting that a message names, alone or with a value, so that a command line can call it by its option.
+
+    Attributes
+    ----------
+    setting : str
+        As Python spells it.
+    value : object
+        None where the message names the setting alone; ``...`` for any value.
+    function : str
+        Which takes it, where that is not plain.
+
+    Examples
+    --------
+    >>> print(Named("n_landmarks"), Named("n_landmarks", 400), Named("epsilon", "connected"), Named("outliers", ...))
+    n_landmarks n_landmarks=400 epsilon="connected" outliers=...
+    """
+
+    setting: str
+    value: Any = None
+    function: str = ""
+
+    def __str__(self) -> str:
+        if self.function:
+            return f"{self.function}(..., {Named(self.setting, self.value)})"
+        if self.value is None:
+            return self.setting
+        if self.value is ...:
+            return f"{self.setting}=..."
+        if isinstance(self.value, str):
+            return f'{self.setting}="{self.value}"'
+        return (
+            f"{self.setting}={self.value:g}"
+            if isinstance(self.value, float)
+            else f"{self.setting}={self.value!r}"
+        )
+
+
+class Message:
+    """What exceptions and warnings have in common: a text in parts, some of which name settings.
+
+    Exceptions travel between processes as their ``args``, which are the parts.
+    """
+
+    args: tuple[Any, ...]
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """Text, and :class:`Named` where it names a setting."""
+        return self.args
+
+    @property
+    def setting(self) -> str | None:
+        """The first setting that is named, which most often is at fault."""
+        return next((part.setting for part in self.parts if isinstance(part, Named)), None)
+
+    @property
+    def value(self) -> Any:
+        """Its value, where the message gives one."""
+        return next((part.value for part in self.parts if isinstance(part, Named)), None)
+
+    def worded(self, word: Callable[[Named], str]) -> str:
+        """Return the text with settings as ``word`` spells them.
+
+        Parameters
+        ----------
+        word : callable
+            Takes a :class:`Named` and returns text.
+        """
+        return "".join(word(part) if isinstance(part, Named) else str(part) for part in self.parts)
+
+    def __str__(self) -> str:
+        return self.worded(str)
+
+
+class LdmapsError(Message, Exception):
     """Base class of all ldmaps exceptions."""
 
 
@@ -78,7 +158,9 @@ class DisconnectedError(InvalidInputError):
         self.reach = float(reach)
         self.counted = counted
 
-    def __str__(self) -> str:
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The text."""
         shown = ", ".join(str(size) for size in self.component_sizes[:8])
         if len(self.component_sizes) > 8:
             shown += ", ..."
@@ -93,8 +175,9 @@ class DisconnectedError(InvalidInputError):
         return (
             f"at epsilon = {self.epsilon:.6g} the graph of {self.counted} closer than {hop} falls into "
             f"{len(self.component_sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map "
-            f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}"
-            'use epsilon="connected", or fit each component separately.'
+            f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}use ",
+            Named("epsilon", "connected"),
+            ", or fit each component separately.",
         )
 
 
@@ -115,8 +198,6 @@ class ToleranceError(LdmapsError, ValueError):
         Landmarks of that map; 0 where none were tried.
     n_held_out : int
         Points it was measured on; few make the bound wide.
-    reason : str
-        Why there is no bound, or why it is wide; empty where only Z is too large.
     """
 
     def __init__(
@@ -125,23 +206,31 @@ class ToleranceError(LdmapsError, ValueError):
         best_bound: float = math.inf,
         n_landmarks: int = 0,
         n_held_out: int = 0,
-        reason: str = "",
+        reason: str | tuple[Any, ...] = "",
     ) -> None:
         super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason)
         self.tolerance = tolerance
         self.best_bound = best_bound
         self.n_landmarks = n_landmarks
         self.n_held_out = n_held_out
-        self.reason = reason
+        self._reason = reason if isinstance(reason, tuple) else (reason,)
 
-    def __str__(self) -> str:
-        refusal = f"tolerance={self.tolerance:g} percent cannot be certified"
+    @property
+    def reason(self) -> str:
+        """Why there is no bound, or why it is wide; empty where only Z is too large."""
+        return "".join(map(str, self._reason))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The text."""
+        refusal = Named("tolerance", float(self.tolerance)), " percent cannot be certified"
         if not self.n_landmarks:
-            return f"{refusal}: {self.reason}"
+            return *refusal, ": ", *self._reason
         return (
-            f"{refusal}; the best upper bound of Z was {self.best_bound:.3g} percent, with {self.n_landmarks} "
+            *refusal,
+            f"; the best upper bound of Z was {self.best_bound:.3g} percent, with {self.n_landmarks} "
             f"landmarks, measured on {self.n_held_out} held-out points{'; ' if self.reason else ''}{self.reason}. "
-            "Raise the tolerance, fit to more points, or use fewer components or a larger epsilon."
+            "Raise the tolerance, fit to more points, or use fewer components or a larger epsilon.",
         )
 
 
@@ -169,7 +258,7 @@ class CheckpointError(LdmapsError, ValueError):
     """A checkpoint is damaged, in use, or belongs to another model, source or output."""
 
 
-class LdmapsWarning(UserWarning):
+class LdmapsWarning(Message, UserWarning):
     """Base class of all ldmaps warnings."""
 
 

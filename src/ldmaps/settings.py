@@ -1,21 +1,298 @@
-"""What many settings are checked for."""
+"""Every setting of a fit, said once: what it may be, what it is by default, and its option on the command line.
+
+The estimators, :func:`ldmaps.plan`, the command line and model files read these descriptions;
+``tests/test_settings.py`` holds the estimators' signatures against them. Nothing here imports numpy, so that
+``ldmaps fit --help`` answers at once.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 
-__all__ = ["is_whole_number", "size_in_bytes"]
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", re.IGNORECASE)
+__all__ = [
+    "EXACT_FIT",
+    "LANDMARK_FIT",
+    "Setting",
+    "check_settings",
+    "check_whole",
+    "is_whole_number",
+    "size_in_bytes",
+]
 
 
 def is_whole_number(value: object) -> bool:
     """Say whether a setting is a whole number, 3.0 included and True not."""
     return not isinstance(value, bool) and isinstance(value, Real) and float(value).is_integer()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes
+    ----------
+    name : str
+        As the estimators' argument.
+    default : object
+        Of that argument.
+    rule : str
+        What a value must be, in words; empty where more than its type and range decides, so that others check it.
+    kind : type
+        int for whole numbers, float for numbers, object for neither.
+    low, high : float
+        Between which a number lies, both included.
+    above, below : float
+        The same, not included.
+    words : tuple of str
+        Names that stand for something else than a number.
+    may_be_none : bool
+    option, letter : str
+        With which the command line sets it, such as "--n-landmarks" and "-m"; empty where it does not.
+    metavar : str or None
+        What ``--help`` calls the value.
+    help : str
+        What ``--help`` says.
+    """
+
+    name: str
+    default: Any
+    rule: str = ""
+    kind: type = object
+    low: float = -math.inf
+    high: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+    words: tuple[str, ...] = ()
+    may_be_none: bool = False
+    option: str = ""
+    letter: str = ""
+    metavar: str | None = None
+    help: str = ""
+
+    def holds(self, value: Any) -> bool:
+        """Say whether type and range are right."""
+        if value is None:
+            return self.may_be_none
+        if isinstance(value, str):
+            return value in self.words
+        if self.kind is object or isinstance(value, bool) or not isinstance(value, Real):
+            return False
+        try:
+            number = float(value)
+        except OverflowError:  # an integer of a file may be longer than any float
+            return False
+        is_inside = self.low <= number <= self.high and self.above < number < self.below
+        return is_inside and (self.kind is float or number.is_integer())
+
+    def check(self, value: Any) -> Any:
+        """Return the value, or raise."""
+        if self.rule and not self.holds(value):
+            raise InvalidInputError(Named(self.name), f" must be {self.rule}, got {value!r}")
+        return value
+
+    @property
+    def argument(self) -> str:
+        """What argparse calls the option's value."""
+        return self.option.removeprefix("--").replace("-", "_")
+
+
+_COMMON = (
+    Setting(
+        "metric",
+        "euclidean",
+        words=("rmsd", "euclidean", "hamming", "earth_mover", "periodic", "precomputed"),
+        option="--metric",
+        help="distance (rmsd for trajectories, euclidean for tables)",
+    ),
+    Setting(
+        "epsilon",
+        "connected",
+        '"connected", "coifman" or a positive number',
+        float,
+        above=0,
+        words=("connected", "coifman"),
+        option="--epsilon",
+        metavar="E",
+        help="bandwidth, a squared distance: a number, 'connected' (smallest that joins all points) or 'coifman'",
+    ),
+    Setting(
+        "outliers",
+        0.0,
+        "the share of points that may be left out, from 0 (none) to below 0.5 (0.01 leaves out at most 1 %)",
+        float,
+        low=0,
+        below=0.5,
+        option="--drop-outliers",
+        metavar="SHARE",
+        help="leave out up to this share of the points where they are far from all others: 0.01 is 1 %% (0)",
+    ),
+    Setting(
+        "n_components",
+        "gap",
+        '"gap" or a whole number of at least 1',
+        int,
+        low=1,
+        words=("gap",),
+        option="--components",
+        metavar="K",
+        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum, at least two)",
+    ),
+)
+_OF_LANDMARKS = (
+    Setting(
+        "landmarks",
+        "kmedoids",
+        words=("kmedoids", "pst", "uniform", "farthest"),
+        option="--landmarks",
+        help="how to choose them (kmedoids)",
+    ),
+    Setting(
+        "n_landmarks",
+        None,
+        "a whole number of at least 2",
+        int,
+        low=2,
+        may_be_none=True,
+        option="--n-landmarks",
+        letter="-m",
+        metavar="M",
+        help="how many (400; pst finds the number from epsilon)",
+    ),
+    Setting(
+        "tolerance",
+        None,
+        "a positive number, Z on unseen points in percent",
+        float,
+        above=0,
+        may_be_none=True,
+        option="--tolerance",
+        metavar="Z",
+        help="choose as many landmarks as keep the error below Z percent",
+    ),
+    Setting(
+        "extension",
+        "auto",
+        '"auto" or one of "distilled", "nystrom"',
+        words=("auto", "distilled", "nystrom"),
+        option="--extension",
+        help="how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
+    ),
+)
+_OF_EXACT_MAPS = (
+    Setting("keep_distances", False),
+    Setting(
+        "solver",
+        "auto",
+        '"auto", "stored", "sparse", "streamed"',
+        words=("auto", "stored", "sparse", "streamed"),
+    ),
+)
+_MAX_PASSES = Setting(
+    "max_passes",
+    None,
+    "a whole number of at least 0",
+    int,
+    low=0,
+    may_be_none=True,
+    option="--max-passes",
+    metavar="P",
+    help="most passes over all pairs of points for the exact map to distil from, where its kernel does not fit "
+    "into memory; 0 distils from a map of many more landmarks (20, fewer above 100,000 points)",
+)
+_FURTHER = (
+    Setting(
+        "alpha",
+        0.0,
+        "between 0 (density kept, the paper's) and 1 (removed)",
+        float,
+        low=0,
+        high=1,
+        option="--alpha",
+        metavar="A",
+        help="density normalisation, 0 to 1 (0)",
+    ),
+    _MAX_PASSES,
+    Setting(
+        "t",
+        0.0,
+        "0 (the paper's diffusion time) or more",
+        float,
+        low=0,
+        option="--time",
+        metavar="T",
+        help="diffusion time (0)",
+    ),
+    Setting("memory_limit", 4e9, "a number of bytes of at least 0", float, low=0),
+    Setting(
+        "resume",
+        None,
+        option="--resume",
+        metavar="FILE",
+        help="keep the state of the passes in FILE, and resume an interrupted fit from it",
+    ),
+    # scikit-learn takes more than numbers, and says what.
+    Setting(
+        "random_state",
+        0,
+        kind=int,
+        low=0,
+        option="--seed",
+        metavar="N",
+        help="seed of all random choices (0)",
+    ),
+    Setting(
+        "n_threads",
+        None,
+        "a whole number of at least 1, or None for all",
+        int,
+        low=1,
+        may_be_none=True,
+        option="--threads",
+        metavar="N",
+        help="threads to use (all cores)",
+    ),
+    Setting("verbose", False),
+)
+
+
+def _table(settings: Iterable[Setting]) -> dict[str, Setting]:
+    return {setting.name: setting for setting in settings}
+
+
+#: Settings of :class:`~ldmaps.LandmarkDiffusionMap`, in the order in which ``--help`` lists and a fit checks them.
+LANDMARK_FIT = _table([*_COMMON, *_OF_LANDMARKS, *_FURTHER])
+#: Those of :class:`~ldmaps.DiffusionMap`.
+EXACT_FIT = _table([*_COMMON, *_OF_EXACT_MAPS, *_FURTHER]) | {
+    "max_passes": replace(
+        _MAX_PASSES, default=50, rule="a whole number of at least 1", low=1, may_be_none=False
+    )
+}
+
+
+def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
+    """Return a setting of something else than a fit, a whole number, or raise."""
+    if not is_whole_number(value) or not least <= value <= most:
+        limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise InvalidInputError(Named(name), f" must be a whole number {limits}, got {value!r}")
+    return int(value)
+
+
+def check_settings(described: Mapping[str, Setting], values: Mapping[str, Any]) -> None:
+    """Raise unless each value is one its setting may have."""
+    for name, setting in described.items():
+        if name in values:
+            setting.check(values[name])
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", re.IGNORECASE)
 
 
 def size_in_bytes(name: str, size: object) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.progress import tick
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import LANDMARK_FIT
 
 __all__ = ["resolve_threads", "run_slices", "run_tiles", "single_threaded_blas", "tile_rows"]
 
@@ -36,11 +36,7 @@ def resolve_threads(n_threads: int | None) -> int:
         else:
             affinity = getattr(os, "sched_getaffinity", None)
             n_threads = len(affinity(0)) if affinity else os.cpu_count() or 1
-    if not is_whole_number(n_threads) or n_threads < 1:
-        raise InvalidInputError(
-            f"n_threads must be a whole number of at least 1, or None for all, got {n_threads!r}"
-        )
-    return int(n_threads)
+    return int(LANDMARK_FIT["n_threads"].check(n_threads))
 
 
 @cache

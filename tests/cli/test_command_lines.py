@@ -19,6 +19,8 @@ from ldmaps.cli.flags import in_flags
 from ldmaps.cli.parser import build_parser
 from ldmaps.cli.session import guarded
 from ldmaps.datasets import swiss_roll
+from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
+from ldmaps.settings import LANDMARK_FIT
 
 ROLL = swiss_roll(300, random_state=0).points
 
@@ -90,16 +92,46 @@ def test_errors_speak_of_options(folder, tmp_path, capsys, options, message):
     assert "_" not in said.replace(str(folder), "")
 
 
-def test_every_option_that_messages_name_is_there():
-    commands = next(action for action in build_parser()._actions if action.dest == "command").choices.values()
-    options = {name for command in commands for name in command._option_string_actions}
-    from ldmaps.cli.flags import _OPTIONS
-
-    assert set(_OPTIONS.values()) <= options
+def command_parser(name):
+    return next(action for action in build_parser()._actions if action.dest == "command").choices[name]
 
 
-def test_file_names_are_left_alone():
-    assert in_flags("there is no file '/data/n_landmarks.csv'") == "there is no file '/data/n_landmarks.csv'"
+@pytest.mark.parametrize(
+    ("command", "named", "words"),
+    [
+        ("fit", Named("n_landmarks", 400), "--n-landmarks 400"),
+        ("fit", Named("n_components"), "--components"),
+        ("fit", Named("t", 2.0), "--time 2"),
+        ("fit", Named("random_state"), "--seed"),
+        ("fit", Named("epsilon", "connected"), "--epsilon connected"),
+        ("fit", Named("outliers", ...), "--drop-outliers"),
+        ("embed", Named("columns", ["x", "y"]), "--columns x,y"),
+        ("embed", Named("select", "name CA"), '--select "name CA"'),
+        ("embed", Named("top", "top.pdb"), "-t top.pdb"),
+        ("embed", Named("match_atoms", True), "--match-atoms"),
+        ("embed", Named("stop", 5), "--stop 5"),
+        ("absorb", Named("disconnected", "leave"), "--unreachable leave"),
+        ("stream", Named("stall_after", 0.5), "--stall-after 0.5"),
+        ("stream", Named("periodic", "keep"), 'periodic="keep"'),  # which it has no option for
+        ("fit", Named("memory_limit", 10), "memory_limit=10"),
+    ],
+)
+def test_settings_are_called_by_their_options(command, named, words):
+    assert in_flags(InvalidInputError("use ", named, "."), command_parser(command)) == f"use {words}."
+
+
+def test_every_described_option_is_there():
+    options = command_parser("fit")._option_string_actions
+    for setting in LANDMARK_FIT.values():
+        if setting.option:
+            assert options[setting.option].dest == setting.argument
+            assert options[setting.option].default == (None if setting.name == "metric" else setting.default)
+
+
+def test_words_that_only_look_like_settings_are_left_alone():
+    assert (
+        in_flags("there is no file '/data/n_landmarks=3.csv'") == "there is no file '/data/n_landmarks=3.csv'"
+    )
 
 
 def test_a_warning_is_shown_once(capsys):
@@ -108,7 +140,7 @@ def test_a_warning_is_shown_once(capsys):
     def warn_twice(_):
         for _ in range(2):
             warnings.simplefilter("always")
-            warnings.warn("Warning: slow; lower n_landmarks", UserWarning, stacklevel=1)
+            warnings.warn(AccuracyWarning("Warning: slow; lower ", Named("n_landmarks")), stacklevel=1)
 
     assert guarded(warn_twice, Namespace()) == 0
     assert capsys.readouterr().err == "ldmaps: warning: slow; lower --n-landmarks\n"

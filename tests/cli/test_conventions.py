@@ -133,15 +133,3 @@ def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, st
     assert "Traceback" not in said
     if number == signal.SIGINT:
         assert "interrupted" in said
-
-
-def test_names_on_the_command_line_are_those_of_the_library():
-    """They are spelled out twice so that --help need not import the library."""
-    from ldmaps.cli.fit import EXTENSION_NAMES, LANDMARK_NAMES, METRIC_NAMES
-    from ldmaps.extension import EXTENSIONS
-    from ldmaps.landmarks import SELECTORS
-    from ldmaps.metrics import METRICS
-
-    assert set(METRIC_NAMES) == set(METRICS) - {"function"}
-    assert set(LANDMARK_NAMES) == set(SELECTORS)
-    assert set(EXTENSION_NAMES) == set(EXTENSIONS)

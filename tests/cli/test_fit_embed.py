@@ -338,7 +338,7 @@ def test_wrong_kinds_of_input(roll_map, roll_files, files, tmp_path, capsys):
     fit = ["fit", files["xtc"], "-t", files["top"], *output]
     assert "compares rows of numbers" in complaint(capsys, *fit, "--metric", "euclidean")
     np.save(tmp_path / "wide.npy", np.zeros((5, 4)))
-    assert "has 4 columns, but the map was fitted on 3" in complaint(
+    assert "has 4 columns, but the map takes 3" in complaint(
         capsys, "embed", roll_map, tmp_path / "wide.npy", *output
     )
     unknown = complaint(capsys, "embed", roll_map, roll_files / "roll.csv", "-o", tmp_path / "out.xlsx")

@@ -196,7 +196,9 @@ def test_a_tolerance_is_searched_for_in_a_sample(monkeypatch):
 def test_an_infinite_value_is_reported_with_its_rows():
     points = ROLL.copy()
     points[2500, 1] = np.inf
-    with pytest.raises(InvalidInputError, match=r"rows 2400 to 2999: points must be finite.*\(100, 1\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"rows 2400 to 2999: points must be finite, but point 100 \(column 2\)"
+    ):
         roll_map(landmarks=np.arange(100), n_landmarks=None).fit(da.from_array(points, chunks=(800, 3)))
 
 
@@ -205,7 +207,7 @@ def test_an_infinite_value_is_reported_with_its_rows():
     [
         (da.ones((10, 4, 2)), "shape \\(n, features\\) or \\(n, atoms, 3\\), got"),
         (da.ones(10), "got \\(10,\\)"),
-        (da.ones((10, 4)), "4 numbers per point, but LandmarkDiffusionMap was fitted on 3"),
+        (da.ones((10, 4)), "the dask array has 4 numbers, but the map takes 3"),
         (da.ones((10, 3), dtype=complex), "real numbers, got a dask array of complex128"),
         (da.ones((10, 1, 3)), "takes points of shape"),
     ],

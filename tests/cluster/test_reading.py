@@ -225,7 +225,7 @@ def test_a_group_of_zarr_arrays_is_explained(tmp_path):
 
     group = zarr.create_group(str(tmp_path / "group.zarr"))
     group.create_array("positions", shape=(5, 2), dtype="f4")[:] = 1.0
-    with pytest.raises(InvalidInputError, match="choose one of positions with --array"):
+    with pytest.raises(InvalidInputError, match="choose one of positions with array"):
         ldmaps.inputs.open(tmp_path / "group.zarr")
     assert ldmaps.inputs.open(tmp_path / "group.zarr", array="positions").read().frames.shape == (5, 2)
 

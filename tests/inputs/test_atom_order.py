@@ -63,9 +63,7 @@ def test_alpha_carbons_of_swapped_chains_are_not_taken_for_each_other():
 
 def test_residues_of_other_names_are_matched_only_when_asked():
     file = ["ALA11-CB", "ALA11-N", "ALA11-CA", "GLY12-CA", "GLY12-N"]
-    with pytest.raises(
-        InvalidInputError, match=r"is ALA11-CB, but ALA1-N .* match_atoms=True \(--match-atoms\)"
-    ):
+    with pytest.raises(InvalidInputError, match=r"is ALA11-CB, but ALA1-N .* match_atoms=True"):
         order_of(LABELS, file)
     np.testing.assert_array_equal(order_of(LABELS, file, match=True), [1, 2, 0, 4, 3])
 
@@ -131,7 +129,7 @@ def test_a_file_of_another_order_embeds_alike(files, tmp_path, capsys):
     ]
     renumbered = ["-t", str(tmp_path / "renumbered.pdb")]
     assert main([*embed, *renumbered]) == 1
-    assert "(--match-atoms)" in capsys.readouterr().err
+    assert "matched with --match-atoms" in capsys.readouterr().err
     assert main([*embed, *renumbered, "--match-atoms"]) == 0
     assert "another order" in capsys.readouterr().err
     rows = np.load(tmp_path / "psi.npy")

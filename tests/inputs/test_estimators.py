@@ -95,7 +95,7 @@ def test_mdanalysis_groups_are_converted_to_nanometres(model, files):
         model.transform(universe), model.embedding_, atol=1e-5
     )  # its selection applies
     with pytest.raises(
-        InvalidInputError, match=r"fitted on 10 atoms \(selected by 'not element H'\), but .* gives 4"
+        InvalidInputError, match=r"has 4 atoms, but the map takes 10 \(selected by 'not element H'\)"
     ):
         model.transform(universe.select_atoms("name C*")[:4])
 
@@ -240,7 +240,7 @@ def test_frames_that_share_their_memory_are_refused_with_the_remedy(files):
 
 def test_the_remedy_for_periodic_images_is_one_that_fit_has():
     trajectory = mdtraj_trajectory(box=0.5).atom_slice([0, 8, 15])
-    with pytest.raises(InvalidInputError, match=r"ldmaps\.inputs\.open\(\.\.\., periodic='keep'\)"):
+    with pytest.raises(InvalidInputError, match=r"ldmaps\.inputs\.open\(\.\.\., periodic=\"keep\"\)"):
         LandmarkDiffusionMap(metric="rmsd").fit(trajectory)
     kept = ldmaps.inputs.open(trajectory, periodic="keep")
     assert LandmarkDiffusionMap(2, metric="rmsd").fit(kept).n_components_ == 2

@@ -138,7 +138,7 @@ def test_a_column_of_the_table_is_no_feature(tmp_path):
 
 def test_mistakes_are_explained(files, colvar, tmp_path):
     with pytest.raises(
-        InvalidInputError, match=r"column metad.rbias .* energy of a bias by its name.*--kt 2.494"
+        InvalidInputError, match=r"column metad.rbias .* energy of a bias by its name.*kt=2.494"
     ):
         opened(files, weights=f"{colvar}:metad.rbias")
     with pytest.raises(InvalidInputError, match=r"several columns \(time, phi, metad.rbias\); name the one"):

@@ -80,7 +80,7 @@ def test_without_bonds_a_spread_is_refused_and_a_compact_one_taken():
     none = np.empty((0, 2), dtype=int)
     compact = (chain(np.random.default_rng(0)) * 0.1).astype(np.float32)
     assert make_whole(compact, CUBIC, none) is compact
-    with pytest.raises(InvalidInputError, match=r"no bonds to join them by.*--periodic keep"):
+    with pytest.raises(InvalidInputError, match=r'no bonds to join them by.*periodic="keep"'):
         make_whole(wrapped(compact, CUBIC), CUBIC, none)
 
 

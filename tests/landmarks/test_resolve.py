@@ -78,7 +78,7 @@ def test_number_where_the_method_decides(landmarks):
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(InvalidInputError, match="landmarks='k-medoids' is not known") as caught:
+    with pytest.raises(InvalidInputError, match='landmarks="k-medoids" is not known') as caught:
         resolve_selector("k-medoids", 5, 400)
     for name in ("pst", "kmedoids", "uniform", "farthest"):
         assert f'"{name}"' in str(caught.value)

@@ -41,7 +41,7 @@ def matrix():
 def test_looks_distances_up(matrix):
     metric = Precomputed()
     points = metric.prepare(matrix)
-    metric.check_square(points)
+    metric.check_training(points)
     np.testing.assert_array_equal(squared_block(metric, points, points), matrix**2)
 
 
@@ -89,7 +89,7 @@ def test_model_file_holds_ids_only(matrix):
     with pytest.raises(InvalidInputError, match="model file"):
         metric.check_compatible(landmarks, landmarks)
     with pytest.raises(InvalidInputError, match="square matrix"):
-        metric.check_square(landmarks)
+        metric.check_training(landmarks)
 
 
 def test_refuses_ids_that_are_no_training_points(matrix):
@@ -137,37 +137,37 @@ def test_refuses_negative_and_overflowing_distances():
         Precomputed().prepare([[0.0, 1e25], [1e25, 0.0]], np.float32)
 
 
-def test_check_square_wants_a_square(matrix):
+def test_check_training_wants_a_square(matrix):
     metric = Precomputed()
     with pytest.raises(InvalidInputError, match=r"got shape \(5, 8\)"):
-        metric.check_square(metric.prepare(matrix[:5]))
+        metric.check_training(metric.prepare(matrix[:5]))
 
 
 @pytest.mark.parametrize("n", [8, 600])  # within one and across several strips of rows
-def test_check_square_wants_symmetry(n):
+def test_check_training_wants_symmetry(n):
     matrix = distances(n, np.random.default_rng(3))
     matrix[n - 2, 1] += 0.1
     with pytest.raises(InvalidInputError, match=rf"symmetric, but \(1, {n - 2}\)"):
-        Precomputed().check_square(Precomputed().prepare(matrix))
+        Precomputed().check_training(Precomputed().prepare(matrix))
 
 
-def test_check_square_wants_a_zero_diagonal(matrix):
+def test_check_training_wants_a_zero_diagonal(matrix):
     similarity = np.exp(-(matrix**2))
     with pytest.raises(InvalidInputError, match="itself must be 0"):
-        Precomputed().check_square(Precomputed().prepare(similarity))
+        Precomputed().check_training(Precomputed().prepare(similarity))
 
 
-def test_check_square_forgives_single_precision_noise(matrix):
+def test_check_training_forgives_single_precision_noise(matrix):
     rng = np.random.default_rng(4)
     squared = matrix**2
     noisy = np.sqrt(np.abs(squared + 1e-7 * squared.max() * rng.normal(size=squared.shape)))
-    Precomputed().check_square(Precomputed().prepare(noisy.astype(np.float32)))
+    Precomputed().check_training(Precomputed().prepare(noisy.astype(np.float32)))
 
 
 def test_all_points_identical():
     metric = Precomputed()
     points = metric.prepare(np.zeros((3, 3)))
-    metric.check_square(points)
+    metric.check_training(points)
     assert not squared_block(metric, points, points).any()
 
 

@@ -185,5 +185,5 @@ def test_wrong_settings(model, tmp_path):
             BiasLog(tmp_path / "x.csv", model, 10, bias=bias)
     simulation, _ = simulation_of(model, biased=False)
     simulation.reporters.append(BiasLog(tmp_path / "x.csv", model, 10))
-    with pytest.raises(InvalidInputError, match="fitted on 4 atoms, but the simulation gives 5"):
+    with pytest.raises(InvalidInputError, match="the simulation has 5 atoms, but the map takes 4"):
         simulation.step(1)

@@ -313,9 +313,9 @@ def test_coordinates_that_do_not_exist(model, coordinate):
 def test_wrong_atoms(model):
     with pytest.raises(InvalidInputError, match="neither atoms nor topology"):
         coordinate_force(model)
-    with pytest.raises(InvalidInputError, match="fitted on 22 atoms, but atoms holds 3"):
+    with pytest.raises(InvalidInputError, match="atoms has 3 atoms, but the map takes 22"):
         coordinate_force(model, atoms=[0, 1, 2])
-    with pytest.raises(InvalidInputError, match="fitted on 22 atoms, but the simulation gives 3"):
+    with pytest.raises(InvalidInputError, match="the simulation has 3 atoms, but the map takes 22"):
         domain_wall(model, 1.0, atoms=[0, 1, 2], topology=TOPOLOGY)
     with pytest.raises(InvalidInputError, match="index 40, but the simulation has 22"):
         coordinate_force(model, atoms=[*range(21), 40], topology=TOPOLOGY)

@@ -344,7 +344,7 @@ def test_branches_are_bounded(model):
 def test_atoms_must_be_those_of_the_model(model, heavy_model):
     simulation = new_simulation()
     simulation.reporters.append(LandmarkReporter(heavy_model, 10))
-    with pytest.raises(InvalidInputError, match="fitted on 10 atoms, but the simulation gives 22"):
+    with pytest.raises(InvalidInputError, match="the simulation has 22 atoms, but the map takes 10"):
         simulation.step(10)
     assert simulation.currentStep == 0  # before any step was made
 

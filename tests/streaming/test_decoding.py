@@ -304,7 +304,7 @@ def test_npy_rows_of_another_length_are_rejected_one_by_one():
     points, numbers, _, rejected, _ = everything(open_decoder(facts=FACTS), data)
     assert numbers == [0, 1, 5, 6, 7]
     assert [one.number for one in rejected] == [2, 3, 4]
-    assert "shape (4,), but the map takes 3" in rejected[0].reason
+    assert "4 numbers, but the map takes 3" in rejected[0].reason
     np.testing.assert_array_equal(points[-1], [1, 2, 3])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from ldmaps.errors import CheckpointError, InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions import Event
 from ldmaps.streaming import CallbackSink, Embedded, EventsFile, OutputFile, QuarantineFile, Records, Rejected
-from ldmaps.streaming.sinks.callback import as_sink
+from ldmaps.streaming.sinks import SINKS, as_sink, open_sink
 
 REGIONS = ("A", "a, second")
 
@@ -246,3 +247,42 @@ def test_compiled_loops_write_like_python(monkeypatch, tmp_path, form, dtype, ha
         sink.close()
         texts.append(path.read_bytes())
     assert texts[0] == texts[1]
+
+
+# -- the table ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SINKS)
+def test_every_entry_of_the_table_opens(tmp_path, name):
+    pytest.importorskip("redis")
+    address = "redis://localhost:6379/0/psi" if name == "redis://" else str(tmp_path / f"psi{name}")
+    sink = open_sink(address, regions=["A", "B"])
+    assert type(sink).__name__ == SINKS[name].rpartition(".")[2]
+    assert sink.durable
+    assert not list(tmp_path.iterdir())  # before it is written to
+
+
+def test_the_guide_tells_of_every_entry_of_the_table():
+    guide = (Path(__file__).parents[2] / "docs" / "streaming.md").read_text(encoding="utf-8")
+    assert [name for name in SINKS if f"`{name}`" not in guide] == []
+
+
+def test_a_named_sink_is_that_of_its_class(tmp_path):
+    for name in ("psi.csv", "psi.ndjson"):
+        write(open_sink(tmp_path / name, regions=["A", "B"]), batch())
+        write(OutputFile(tmp_path / f"again-{name}", regions=["A", "B"]), batch())
+        assert (tmp_path / name).read_bytes() == (tmp_path / f"again-{name}").read_bytes()
+    with pytest.raises(InvalidInputError, match="exists already"):
+        open_sink(tmp_path / "psi.csv").check()
+    open_sink(tmp_path / "psi.csv", overwrite=True).check()
+    assert not open_sink("-").durable
+    assert isinstance(as_sink(str(tmp_path / "psi.tsv")), OutputFile)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [("psi.xyz", "must end in one of .csv"), ("http://here/psi", "redis://, got 'http:")],
+)
+def test_names_that_no_sink_has(address, message):
+    with pytest.raises(InvalidInputError, match=message):
+        open_sink(address)

@@ -227,7 +227,7 @@ def test_frames_of_other_atoms_are_refused(molecule):
     class Other(Frames):
         n_atoms = 21
 
-    with pytest.raises(InvalidInputError, match="fitted on 22 atoms"):
+    with pytest.raises(InvalidInputError, match="but the map takes 22"):
         StreamEmbedder(known).run(Other())
 
 

@@ -40,6 +40,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--unreachable",
+        dest="disconnected",
         choices=("raise", "leave"),
         default="raise",
         help="records too far for the random walk: an error, or left out (raise)",
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
         outside.weights,
         counts=outside.counts,
         max_landmarks=arguments.max_landmarks,
-        disconnected=arguments.unreachable,
+        disconnected=arguments.disconnected,
         new_components=arguments.new_components,
     )
     new.save(arguments.output)

@@ -179,18 +179,17 @@ def _embedded(
 
 def check_width(model: StoredMap, source: PointSource) -> None:
     """Raise when rows do not have as many numbers as the map's points."""
-    from math import prod
+    from ldmaps.errors import InvalidInputError, Named
+    from ldmaps.point_faults import wrong_width
 
-    from ldmaps.errors import InvalidInputError
-    from ldmaps.metrics import Precomputed
-
-    width = prod(source.shape)
-    if isinstance(model.metric_, Precomputed) or width == model.n_features_in_:
-        return
-    got = f"{source.shape[0]} atoms" if len(source.shape) == 2 else f"{width} columns"
-    needed = f"{model.n_features_in_} numbers per point"
-    if model.metric_.takes_frames:
-        needed += f" ({model.n_features_in_ // 3} atoms)"
-    raise InvalidInputError(
-        f"{source.describe()} has {got}, but the map was fitted on {needed}; choose the same with --select or --columns"
+    metric = model.metric_
+    fault = wrong_width(
+        source.shape, model.n_features_in_, takes_frames=metric.takes_frames, counted="columns"
     )
+    if fault is not None and not metric.takes_distances:
+        raise InvalidInputError(
+            f"{source.describe()} has {fault}; choose the same with ",
+            Named("select"),
+            " or ",
+            Named("columns"),
+        )

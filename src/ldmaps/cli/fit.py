@@ -9,24 +9,22 @@ from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import (
     add_common,
     add_input_options,
+    add_setting,
     add_weight_options,
-    epsilon,
-    n_components,
-    not_negative,
-    positive,
+    fit_settings,
 )
 from ldmaps.cli.workers import add_worker_options
+from ldmaps.settings import LANDMARK_FIT
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
 __all__ = ["add_command", "add_map_options", "estimator_of", "metric_of", "run"]
 
-METRIC_NAMES = ("rmsd", "euclidean", "hamming", "earth_mover", "periodic", "precomputed")
-EXTENSION_NAMES = ("distilled", "nystrom")
+#: Settings that are not about the map, and have their options elsewhere.
+_ELSEWHERE = ("resume", "random_state", "n_threads")
 #: A fit on fewer points gets a warning.
 FEW_POINTS = 10
-LANDMARK_NAMES = ("kmedoids", "pst", "uniform", "farthest")
 
 _EPILOG = """\
 inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj or MDAnalysis reads) or tables (.csv, .tsv, .npy,
@@ -57,11 +55,7 @@ def add_command(commands: Any) -> None:
         action="store_true",
         help="leave the training points' coordinates out of the model file",
     )
-    parser.add_argument(
-        "--resume",
-        metavar="FILE",
-        help="keep the state of the passes in FILE, and resume an interrupted fit from it",
-    )
+    add_setting(parser, LANDMARK_FIT["resume"])
     add_map_options(parser)
     add_input_options(parser)
     add_weight_options(parser)
@@ -73,67 +67,14 @@ def add_command(commands: Any) -> None:
 def add_map_options(parser: argparse.ArgumentParser) -> None:
     """Add what says which map to fit."""
     group = parser.add_argument_group("the map")
-    group.add_argument(
-        "--metric", choices=METRIC_NAMES, help="distance (rmsd for trajectories, euclidean for tables)"
-    )
+    add_setting(group, LANDMARK_FIT["metric"], default=None)  # which the inputs decide
     group.add_argument(
         "--mass-weighted", action="store_true", help="weight atoms by their masses in the RMSD"
     )
     group.add_argument("--period", type=float, metavar="P", help="period of --metric periodic (2 pi)")
-    group.add_argument(
-        "--epsilon",
-        type=epsilon,
-        default="connected",
-        metavar="E",
-        help="bandwidth, a squared distance: a number, 'connected' (smallest that joins all points) or 'coifman'",
-    )
-    group.add_argument(
-        "--drop-outliers",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="leave out up to this share of the points where they are far from all others: 0.01 is 1 %% (0)",
-    )
-    group.add_argument(
-        "--components",
-        type=n_components,
-        default="gap",
-        metavar="K",
-        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum, at least two)",
-    )
-    group.add_argument(
-        "--landmarks", choices=LANDMARK_NAMES, default="kmedoids", help="how to choose them (kmedoids)"
-    )
-    group.add_argument(
-        "-m",
-        "--n-landmarks",
-        type=positive,
-        metavar="M",
-        help="how many (400; pst finds the number from epsilon)",
-    )
-    group.add_argument(
-        "--tolerance",
-        type=float,
-        metavar="Z",
-        help="choose as many landmarks as keep the error below Z percent",
-    )
-    group.add_argument(
-        "--extension",
-        choices=EXTENSION_NAMES,
-        default="auto",
-        help="how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
-    )
-    group.add_argument(
-        "--alpha", type=float, default=0.0, metavar="A", help="density normalisation, 0 to 1 (0)"
-    )
-    group.add_argument(
-        "--max-passes",
-        type=not_negative,
-        metavar="P",
-        help="most passes over all pairs of points for the exact map to distil from, where its kernel does not fit "
-        "into memory; 0 distils from a map of many more landmarks (20, fewer above 100,000 points)",
-    )
-    group.add_argument("--time", type=float, default=0.0, metavar="T", help="diffusion time (0)")
+    for setting in LANDMARK_FIT.values():
+        if setting.option and setting.name not in ("metric", *_ELSEWHERE):
+            add_setting(group, setting)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -176,22 +117,7 @@ def estimator_of(arguments: argparse.Namespace, metric: Any) -> Any:
     """Return the estimator that options ask for."""
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
-    return LandmarkDiffusionMap(
-        n_components=arguments.components,
-        epsilon=arguments.epsilon,
-        metric=metric,
-        outliers=arguments.drop_outliers,
-        landmarks=arguments.landmarks,
-        n_landmarks=arguments.n_landmarks,
-        tolerance=arguments.tolerance,
-        extension=arguments.extension,
-        alpha=arguments.alpha,
-        t=arguments.time,
-        max_passes=arguments.max_passes,
-        resume=getattr(arguments, "resume", None),
-        random_state=getattr(arguments, "seed", 0),
-        n_threads=arguments.threads,
-    )
+    return LandmarkDiffusionMap(**{**fit_settings(arguments), "metric": metric})
 
 
 def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:

@@ -1,51 +1,51 @@
-"""Messages of the library in the words of the command line."""
+"""Settings that messages name, as the options that set them."""
 
 from __future__ import annotations
 
-import re
+import argparse
 
-__all__ = ["in_flags"]
+from ldmaps.errors import Message, Named, one_line
+from ldmaps.settings import LANDMARK_FIT
 
-#: Parameters that messages name, and the options that set them, where the option is not the name with dashes.
-_OPTIONS = {
-    "disconnected": "--unreachable",
-    "n_components": "--components",
-    "n_threads": "--threads",
-    "outliers": "--drop-outliers",
-    "random_state": "--seed",
-    "top": "-t",
-}
-_SAME_NAMES = (
-    "alpha array bad_records checkpoint_every chunk columns dwell_every enter_after epsilon extension idle_end "
-    "landmarks leave_after max_batch max_delay max_landmarks max_points max_records metric n_landmarks new_components "
-    "on_stall period periodic select stall_after start stop stride tolerance"
-)
-_OPTIONS.update({name: "--" + name.replace("_", "-") for name in _SAME_NAMES.split()})
+__all__ = ["in_flags", "option_of"]
 
-_VALUE = r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,;()]*[^\s,;().:]"
-#: Such as "stop=5 (--stop 5)", where a message already says both.
-_BOTH = re.compile(rf"\b(?:{'|'.join(_OPTIONS)})(?:=\.\.\.|=(?:{_VALUE}))? \((--?[a-z][^)]*)\)")
-_SETTING = re.compile(rf"(?<![\w./\\-])({'|'.join(_OPTIONS)})=({_VALUE})")
-#: Names that are not English words.
-_NAME = re.compile(rf"(?<![\w./\\-])({'|'.join(name for name in _OPTIONS if '_' in name)})\b(?!=)")
+#: The short name, as all examples spell it.
+_SHORT = {"top": "-t"}
 
 
-def in_flags(text: str) -> str:
-    """Return a message with options where it has parameters of Python calls.
+def in_flags(error: object, parser: argparse.ArgumentParser | None = None) -> str:
+    """Return the text of an error or warning, in one line, with options of a command where it names settings.
 
-    >>> in_flags("n_landmarks=400 is more than the 300 points; lower n_landmarks")
-    '--n-landmarks 400 is more than the 300 points; lower --n-landmarks'
-    >>> in_flags('use those with stop=5 (--stop 5), or epsilon="connected", or columns=["x", "y"].')
-    'use those with --stop 5, or --epsilon connected, or --columns x,y.'
+    >>> from ldmaps.errors import InvalidInputError
+    >>> in_flags(InvalidInputError(Named("n_landmarks", 400), " is too many; use ", Named("epsilon", "connected")))
+    '--n-landmarks 400 is too many; use --epsilon connected'
     """
-    text = _BOTH.sub(r"\1", text)
-    text = _SETTING.sub(lambda match: f"{_OPTIONS[match[1]]} {_as_argument(match[2])}", text)
-    return _NAME.sub(lambda match: _OPTIONS[match[1]], text)
+    if isinstance(error, Message):
+        return one_line(error.worded(lambda named: _spelled(named, parser)))
+    return one_line(error)
 
 
-def _as_argument(value: str) -> str:
-    """Write a Python value as it is typed after an option."""
-    if value.startswith("["):
-        return ",".join(part.strip().strip("'\"") for part in value[1:-1].split(","))
-    bare = value.strip("'\"")
-    return f'"{bare}"' if " " in bare else bare
+def option_of(setting: str, parser: argparse.ArgumentParser | None) -> str | None:
+    """Return the option that sets something, if there is one."""
+    if setting in LANDMARK_FIT:
+        return LANDMARK_FIT[setting].option or None
+    names = [
+        action.option_strings for action in (parser._actions if parser else ()) if action.dest == setting
+    ]
+    if setting in _SHORT or not names:
+        return _SHORT.get(setting)
+    return max(names[0], key=len)
+
+
+def _spelled(named: Named, parser: argparse.ArgumentParser | None) -> str:
+    option = option_of(named.setting, parser)
+    if option is None:
+        return str(named)
+    value = named.value
+    if value is None or value is True or value is ...:
+        return option
+    if isinstance(value, (list, tuple)):
+        return f"{option} {','.join(map(str, value))}"
+    if isinstance(value, float):
+        return f"{option} {value:g}"
+    return f'{option} "{value}"' if " " in str(value) else f"{option} {value}"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
+
+from ldmaps.settings import LANDMARK_FIT, Setting
 
 __all__ = [
     "Once",
@@ -11,9 +14,9 @@ __all__ = [
     "add_common",
     "add_input_options",
     "add_matching_options",
+    "add_setting",
     "add_weight_options",
-    "epsilon",
-    "n_components",
+    "fit_settings",
     "names",
     "not_negative",
     "positive",
@@ -62,14 +65,33 @@ def add_common(
     if json:
         group.add_argument("--json", action="store_true", help="write the summary as JSON to stdout")
     if seed:
-        group.add_argument(
-            "--seed", type=not_negative, default=0, metavar="N", help="seed of all random choices (0)"
-        )
+        add_setting(group, LANDMARK_FIT["random_state"])
     if threads:
-        group.add_argument("--threads", type=positive, metavar="N", help="threads to use (all cores)")
+        add_setting(group, LANDMARK_FIT["n_threads"])
     if force:
         group.add_argument("-f", "--force", action="store_true", help="overwrite an existing output")
     group.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
+
+
+def add_setting(group: Any, setting: Setting, **changes: Any) -> None:
+    """Add the option of a setting of fits; ``changes`` are arguments of argparse."""
+    keywords: dict[str, Any] = {"default": setting.default, "metavar": setting.metavar, "help": setting.help}
+    if setting.kind is float and not setting.words:
+        keywords["type"] = float  # what it means, and so its range, is said by the fit
+    elif setting.kind is not object:
+        keywords["type"] = partial(_read, setting)
+    elif setting.words:
+        keywords["choices"] = setting.words
+    group.add_argument(*filter(None, (setting.letter, setting.option)), **(keywords | changes))
+
+
+def fit_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a fit that options set, by their names in Python."""
+    return {
+        setting.name: getattr(arguments, setting.argument)
+        for setting in LANDMARK_FIT.values()
+        if setting.option and hasattr(arguments, setting.argument)
+    }
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -166,6 +188,25 @@ def _whole(text: str, lowest: int) -> int:
     return value
 
 
+def _read(setting: Setting, text: str) -> Any:
+    """Read a setting that is a number, or a word in its place."""
+    if text in setting.words:
+        return text
+    try:
+        value = setting.kind(text)
+    except ValueError:
+        value = None
+    if value is None or not setting.holds(value):
+        number = (
+            f"whole number of at least {setting.low}"
+            if setting.kind is int
+            else f"number above {setting.above}"
+        )
+        words = f"{', '.join(map(repr, setting.words))} or " if setting.words else ""
+        raise argparse.ArgumentTypeError(f"{words}a {number} is needed, got {text!r}")
+    return value
+
+
 def size(text: str) -> int:
     """Read a size in bytes, or with a unit: 64MB."""
     from ldmaps.errors import InvalidInputError
@@ -177,26 +218,6 @@ def size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def epsilon(text: str) -> float | str:
-    """Read a bandwidth: a rule or a number."""
-    if text in ("connected", "coifman"):
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(
-            f"'connected', 'coifman' or a number above 0 is needed, got {text!r}"
-        )
-    return value
-
-
 def names(text: str) -> list[str]:
     """Read names that commas separate."""
     return [name.strip() for name in text.split(",")]
-
-
-def n_components(text: str) -> int | str:
-    """Read a number of coordinates, or "gap"."""
-    return text if text == "gap" else positive(text)

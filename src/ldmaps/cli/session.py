@@ -38,8 +38,9 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     """Run a command and turn whatever happens into a message and an exit status."""
     debug = bool(getattr(arguments, "debug", False))
     quiet = bool(getattr(arguments, "quiet", False))
+    parser = getattr(arguments, "command_parser", None)
     try:
-        with _clean_streams(debug), _warnings_in_a_line(quiet), _terminated_like_interrupted():
+        with _clean_streams(debug), _warnings_in_a_line(quiet, parser), _terminated_like_interrupted():
             status = run(arguments)
             sys.stdout.flush()
         return DONE if status is None else status
@@ -54,7 +55,7 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     except (LdmapsError, OSError, MemoryError) as error:
         if debug:
             raise
-        complain(f"error: {_message(error)}")
+        complain(f"error: {_message(error, parser)}")
         return FAULTY_INPUT
     except Exception as error:
         if debug:
@@ -147,14 +148,14 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_in_a_line(quiet: bool) -> Iterator[None]:
+def _warnings_in_a_line(quiet: bool, parser: argparse.ArgumentParser | None) -> Iterator[None]:
     shown: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        text = one_line(message).removeprefix("Warning: ")
+        text = in_flags(message, parser).removeprefix("Warning: ")
         if not quiet and text not in shown:  # other packages warn again with every file they open
             shown.add(text)
-            complain(f"warning: {in_flags(text)}")
+            complain(f"warning: {text}")
 
     with warnings.catch_warnings():
         if not sys.warnoptions:
@@ -222,9 +223,9 @@ def complain(text: str) -> None:
     print(printable(f"ldmaps: {text}"), file=sys.stderr, flush=True)
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, parser: argparse.ArgumentParser | None) -> str:
     if isinstance(error, MemoryError):
         return f"not enough memory ({one_line(error)}); use fewer frames with --stride, or fewer landmarks"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
-    return in_flags(one_line(error))
+    return in_flags(error, parser)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import Once, names, not_negative, positive
 from ldmaps.inputs.formats import table_streams
+from ldmaps.streaming.sinks import SINKS
 
 if TYPE_CHECKING:
     from ldmaps.streaming import Sink, Source, StreamEmbedder
@@ -70,7 +71,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         "--output",
         default=output,
         metavar="FILE",
-        help=f".csv, .tsv, .ndjson or redis://...; - is CSV on stdout ({output or 'none'})",
+        help=f"a name with {', '.join(SINKS)}; - is CSV on stdout ({output or 'none'})",
     )
     writing.add_argument(
         "--events", metavar="FILE", help="write events of regions to FILE, as NDJSON (- is stdout)"
@@ -267,7 +268,7 @@ def _named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[
     import os
 
     from ldmaps.errors import InvalidInputError
-    from ldmaps.streaming.sinks.files import EventsFile, OutputFile, QuarantineFile
+    from ldmaps.streaming import EventsFile, QuarantineFile, open_sink
 
     files = [arguments.output, arguments.events, arguments.quarantine, arguments.outside]
     files += [arguments.input, arguments.checkpoint]
@@ -281,12 +282,8 @@ def _named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[
         raise InvalidInputError("stdout takes one kind of output; name a file for the others")
     sinks: list[Sink] = []
     names = () if engine.tracker is None else engine.tracker.names
-    if arguments.output is not None and "://" in arguments.output:
-        from ldmaps.streaming.sinks.redis import RedisSink
-
-        sinks.append(RedisSink(arguments.output, regions=names))
-    elif arguments.output is not None:
-        sinks.append(OutputFile(arguments.output, regions=names, overwrite=arguments.force))
+    if arguments.output is not None:
+        sinks.append(open_sink(arguments.output, regions=names, overwrite=arguments.force))
     if arguments.events is not None:
         sinks.append(EventsFile(arguments.events, overwrite=arguments.force))
     if arguments.quarantine is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,12 @@ from ldmaps.diffusion.connectivity import (
     minimum_spanning_tree,
 )
 from ldmaps.diffusion.pairwise import kernel_curve
-from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError
+from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError, Named
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.settings import LANDMARK_FIT
 
 __all__ = [
     "Bandwidth",
-    "check_bandwidth_rule",
-    "check_outlier_share",
     "choose_bandwidth",
     "leave_out_outliers",
 ]
@@ -87,7 +85,7 @@ def choose_bandwidth(
         hops of 5√ε leave up to 4,000 points in pieces at that ε, the smallest at which
         they do not is taken, with a :class:`~ldmaps.errors.BandwidthWarning`.
     """
-    check_bandwidth_rule(rule)
+    LANDMARK_FIT["epsilon"].check(rule)
     if rule == "connected":
         return _connected(metric, points, n_threads)
     if rule == "coifman":
@@ -100,24 +98,6 @@ def choose_bandwidth(
     return Bandwidth(float(rule), "given")
 
 
-def check_bandwidth_rule(rule: object) -> None:
-    """Raise unless the rule exists, or is a number that can be a bandwidth."""
-    if isinstance(rule, str):
-        is_valid = rule in ("connected", "coifman")
-    else:
-        is_valid = not isinstance(rule, bool) and isinstance(rule, Real) and 0 < float(rule) < np.inf
-    if not is_valid:
-        raise InvalidInputError(f'epsilon must be "connected", "coifman" or a positive number, got {rule!r}')
-
-
-def check_outlier_share(share: Any) -> float:
-    """Return the share of points that may be left out, or raise."""
-    if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 <= float(share) < 0.5:
-        raise InvalidInputError(
-            f"outliers must be the share of points that may be left out, from 0 (none) to below 0.5, got {share!r}; "
-            "0.01 leaves out at most 1 %"
-        )
-    return float(share)
 
 
 def leave_out_outliers(
@@ -180,10 +160,12 @@ def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> 
     sizes = tree.component_sizes(REACH**2 * bandwidth.epsilon)
     shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
     warnings.warn(
-        f"the log-log rule gives epsilon = {bandwidth.epsilon:.6g}, at which hops of {REACH:g}*sqrt(epsilon) leave the "
-        f"data in {len(sizes)} components (sizes: {shown}); {accepted:.6g}, the smallest that does not, is taken "
-        "instead. If the small ones do not belong here, leave them out with outliers=... (--drop-outliers)",
-        BandwidthWarning,
+        BandwidthWarning(
+            f"the log-log rule gives epsilon = {bandwidth.epsilon:.6g}, at which hops of {REACH:g}*sqrt(epsilon) leave "
+            f"the data in {len(sizes)} components (sizes: {shown}); {accepted:.6g}, the smallest that does not, is "
+            "taken instead. If the small ones do not belong here, leave them out with ",
+            Named("outliers", ...),
+        ),
         stacklevel=2,
     )
     return replace(bandwidth, epsilon=accepted)

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from ldmaps import compiled
 from ldmaps.diffusion.pairwise import nearest, squared_matrix
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.stored import StoredSquares
 
 __all__ = ["Edges", "bottleneck_edges", "cells_pay"]
 
@@ -87,7 +86,7 @@ class TooManyPairsError(Exception):
 
 def cells_pay(metric: Metric, n_points: int) -> bool:
     """Say whether cells can rule pairs out: by the triangle inequality, and where a distance costs anything."""
-    return metric.is_true_metric and not isinstance(metric, StoredSquares) and n_points >= MIN_POINTS
+    return metric.is_true_metric and n_points >= MIN_POINTS
 
 
 def bottleneck_edges(

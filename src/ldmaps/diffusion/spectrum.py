@@ -24,7 +24,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.diffusion.products import MAX_BANDS, multiply, symmetric_product
-from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
+from ldmaps.errors import InvalidInputError, LdmapsError, Named, SpectrumWarning
 from ldmaps.threads import resolve_threads, single_threaded_blas
 
 __all__ = [
@@ -335,11 +335,15 @@ def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> 
     last = float(eigenvalues[-1])
     if last <= noise:
         usable = int((eigenvalues > noise).sum())
+        if usable:
+            raise InvalidInputError(
+                f"coordinate {len(eigenvalues)} has eigenvalue {last:.3g}, which is zero to rounding, so it cannot be "
+                "extended to new points; ask for at most ",
+                Named("n_components", usable),
+                ", or lower epsilon",
+            )
         raise InvalidInputError(
-            f"coordinate {len(eigenvalues)} has eigenvalue {last:.3g}, which is zero to rounding, so it cannot be "
-            f"extended to new points; ask for at most n_components={usable}, or lower epsilon"
-            if usable
-            else f"no eigenvalue but the trivial one is above rounding (the next is {float(eigenvalues[0]):.3g}): "
+            f"no eigenvalue but the trivial one is above rounding (the next is {float(eigenvalues[0]):.3g}): "
             "epsilon is so large that every point looks like every other; lower it"
         )
     if last < 16.0 * noise:

@@ -6,11 +6,11 @@ w_j(x) = A(x, z_j) s_j / Σ_m A(x, z_m) s_m: M distances and one M×k product.
 
 from __future__ import annotations
 
-from ldmaps.errors import InvalidInputError
 from ldmaps.extension.base import Extension
 from ldmaps.extension.distilled import Distillation, Distilled
 from ldmaps.extension.embedder import Coverage, Embedder, MovedLandmarks, OnlineStep
 from ldmaps.extension.nystrom import Nystrom
+from ldmaps.settings import LANDMARK_FIT
 
 __all__ = [
     "EXTENSIONS",
@@ -41,7 +41,4 @@ def resolve_extension(name: str, *, for_tolerance: bool) -> Extension:
     """
     if name == "auto":
         return Distilled() if for_tolerance else Nystrom()
-    if name not in EXTENSIONS:
-        known = ", ".join(f'"{entry}"' for entry in EXTENSIONS)
-        raise InvalidInputError(f'extension must be "auto" or one of {known}, got {name!r}')
-    return EXTENSIONS[name]()
+    return EXTENSIONS[LANDMARK_FIT["extension"].check(name)]()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.base_table import Table
 from ldmaps.inputs.formats import Format
 
@@ -67,7 +67,9 @@ def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
                 name = names[0]
             if name not in names:
                 asked = "holds several arrays" if name is None else f"has no array {name!r}"
-                raise InvalidInputError(f"{path} {asked}; choose one of {', '.join(names)} with --array")
+                raise InvalidInputError(
+                    f"{path} {asked}; choose one of {', '.join(names)} with ", Named("array")
+                )
             return np.asarray(archive[name])
     except InvalidInputError:
         raise
@@ -90,6 +92,7 @@ def _open_zarr(path: str, name: str | None) -> Any:
     if isinstance(opened, zarr.Group):
         names = sorted(opened.array_keys())
         raise InvalidInputError(
-            f"{path} holds a group of arrays; choose one of {', '.join(names) or '(none)'} with --array"
+            f"{path} holds a group of arrays; choose one of {', '.join(names) or '(none)'} with ",
+            Named("array"),
         )
     return opened

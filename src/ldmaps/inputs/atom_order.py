@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 
 if TYPE_CHECKING:
     from ldmaps.inputs.source import Atoms
@@ -50,17 +50,19 @@ def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool
     if match and by_residue is not None:
         return by_residue
     place = next(place for place, (old, new) in enumerate(zip(names, here, strict=True)) if old != new)
-    remedy = (
-        "the atoms of each residue are the same in another order: have them matched with match_atoms=True "
-        "(--match-atoms)"
-        if by_residue is not None
-        else "choose the same atoms in the same order (if only the naming differs, pass the coordinates as an array, "
-        "or --ignore-names)"
+    remedy: tuple[Any, ...] = (
+        "the atoms of each residue are the same in another order: have them matched with ",
+        Named("match_atoms", True),
     )
+    if by_residue is None:
+        remedy = (
+            "choose the same atoms in the same order (if only the naming differs, pass the coordinates as an array, "
+            "or --ignore-names)",
+        )
     expected = (facts.get("atom_labels") or facts["atom_names"])[place]
     raise InvalidInputError(
-        f"atom {place} of {file} is {atoms.labels[place]}, but {expected} in the frames the model was fitted on; "
-        f"{remedy}"
+        f"atom {place} of {file} is {atoms.labels[place]}, but {expected} in the frames the model was fitted on; ",
+        *remedy,
     )
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.formats import format_of, known_format
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import PointSource, Reading
@@ -118,7 +118,7 @@ def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightT
     if what is None:
         if kt is not None:
             raise InvalidInputError(
-                f"kt={kt!r} is about weights; say where they are with weights=... (--weights)"
+                Named("kt", kt), " is about weights; say where they are with ", Named("weights", ...)
             )
         return None
     path, column = split_column(what)
@@ -139,7 +139,7 @@ def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:
     """Raise if settings were given that a kind of file does not have."""
     for name, value in settings.items():
         if value is not None:
-            raise InvalidInputError(f"{name} (--{name}) chooses {what}, but {file} is {kind}; leave it out")
+            raise InvalidInputError(Named(name), f" chooses {what}, but {file} is {kind}; leave it out")
 
 
 def expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.base_table import Table
 
 __all__ = ["ParquetTable", "import_parquet"]
@@ -68,7 +68,8 @@ class ParquetTable(Table):
                     block[:, place] = values.to_numpy(zero_copy_only=False)
                 except (TypeError, ValueError) as error:
                     raise InvalidInputError(
-                        f"{self.path}, column {name!r}: {values.type} is not a number; leave it out with --columns"
+                        f"{self.path}, column {name!r}: {values.type} is not a number; leave it out with ",
+                        Named("columns"),
                     ) from error
             row += batch.num_rows
             yield block

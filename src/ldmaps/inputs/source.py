@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.errors import AtomOrderWarning, InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
 from ldmaps.inputs.atom_order import atom_order
+from ldmaps.point_faults import not_finite, wrong_width
 from ldmaps.progress import is_shown, stage
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 if TYPE_CHECKING:
     from ldmaps.inputs.weights import WeightTable
@@ -77,17 +78,19 @@ class Reading:
 
     def __post_init__(self) -> None:
         for name, lowest in (("stride", 1), ("start", 0), ("stop", 0), ("chunk", 1)):
-            value = getattr(self, name)
-            if value is not None and not (is_whole_number(value) and value >= lowest):
-                raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}")
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), lowest)
         if self.stop is not None and self.stop <= self.first:
             raise InvalidInputError(
-                f"stop={self.stop} leaves no frame after start={self.first}; stop is the first frame not read"
+                Named("stop", self.stop),
+                " leaves no frame after ",
+                Named("start", self.first),
+                "; stop is the first frame not read",
             )
         if self.periodic not in ("whole", "keep"):
             raise InvalidInputError(
-                'periodic must be "whole" (join molecules that the box has split) or "keep", '
-                f"got {self.periodic!r}"
+                Named("periodic"),
+                f' must be "whole" (join molecules that the box has split) or "keep", got {self.periodic!r}',
             )
 
     @property
@@ -319,10 +322,11 @@ class FrameSource(PointSource):
             return None
         wanted = facts["n_atoms"]
         chosen = f" (selected by {facts['select']!r})" if facts.get("select") else ""
-        if self.n_atoms != wanted:
+        fault = wrong_width((self.n_atoms, 3), 3 * wanted, takes_frames=True)
+        if fault is not None:
             raise InvalidInputError(
-                f"the model was fitted on {wanted} atoms{chosen}, but {self.describe()} gives {self.n_atoms}; "
-                "choose the same atoms with select"
+                f"{self.describe()} has {fault}{chosen}; choose the same atoms with ",
+                Named("select"),
             )
         if facts.get("atom_names") is None or self.atoms is None:
             return None
@@ -359,20 +363,9 @@ def check_frames_finite(chunk: FrameChunk) -> None:
     chunk : FrameChunk
         Frames or rows, as a source yields them.
     """
-    finite = np.isfinite(chunk.frames)
-    if finite.all():
-        return
-    bad = np.argwhere(~finite)
-    row, *place = (int(index) for index in bad[0])
-    if chunk.frames.ndim == 3:
-        where = f"frame {int(chunk.numbers[row])} (atom {place[0]})"
-    else:
-        where = f"row {int(chunk.numbers[row])} (column {place[0] + 1})"
-    count = int(np.count_nonzero(~finite.reshape(len(finite), -1).all(axis=1)))
-    raise InvalidInputError(
-        f"{chunk.file or 'the data'}: {where} holds NaN or an infinite value "
-        f"({count} of {len(chunk)} here do); remove or repair those"
-    )
+    fault = not_finite(chunk.frames, "frame" if chunk.frames.ndim == 3 else "row", chunk.numbers)
+    if fault is not None:
+        raise InvalidInputError(f"{chunk.file or 'the data'}: {fault}; remove or repair those")
 
 
 def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
 from ldmaps.inputs.tables import MAX_ROWS, open_table
 
@@ -48,12 +48,14 @@ class TableSource(PointSource):
             if table.shape != first.shape:
                 raise InvalidInputError(
                     f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
-                    "choose the same columns with --columns"
+                    "choose the same columns with ",
+                    Named("columns"),
                 )
             if not self._chosen and first.columns and table.columns and table.columns != first.columns:
                 raise InvalidInputError(
                     f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
-                    f"{', '.join(first.columns)}; choose them by name with --columns"
+                    f"{', '.join(first.columns)}; choose them by name with ",
+                    Named("columns"),
                 )
         self.columns = first.columns
         width = max(1, prod(first.shape))
@@ -84,7 +86,8 @@ class TableSource(PointSource):
         if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
             raise InvalidInputError(
                 f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
-                f"{', '.join(self.columns)}; choose them with columns={list(wanted)}"
+                f"{', '.join(self.columns)}; choose them with ",
+                Named("columns", list(wanted)),
             )
         return self
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.base_table import Table
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
 from ldmaps.text_rows import MANY_ROWS, parsed_rows
@@ -137,7 +137,8 @@ class TextTable(Table):
                         )
             except UnreadableError as reason:
                 raise InvalidInputError(
-                    f"{where}, {reason}; correct it, remove the line, or leave the column out with --columns"
+                    f"{where}, {reason}; correct it, remove the line, or leave the column out with ",
+                    Named("columns"),
                 ) from reason
 
 

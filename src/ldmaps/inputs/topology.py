@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
 from ldmaps.inputs.frame_blocks import import_mdtraj, one_line
 from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
@@ -98,8 +98,8 @@ def load_topology(top: Any, first_file: str) -> Any:
     form = format_of(path)
     if top is None and not (form and form.has_topology):
         raise InvalidInputError(
-            f"{first_file} holds coordinates only, without atom names: give a topology of the same atoms with "
-            "top=... (-t top.pdb)"
+            f"{first_file} holds coordinates only, without atom names: give a topology of the same atoms with ",
+            Named("top", "top.pdb"),
         )
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no topology file {path!r}; check the path")

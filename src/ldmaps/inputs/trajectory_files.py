@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, ShortFileWarning
+from ldmaps.errors import InvalidInputError, Named, ShortFileWarning
 from ldmaps.inputs.dcd_layout import dcd_layout
 from ldmaps.inputs.formats import conversion, known_format
 from ldmaps.inputs.frame_blocks import (
@@ -130,7 +130,7 @@ class TrajectoryFiles(SelectedFrames):
         self._check_end(path)
         if empty:
             raise InvalidInputError(
-                f"{path} has no frame from {self._reading.first} on; lower start (--start)"
+                f"{path} has no frame from {self._reading.first} on; lower ", Named("start")
             )
 
     def _streamed(self, path: str) -> Iterator[tuple[NDArray[np.int64], Block]]:
@@ -173,7 +173,7 @@ class TrajectoryFiles(SelectedFrames):
             return unpacked(self._formats[path], handle, handle.read(n_frames=count, atom_indices=indices))
         except (RuntimeError, OSError) as error:
             whole = self._last_whole_frame(path, position)
-            raise InvalidInputError(_cut_off(path, whole, one_line(error))) from error
+            raise _cut_off(path, whole, one_line(error)) from error
 
     def _check_end(self, path: str) -> None:
         """Raise at the end of a DCD that stops within a frame, and warn of one that stops early between two.
@@ -285,8 +285,9 @@ class TrajectoryFiles(SelectedFrames):
             )
 
 
-def _cut_off(path: str, whole: int, why: str) -> str:
-    return (
+def _cut_off(path: str, whole: int, why: str) -> InvalidInputError:
+    return InvalidInputError(
         f"{path} is cut off or damaged: frame {whole} cannot be read ({why}), the {whole} before it can; copy the "
-        f"file again, or use those with stop={whole} (--stop {whole})"
+        f"file again, or use those with ",
+        Named("stop", whole),
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.source import FrameChunk
 from ldmaps.inputs.tables import read_any_columns, read_numbers
 
@@ -70,10 +70,14 @@ class WeightTable:
         if kt is None and column.lower().endswith("bias"):
             raise InvalidInputError(
                 f"column {column} of {path} is the energy of a bias by its name, not a weight; give k_BT in its unit "
-                "(--kt 2.494 is 300 K in kJ/mol)"
+                "(",
+                Named("kt", 2.494),
+                " is 300 K in kJ/mol)",
             )
         if kt is not None and not 0 < kt < np.inf:
-            raise InvalidInputError(f"kt must be a number above 0, k_BT in the unit of the bias, got {kt!r}")
+            raise InvalidInputError(
+                Named("kt"), f" must be a number above 0, k_BT in the unit of the bias, got {kt!r}"
+            )
         values = _finite(path, column, columns[column])
         frames, times, files = (columns.get(name) for name in ("frame", "time", "file"))
         return cls(
@@ -116,7 +120,9 @@ class WeightTable:
         if (values < 0).any():
             raise InvalidInputError(
                 f"{self.name}: a weight must not be negative, got {values[values < 0][0]:g}; of the energy of a bias "
-                "give k_BT in its unit as well (--kt)"
+                "give k_BT in its unit as well (",
+                Named("kt"),
+                ")",
             )
         return values
 

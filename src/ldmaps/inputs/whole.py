@@ -13,13 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 
 __all__ = ["KEEP_HINT", "Molecules"]
 
 KEEP_HINT = (
-    "or take the coordinates as they are: open the trajectory with ldmaps.inputs.open(..., periodic='keep') "
-    "(--periodic keep)"
+    "or take the coordinates as they are: open the trajectory with ",
+    Named("periodic", "keep", "ldmaps.inputs.open"),
 )
 #: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
 AMBIGUOUS = 0.45
@@ -131,7 +131,8 @@ class Molecules:
                 bad = int(numbers[np.argmax((np.abs(closing) > 0.5).any(axis=(1, 2)))])
                 raise InvalidInputError(
                     f"{file}: in frame {bad} a molecule is bonded to its own periodic image and cannot be made whole; "
-                    f"choose other atoms, {KEEP_HINT}"
+                    f"choose other atoms, ",
+                    *KEEP_HINT,
                 )
         return np.asarray(whole, dtype=np.float32)
 
@@ -160,7 +161,8 @@ class Molecules:
             raise InvalidInputError(
                 f"{file}: in frame {int(numbers[row])} the molecules of {first} and {other} are half a periodic box "
                 "apart, so neither image of one is the nearer; select atoms of one molecule or of a bound "
-                f"complex, {KEEP_HINT}"
+                f"complex, ",
+                *KEEP_HINT,
             )
         moved = turns.any(axis=(1, 2))
         if moved.any():
@@ -183,5 +185,6 @@ class Molecules:
                 f"{file}: in frame {int(numbers[np.argmax(spread > 0.5)])} the atoms spread over more than half of the "
                 "periodic box, so molecules may be split, and the topology has no bonds to join them by; give a "
                 "topology with bonds (PDB with CONECT, PSF, prmtop), make the molecules whole first "
-                f"(gmx trjconv -pbc mol), {KEEP_HINT}"
+                f"(gmx trjconv -pbc mol), ",
+                *KEEP_HINT,
             )

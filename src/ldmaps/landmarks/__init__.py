@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.landmarks.farthest_point import FarthestPoint
 from ldmaps.landmarks.given import Given
@@ -52,7 +52,8 @@ def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int
         if landmarks not in SELECTORS:
             names = ", ".join(f'"{name}"' for name in SELECTORS)
             raise InvalidInputError(
-                f"landmarks={landmarks!r} is not known; use {names}, a selector or an index array"
+                Named("landmarks", landmarks),
+                f" is not known; use {names}, a selector or an index array",
             )
         selector = SELECTORS[landmarks]()
     elif isinstance(landmarks, LandmarkSelector):
@@ -61,17 +62,22 @@ def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int
         selector = Given(np.asarray(landmarks))
     else:
         raise InvalidInputError(
-            f"landmarks must be a name, a selector or an array of indices, got {type(landmarks).__name__}"
+            Named("landmarks"),
+            f" must be a name, a selector or an array of indices, got {type(landmarks).__name__}",
         )
     if selector.is_automatic:
         if n_landmarks is not None:
             raise InvalidInputError(
-                f"{selector!r} fixes the number of landmarks itself, so n_landmarks={n_landmarks!r} cannot be met; "
-                'leave it out, or use landmarks="kmedoids"'
+                f"{selector!r} fixes the number of landmarks itself, so ",
+                Named("n_landmarks", n_landmarks),
+                " cannot be met; leave it out, or use ",
+                Named("landmarks", "kmedoids"),
             )
         return selector
     if selector.n_landmarks is None:
         selector.n_landmarks = default_count if n_landmarks is None else n_landmarks
     elif n_landmarks is not None and n_landmarks != selector.n_landmarks:
-        raise InvalidInputError(f"n_landmarks={n_landmarks!r} contradicts {selector!r}; set it in one place")
+        raise InvalidInputError(
+            Named("n_landmarks", n_landmarks), f" contradicts {selector!r}; set it in one place"
+        )
     return selector

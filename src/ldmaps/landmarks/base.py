@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.metrics.base import Points
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import LANDMARK_FIT
 
 __all__ = [
     "DEFAULT_LANDMARKS",
@@ -222,14 +222,16 @@ def check_n_landmarks(n_landmarks: int | None, n_points: int) -> int:
     """Return the number of landmarks, or raise when it does not fit the data."""
     if n_landmarks is None:
         raise InvalidInputError(
-            "n_landmarks is not set; say how many landmarks to choose, for example n_landmarks=400"
+            Named("n_landmarks"),
+            " is not set; say how many landmarks to choose, for example ",
+            Named("n_landmarks", 400),
         )
-    if not is_whole_number(n_landmarks) or n_landmarks < 2:
-        raise InvalidInputError(f"n_landmarks must be a whole number of at least 2, got {n_landmarks!r}")
+    LANDMARK_FIT["n_landmarks"].check(n_landmarks)
     if n_landmarks > n_points:
         raise InvalidInputError(
-            f"n_landmarks={n_landmarks} is more than the {n_points} points with positive weight; "
+            Named("n_landmarks", n_landmarks),
+            f" is more than the {n_points} points with positive weight; "
             f"ask for at most {n_points}, which is the exact map, or leave the number out: then 400, or all points if "
-            "they are fewer"
+            "they are fewer",
         )
     return int(n_landmarks)

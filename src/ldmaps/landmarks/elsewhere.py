@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
 
@@ -76,8 +76,10 @@ def farthest_elsewhere(
             return chosen
         sample = joined
     raise InvalidInputError(
-        f'landmarks="farthest" still left points {np.sqrt(radii[0] / squared[-1]):.2g} times too far away after '
-        f'{PASSES} passes over {len(points):,} points in blocks; use more landmarks, or landmarks="kmedoids"'
+        Named("landmarks", "farthest"),
+        f" still left points {np.sqrt(radii[0] / squared[-1]):.2g} times too far away after "
+        f"{PASSES} passes over {len(points):,} points in blocks; use more landmarks, or ",
+        Named("landmarks", "kmedoids"),
     )
 
 
@@ -112,10 +114,11 @@ def cover_elsewhere(
     if squared[0] <= walk.epsilon:
         return np.sort(chosen)
     raise InvalidInputError(
-        f'landmarks="pst" left points farther than sqrt(epsilon) = {np.sqrt(walk.epsilon):.4g} from all of its '
+        Named("landmarks", "pst"),
+        f" left points farther than sqrt(epsilon) = {np.sqrt(walk.epsilon):.4g} from all of its "
         f"{len(chosen):,} landmarks after {PASSES} passes over {len(points):,} points in blocks (the farthest is at "
-        f"{np.sqrt(squared[0]):.4g}): epsilon is too small for so many points; make it larger, or use "
-        'landmarks="kmedoids"'
+        f"{np.sqrt(squared[0]):.4g}): epsilon is too small for so many points; make it larger, or use ",
+        Named("landmarks", "kmedoids"),
     )
 
 

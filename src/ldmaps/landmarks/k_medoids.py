@@ -17,7 +17,7 @@ from ldmaps.landmarks.base import (
     check_n_landmarks,
     settle,
 )
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 from ldmaps.threads import single_threaded_blas
 
 __all__ = ["KMedoids", "sample_size"]
@@ -74,8 +74,7 @@ class KMedoids(LandmarkSelector):
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
         count = check_n_landmarks(self.n_landmarks, len(walk.points))
-        if not is_whole_number(self.max_iter) or self.max_iter < 0:
-            raise InvalidInputError(f"max_iter must be a whole number of at least 0, got {self.max_iter!r}")
+        check_whole("max_iter", self.max_iter, 0)
         if self.init not in ("k-means++", "random"):
             raise InvalidInputError(f'init must be "k-means++" or "random", got {self.init!r}')
         if count == len(walk.points):

@@ -13,7 +13,7 @@ from ldmaps.diffusion.connectivity import check_connected, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import InvalidInputError, LdmapsError
+from ldmaps.errors import InvalidInputError, LdmapsError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign
 from ldmaps.landmarks.elsewhere import cover_elsewhere
 
@@ -64,7 +64,9 @@ class PrunedSpanningTree(LandmarkSelector):
         elif self.growth == "literal" and isinstance(walk.points, PointsElsewhere):
             raise InvalidInputError(
                 f'PrunedSpanningTree(growth="literal") compares all points with all, and {len(walk.points):,} in '
-                'blocks are too many for that; use landmarks="pst" or "kmedoids"'
+                "blocks are too many for that; use ",
+                Named("landmarks", "pst"),
+                ' or "kmedoids"',
             )
         elif self.growth == "literal":
             parent = _grow_literal(walk, rng)

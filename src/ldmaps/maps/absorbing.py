@@ -19,17 +19,16 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.spectrum import check_extensible
-from ldmaps.errors import AccuracyWarning, InvalidInputError
+from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.extension import Embedder
 from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.landmark_cover import UnreachableError, choose_landmarks, grow_cells
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.training import LARGEST_WEIGHT
 from ldmaps.maps.walk_change import Change
-from ldmaps.metrics import Precomputed
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import SAME_SHARE, in_common
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 __all__ = ["Absorption", "UnreachableError", "absorb"]
 
@@ -171,7 +170,7 @@ def _check(
             "fit one (with n_landmarks as many as you can afford a point)"
         )
     check_is_fitted(model, "embedder_")
-    if isinstance(model.metric_, Precomputed):
+    if model.metric_.takes_distances:
         raise InvalidInputError(
             "a map of precomputed distances cannot absorb points: their distances from each other are not known; "
             "fit again to the distances of all points"
@@ -181,14 +180,11 @@ def _check(
             f"spacing must be above 0 and at most 1 (units of sqrt(epsilon), which is how far a landmark's domain "
             f"reaches), got {spacing!r}"
         )
-    if max_landmarks is not None and (not is_whole_number(max_landmarks) or max_landmarks < 2):
-        raise InvalidInputError(f"max_landmarks must be a whole number of at least 2, got {max_landmarks!r}")
+    if max_landmarks is not None:
+        check_whole("max_landmarks", max_landmarks, 2)
     if disconnected not in ("raise", "leave"):
         raise InvalidInputError(f'disconnected must be "raise" or "leave", got {disconnected!r}')
-    if not is_whole_number(new_components) or new_components < 0:
-        raise InvalidInputError(
-            f"new_components must be a whole number of at least 0, got {new_components!r}"
-        )
+    check_whole("new_components", new_components, 0)
 
 
 def _check_weights(weights: ArrayLike | None, n_points: int) -> _Array:
@@ -284,16 +280,16 @@ def _warn(absorption: Absorption, spectrum: _Array, n_old: int, *, is_resolved: 
             "hardly distinguish the new points; fit again to old and new data, or with more landmarks"
         )
     slower = np.setdiff1d(np.arange(modes.max(initial=0)), modes)
+    remedy: tuple[Any, ...] = ()
     if len(slower) and is_resolved:
         shown = ", ".join(f"{spectrum[mode]:.4g}" for mode in slower)
         reasons.append(
-            f"{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of the coordinates; "
-            f"new_components={len(slower)} adds what is missing"
+            f"{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of the coordinates"
         )
+        remedy = "; ", Named("new_components", len(slower)), " adds what is missing"
     if reasons:
         warnings.warn(
-            f"absorbing changed what the map distinguishes: {'; '.join(reasons)}",
-            AccuracyWarning,
+            AccuracyWarning("absorbing changed what the map distinguishes: ", "; ".join(reasons), *remedy),
             stacklevel=4,
         )
 

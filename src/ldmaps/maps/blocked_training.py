@@ -21,7 +21,7 @@ from ldmaps.cluster.points import BlockedLandmarks, BlockedPoints, Blocks
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.connectivity import REACH
 from ldmaps.diffusion.pairwise import Extended
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.training import EmbeddedTraining, Training, check_frames_taken, check_sample_weight
@@ -107,15 +107,18 @@ class BlockedTraining(Training):
             return self.gathered()
         if outliers:
             raise InvalidInputError(
-                f"outliers={outliers:g} needs a spanning tree of all points, which is made for up to {GATHERED:,} "
+                Named("outliers", outliers),
+                f" needs a spanning tree of all points, which is made for up to {GATHERED:,} "
                 f"points in blocks, got {len(self.weights):,}; find the outliers with a map of some of them: "
                 "few = LandmarkDiffusionMap(outliers=...).fit(X[::100]), then fit all with "
-                f"sample_weight=few.coverage(X).distance <= {REACH:g}"
+                f"sample_weight=few.coverage(X).distance <= {REACH:g}",
             )
         if not selector.covers_from_sample:
             raise InvalidInputError(
                 f"landmarks={selector!r} must see all points at once, which is done for up to {GATHERED:,} points in "
-                f'blocks, got {len(self.weights):,}; use landmarks="kmedoids", "pst", "farthest" or "uniform"'
+                f"blocks, got {len(self.weights):,}; use ",
+                Named("landmarks", "kmedoids"),
+                ', "pst", "farthest" or "uniform"',
             )
         return self
 

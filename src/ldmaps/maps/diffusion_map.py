@@ -12,19 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
-from ldmaps.diffusion.solver_choice import SOLVERS, check_memory, sparse_bytes, stored_bytes
+from ldmaps.diffusion.solver_choice import check_memory, sparse_bytes, stored_bytes
 from ldmaps.diffusion.sparse_kernel import near_fraction
 from ldmaps.diffusion.spatial_tree import raw_values
 from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
-from ldmaps.maps.exact_map import Limits, check_max_passes, solve_exact, solver_for
+from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
 from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import Training
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
+from ldmaps.settings import EXACT_FIT
 
 __all__ = ["DiffusionMap"]
 
@@ -133,6 +134,8 @@ class DiffusionMap(DiffusionEstimator):
     (1000, 2)
     """
 
+    settings = EXACT_FIT
+
     def __init__(
         self,
         n_components: int | str = "gap",
@@ -240,15 +243,12 @@ class DiffusionMap(DiffusionEstimator):
         return self._bandwidth(training, training.metric, training.members)
 
     def _limits(self) -> Limits:
-        """Return what solving may take, or raise where settings do not make sense."""
-        if self.solver not in ("auto", *SOLVERS):
-            names = ", ".join(f'"{name}"' for name in SOLVERS)
-            raise InvalidInputError(f'solver must be "auto", {names}, got {self.solver!r}')
+        """Return what solving may take, or raise where settings contradict each other."""
         if self.keep_distances and self.solver not in ("auto", "stored"):
             raise InvalidInputError(
                 f'keep_distances=True needs the stored kernel; leave it or solver="{self.solver}" out'
             )
-        return Limits(self.memory_limit, check_max_passes(self.max_passes), self.resume)
+        return Limits(self.memory_limit, int(self.max_passes), self.resume)
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ldmaps.cluster import is_blocked, is_dask_array
 from ldmaps.diffusion.bandwidth import (
     Bandwidth,
-    check_outlier_share,
     leave_out_outliers,
 )
 from ldmaps.diffusion.pairwise import Extended
@@ -32,7 +29,7 @@ from ldmaps.diffusion.spectrum import (
     warn_of_standstill,
 )
 from ldmaps.embedded_rows import coordinate_names
-from ldmaps.errors import InvalidInputError, OutlierWarning
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.prefetch import prefetch
@@ -41,17 +38,18 @@ from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
-from ldmaps.metrics import Metric, Precomputed, resolve_metric
+from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
+from ldmaps.point_faults import wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import Setting, check_settings
 
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
 
-__all__ = ["DiffusionEstimator", "check_settings"]
+__all__ = ["DiffusionEstimator"]
 
 
 #: Of more values than these, checking takes less time than embedding.
@@ -61,6 +59,9 @@ _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     """Base of :class:`~ldmaps.DiffusionMap` and :class:`~ldmaps.LandmarkDiffusionMap`."""
+
+    #: What the constructor's arguments may be.
+    settings: ClassVar[Mapping[str, Setting]]
 
     # Constructor arguments that both estimators have.
     n_components: int | str
@@ -181,6 +182,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             Multiplicity of each point; any non-negative numbers. Points of weight 0
             take no part and are only embedded.
         """
+        check_settings(self.settings, self.get_params(deep=False))
         with reporting(bool(self.verbose)):
             return self._fit(X, sample_weight)
 
@@ -256,20 +258,19 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.pairwise = self.metric == "precomputed" or isinstance(self.metric, Precomputed)
+        metric = METRICS.get(self.metric) if isinstance(self.metric, str) else self.metric
+        tags.input_tags.pairwise = getattr(metric, "takes_distances", False)
         return tags
 
     # -- for the subclasses ---------------------------------------------------
 
     def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
-        """Check the settings, and check and prepare training data."""
-        check_settings(self.alpha, self.t)
+        """Check and prepare training data."""
         return prepare_training(self, resolve_metric(self.metric), X, sample_weight)
 
     def _without_outliers(self, training: Training, rng: np.random.Generator) -> Training:
         """Return the training data with the most isolated points at weight 0, if some may be left out."""
-        share = check_outlier_share(self.outliers)
-        if not share:
+        if not self.outliers:
             return training
         with stage("outliers", len(training.members)):
             bandwidth, stay = leave_out_outliers(
@@ -277,7 +278,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
                 training.metric,
                 training.members,
                 training.member_weights,
-                share,
+                self.outliers,
                 rng,
                 self.n_threads,
             )
@@ -299,9 +300,9 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             fitted.bandwidth,
             len(training.points),
         )
-        message = diagnosis.warning(fitted.bandwidth.epsilon, training.place)
-        if message:
-            warnings.warn(message, OutlierWarning, stacklevel=4)
+        warning = diagnosis.warning(fitted.bandwidth.epsilon, training.place)
+        if warning is not None:
+            warnings.warn(warning, stacklevel=4)
         return self.adopt(replace(fitted, diagnosis=diagnosis))
 
     def adopt(self, fitted: FittedMap) -> Self:
@@ -351,12 +352,9 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         X = rows_in_blocks(X)
         if X.ndim == 3:
             check_frames_taken(self.metric_, X.shape)
-        width = math.prod(X.shape[1:])
-        if not isinstance(self.metric_, Precomputed) and width != self.n_features_in_:
-            raise InvalidInputError(
-                f"the dask array has {width} numbers per point, but {type(self).__name__} was fitted on "
-                f"{self.n_features_in_}; pass the same features"
-            )
+        fault = wrong_width(X.shape[1:], self.n_features_in_, takes_frames=self.metric_.takes_frames)
+        if fault is not None and not self.metric_.takes_distances:
+            raise InvalidInputError(f"the dask array has {fault}; pass the same features")
         return X
 
     def _new_array(self, X: ArrayLike) -> Any:
@@ -367,7 +365,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             # Frames go straight to the metric, which checks them in one pass.
             check_frames_taken(self.metric_, shape)
             return X
-        if isinstance(self.metric_, Precomputed):
+        if self.metric_.takes_distances:
             # Columns are training points or landmarks; the metric decides which and checks the count.
             return X
         check_real(X)
@@ -390,23 +388,18 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
         """Return how many eigenpairs to solve for, or raise when ``n_components`` does not fit."""
         most = n_points - 1
-        if isinstance(self.n_components, str):
-            if self.n_components != "gap":
-                raise InvalidInputError(
-                    f'n_components must be "gap" or a whole number, got {self.n_components!r}'
-                )
+        if self.n_components == "gap":
             return min(most, MAX_GAP_COMPONENTS + 1)
-        count = self.n_components
-        if not is_whole_number(count) or count < 1:
-            raise InvalidInputError(
-                f'n_components must be "gap" or a whole number of at least 1, got {count!r}'
-            )
+        count = int(self.n_components)
         if count > most:
             raise InvalidInputError(
-                f"n_components={count} needs at least {count + 1} landmarks (the trivial eigenvector takes one), "
-                f"but there are {n_points}; lower n_components or use more points or landmarks"
+                Named("n_components", count),
+                f" needs at least {count + 1} landmarks (the trivial eigenvector takes one), but there are "
+                f"{n_points}; lower ",
+                Named("n_components"),
+                " or use more points or landmarks",
             )
-        return min(most, int(count) + extra)
+        return min(most, count + extra)
 
     def _coordinates_kept(self, solved: SolvedMap) -> SolvedMap:
         """Return the map into as many coordinates as were asked for, or as stand before the gap."""
@@ -430,13 +423,3 @@ def _joined(parts: list[Extended], source: PointSource) -> Extended:
     for name in Extended.__slots__:
         setattr(whole, name, np.concatenate([getattr(part, name) for part in parts]))
     return whole
-
-
-def check_settings(alpha: Any, t: Any) -> None:
-    """Raise unless density normalisation and diffusion time are in their ranges."""
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0.0 <= float(alpha) <= 1.0:
-        raise InvalidInputError(
-            f"alpha must be between 0 (density kept, the paper's) and 1 (removed), got {alpha!r}"
-        )
-    if isinstance(t, bool) or not isinstance(t, Real) or not 0.0 <= float(t) < math.inf:
-        raise InvalidInputError(f"diffusion time t must be 0 (the paper's) or more, got {t!r}")

@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +33,9 @@ from ldmaps.landmarks import KMedoids
 from ldmaps.maps.solution import Solution
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.progress import stage
-from ldmaps.settings import is_whole_number
 from ldmaps.threads import resolve_threads
 
-__all__ = ["Limits", "check_max_passes", "fits_in_passes", "solve_exact", "solver_for"]
+__all__ = ["Limits", "fits_in_passes", "solve_exact", "solver_for"]
 
 #: Medoids whose modes the passes begin with: one for so many points, the fewest and the most.
 START_SHARE, MIN_START, MAX_START = 40, 200, 4000
@@ -66,13 +64,6 @@ class Limits:
     memory: float
     max_passes: int
     state_file: str | os.PathLike[str] | None = None
-
-
-def check_max_passes(max_passes: Any, least: int = 1) -> int:
-    """Return the number of passes, or raise."""
-    if not is_whole_number(max_passes) or max_passes < least:
-        raise InvalidInputError(f"max_passes must be a whole number of at least {least}, got {max_passes!r}")
-    return int(max_passes)
 
 
 def solver_for(walk: Walk, n_eigenvalues: int, memory_limit: float, rng: np.random.Generator) -> Solver:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from ldmaps.cluster import is_blocked
-from ldmaps.diffusion.bandwidth import Bandwidth, check_outlier_share
+from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.diffusion.walk import Walk
@@ -21,16 +21,16 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
-from ldmaps.maps.estimator import DiffusionEstimator, check_settings
-from ldmaps.maps.exact_map import Limits, check_max_passes
+from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.exact_map import Limits
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.landmark_fit import LandmarkFit, select_landmarks
 from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_passes, reference_size, solve_reference
 from ldmaps.maps.solved_map import SolvedMap, solve
-from ldmaps.maps.tolerance import Certificate, check_tolerance, hold_out
+from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
-from ldmaps.metrics import Precomputed, resolve_metric
+from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -42,6 +42,7 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
+from ldmaps.settings import LANDMARK_FIT
 
 __all__ = ["LandmarkDiffusionMap"]
 
@@ -176,6 +177,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     array([False])
     """
 
+    settings = LANDMARK_FIT
+
     labels_ = Learned[NDArray[np.intp]]()
     distillation_ = Learned[Distillation | None](may_be_none=True)
     certificate_ = Learned[Certificate | None](may_be_none=True)
@@ -233,7 +236,10 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         selector = self._selector(training)
         if self.tolerance is not None:
             few = training.sampled(rng)
-            fit, bandwidth, solved, certificate = self._meet_tolerance(extension, selector, few, rng)
+            tolerance = float(self.tolerance)
+            fit, bandwidth, solved, certificate = self._meet_tolerance(
+                tolerance, extension, selector, few, rng
+            )
             fit = training.adopted(fit, few)
         else:
             fit, bandwidth, solved = self._fit_once(extension, selector, training, rng)
@@ -268,18 +274,17 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
         """Check and prepare training data; those in blocks stay there unless the settings need them all here."""
         metric = resolve_metric(self.metric)
-        if not is_blocked(X) or isinstance(metric, Precomputed):
+        if not is_blocked(X) or metric.takes_distances:
             return super()._training(X, sample_weight)
         from ldmaps.maps.blocked_training import GATHERED, prepare_blocked_training
 
-        check_settings(self.alpha, self.t)
         training = prepare_blocked_training(self, metric, X, sample_weight)
         selector = resolve_selector(self.landmarks, self.n_landmarks, 2)
         if self.tolerance is not None or self._extension().learns_from_reference:
             size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
             if len(training.used) <= max(size, GATHERED):
                 return training.gathered()
-        return training.gathered_for(selector, check_outlier_share(self.outliers))
+        return training.gathered_for(selector, self.outliers)
 
     def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None:
@@ -375,8 +380,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _reference_limits(self, walk: Walk) -> Limits:
         """Return what solving the reference may take where its kernel cannot be stored."""
-        if self.max_passes is not None:
-            check_max_passes(self.max_passes, least=0)
         n_passes = 0  # of points in blocks: every worker would need all of them
         if not isinstance(walk.points, PointsElsewhere):
             n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
@@ -385,10 +388,14 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     # -- a tolerance ----------------------------------------------------------------
 
     def _meet_tolerance(
-        self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
+        self,
+        tolerance: float,
+        extension: Extension,
+        selector: LandmarkSelector,
+        training: Training,
+        rng: np.random.Generator,
     ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None]:
         """Find the fewest landmarks that meet the tolerance."""
-        tolerance = check_tolerance(self.tolerance)
         held = hold_out(len(training.members), rng)
         size = self._reference_size(training, DEFAULT_LANDMARKS)
         bandwidth, squared = self._reference_bandwidth(training, size, rng)

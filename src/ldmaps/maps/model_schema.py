@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import ModelFileError
+from ldmaps.settings import LANDMARK_FIT
 
 __all__ = ["check_arrays", "check_header"]
 
@@ -224,11 +225,7 @@ def _is_source(value: Any) -> bool:
 
 def _are_settings(value: Any) -> bool:
     """Say whether the settings that a fitted map goes on using are numbers it can use; fit checks the others."""
-    return (
-        _is_object(value)
-        and all(_is_finite(value.get(name, 0)) and value.get(name, 0) >= 0 for name in ("alpha", "t"))
-        and value.get("alpha", 0) <= 1
-    )
+    return _is_object(value) and all(LANDMARK_FIT[name].holds(value.get(name, 0)) for name in ("alpha", "t"))
 
 
 @dataclass(frozen=True)

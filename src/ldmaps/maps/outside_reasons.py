@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.metrics import RMSD, Euclidean, Periodic
-
 __all__ = ["OutsideSample", "outside_warning"]
 
 #: Data with a smaller share of points inside the map do not belong to it.
@@ -125,9 +123,9 @@ def _other_order_by_name(model: Any, labels: Sequence[str] | None) -> str | None
 
 
 def _other_unit(model: Any, points: NDArray[Any]) -> str | None:
-    frames = isinstance(model.embedder_.metric, RMSD)
-    if not frames and not isinstance(model.embedder_.metric, (Euclidean, Periodic)):
+    if not model.embedder_.metric.has_units:
         return None
+    frames = model.embedder_.metric.has_structures
     if frames:
         own, theirs = _size(_landmark_frames(model)), _size(_counted_atoms(model, points))
     else:
@@ -149,7 +147,7 @@ def _other_unit(model: Any, points: NDArray[Any]) -> str | None:
 
 
 def _other_order(model: Any, points: NDArray[Any]) -> str | None:
-    if not isinstance(model.embedder_.metric, RMSD):
+    if not model.embedder_.metric.has_structures:
         return None
     own, theirs = _landmark_frames(model), _counted_atoms(model, points)
     if own.shape[1] < 3 or not 1 / SIZE_CHANGE <= _size(theirs) / _size(own) <= SIZE_CHANGE:

@@ -19,14 +19,13 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, ToleranceError
+from ldmaps.errors import InvalidInputError, Named, ToleranceError
 from ldmaps.maps.confidence_bound import seen_bound, upper_bound
 
 __all__ = [
     "Attempt",
     "Certificate",
     "HeldOut",
-    "check_tolerance",
     "hold_out",
     "meet_tolerance",
     "n_held_out",
@@ -138,19 +137,6 @@ class Attempt(Generic[_Fit]):
         return upper_bound(self.certify, confidence, self.largest, self.block)
 
 
-def check_tolerance(tolerance: object) -> float:
-    """Return the tolerance as a float, or raise."""
-    if (
-        isinstance(tolerance, bool)
-        or not isinstance(tolerance, (int, float, np.number))
-        or not 0 < float(tolerance) < math.inf
-    ):
-        raise InvalidInputError(
-            f"tolerance must be a positive number, Z on unseen points in percent, got {tolerance!r}"
-        )
-    return float(tolerance)
-
-
 def n_held_out(n_points: int) -> int:
     """Return how many points are held out."""
     return min(MAX_HELD_OUT, int(HELD_OUT_SHARE * n_points))
@@ -166,7 +152,9 @@ def hold_out(n_points: int, rng: np.random.Generator) -> HeldOut:
         needed = math.ceil(MIN_CERTIFYING / (1 - SEARCH_PART) / HELD_OUT_SHARE) + 1
         raise InvalidInputError(
             f"a tolerance needs at least {needed} points with positive weight to hold some of them out, "
-            f"got {n_points}; pass n_landmarks instead"
+            f"got {n_points}; pass ",
+            Named("n_landmarks"),
+            " instead",
         )
     drawn = rng.permutation(n_points // block)[:n_blocks]
     search, certify = (

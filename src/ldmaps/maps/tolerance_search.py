@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError, ToleranceError
+from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError, Named, ToleranceError
 from ldmaps.extension import Embedder, Extension, OnlineStep
 from ldmaps.landmarks import Landmarks, resolve_selector
 from ldmaps.landmarks.base import assign
@@ -103,10 +103,16 @@ class ToleranceSearch:
         raise ToleranceError(
             tolerance,
             n_held_out=n_certifying,
-            reason=f"psi{fewest + 2} is carried by {n_seen * n_points / n_certifying:.1f} of {n_points} points, so "
-            f"that about {n_seen:.1f} of the {n_certifying} held-out points that certify tell of its errors; fewer "
-            f"than {MIN_CERTIFYING} do not bound them. Fit to more points, use fewer components or a larger epsilon, "
-            "leave outliers out with outliers=0.01, or pass n_landmarks instead",
+            reason=(
+                f"psi{fewest + 2} is carried by {n_seen * n_points / n_certifying:.1f} of {n_points} points, so "
+                f"that about {n_seen:.1f} of the {n_certifying} held-out points that certify tell of its errors; fewer "
+                f"than {MIN_CERTIFYING} do not bound them. Fit to more points, use fewer components or a larger "
+                "epsilon, leave outliers out with ",
+                Named("outliers", 0.01),
+                ", or pass ",
+                Named("n_landmarks"),
+                " instead",
+            ),
         )
 
     def _attempt(self, n_landmarks: int) -> Attempt[LandmarkFit]:
@@ -195,14 +201,19 @@ def check_number_is_free(landmarks: Any, n_landmarks: int | None, tolerance: flo
     """Raise when the number of landmarks that a tolerance should find is set already."""
     if n_landmarks is not None:
         raise InvalidInputError(
-            f"tolerance={tolerance!r} finds the number of landmarks, so n_landmarks={n_landmarks!r} "
-            "cannot be set as well; leave one of them out"
+            Named("tolerance", tolerance),
+            " finds the number of landmarks, so ",
+            Named("n_landmarks", n_landmarks),
+            " cannot be set as well; leave one of them out",
         )
     selector = resolve_selector(landmarks, None, 0)
     if selector.is_automatic or selector.n_landmarks:
         raise InvalidInputError(
-            f"{selector!r} fixes the number of landmarks, so no tolerance can choose it; "
-            'use landmarks="kmedoids" without a number, or leave tolerance out'
+            f"{selector!r} fixes the number of landmarks, so no tolerance can choose it; use ",
+            Named("landmarks", "kmedoids"),
+            " without a number, or leave ",
+            Named("tolerance"),
+            " out",
         )
 
 

@@ -13,12 +13,12 @@ from sklearn.utils.validation import validate_data
 
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.maps.landmark_fit import LandmarkFit
 from ldmaps.maps.training_record import TrainingRecord
-from ldmaps.metrics import Metric, Precomputed
+from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
@@ -206,8 +206,7 @@ def prepare_training(
         check_real(X)
         X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
         points = metric.prepare(X)
-    if isinstance(metric, Precomputed):
-        metric.check_square(points)
+    metric.check_training(points)
     weights = check_sample_weight(sample_weight, len(points))
     return Training(
         metric,
@@ -227,7 +226,9 @@ def check_frames_taken(metric: Metric, shape: tuple[int, ...]) -> None:
     if not metric.takes_frames:
         raise InvalidInputError(
             f"metric {metric!r} takes points of shape (n, features), got an array with shape {shape}; "
-            'for molecular frames use metric="rmsd", or reshape to two dimensions'
+            "for molecular frames use ",
+            Named("metric", "rmsd"),
+            ", or reshape to two dimensions",
         )
     if shape[2] != 3:
         raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got {shape}")

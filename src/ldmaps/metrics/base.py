@@ -109,6 +109,12 @@ class Metric(ABC):
     takes_frames: ClassVar[bool] = False
     #: Whether d is the Euclidean distance of the raw features, so that spatial trees may be used.
     is_euclidean: ClassVar[bool] = False
+    #: Whether points are rows of distances from other points, looked up and not computed, and so without features.
+    takes_distances: ClassVar[bool] = False
+    #: Whether features have a unit, so that points in another unit would be far away.
+    has_units: ClassVar[bool] = False
+    #: Whether points keep the frames they came from: ``structures`` and ``weighed_atoms`` are then as in RMSD.
+    has_structures: ClassVar[bool] = False
     #: Whether d obeys the triangle inequality, so that distances may be bounded instead of computed.
     is_true_metric: ClassVar[bool] = True
     #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.
@@ -301,6 +307,16 @@ class Metric(ABC):
         Parameters
         ----------
         a, b : Points
+            As :meth:`prepare` returned them.
+        """
+        return
+
+    def check_training(self, points: Points) -> None:
+        """Raise :class:`~ldmaps.errors.InvalidInputError` when a map cannot be fitted to points; by default it can.
+
+        Parameters
+        ----------
+        points : Points
             As :meth:`prepare` returned them.
         """
         return

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.point_faults import not_finite
 
 __all__ = ["as_float_array", "check_real", "check_stored_names", "stored_array"]
 
@@ -72,13 +73,9 @@ def as_float_array(
         raise InvalidInputError(f"points must be a {ranks} array, got shape {array.shape}{hint}")
     if array.shape[0] == 0 or array.size == 0:
         raise InvalidInputError(f"points must not be empty, got shape {array.shape}")
-    if finite and not np.isfinite(array).all():
-        bad = np.argwhere(~np.isfinite(array))
-        where = ", ".join(map(str, bad[0]))
-        raise InvalidInputError(
-            f"points must be finite, but {len(bad)} of {array.size} values are NaN or infinite "
-            f"(the first at index ({where})); remove or repair those points"
-        )
+    fault = not_finite(array) if finite else None
+    if fault is not None:
+        raise InvalidInputError(f"points must be finite, but {fault}; remove or repair those")
     return array
 
 

@@ -202,6 +202,7 @@ class Euclidean(Metric):
 
     name = "euclidean"
     is_euclidean = True
+    has_units = True
     is_differentiable = True
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:

@@ -90,6 +90,7 @@ class Precomputed(Metric):
     """
 
     name = "precomputed"
+    takes_distances = True
     is_true_metric = False
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> PrecomputedPoints:
@@ -119,7 +120,7 @@ class Precomputed(Metric):
         rows = np.arange(n_rows)
         return PrecomputedPoints(matrix, rows, rows if n_rows == n_columns else None, n_columns, matrix.dtype)
 
-    def check_square(self, points: Points) -> None:
+    def check_training(self, points: Points) -> None:
         """Raise :class:`InvalidInputError` unless the points are a distance matrix that can be fitted.
 
         Parameters

@@ -66,6 +66,8 @@ class RMSD(Metric):
 
     name = "rmsd"
     takes_frames = True
+    has_structures = True
+    has_units = True
     is_differentiable = True
 
     def __init__(self, weights: ArrayLike | None = None, align: ArrayLike | None = None) -> None:

@@ -64,7 +64,7 @@ class RMSDPoints(Points):
 
 def _lanes(dtype: np.dtype[Any]) -> int:
     """Return how many frames one panel holds."""
-    return kernels.PANEL_BYTES // dtype.itemsize
+    return int(kernels.PANEL_BYTES // dtype.itemsize)
 
 
 def padded(n: int, dtype: np.dtype[Any]) -> int:

@@ -37,6 +37,7 @@ class StoredSquares(Metric):
     """Looks d² up instead of computing it; internal, so it is in no table and no model file."""
 
     name = "stored"
+    takes_distances = True
     is_true_metric = False
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> StoredPoints:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.files import written_whole
 from ldmaps.regions.tracker import Event
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 __all__ = ["Branch", "Save", "Snapshot", "Stop", "StopSimulation"]
 
@@ -241,9 +241,7 @@ class Branch(_OnEvent):
 
     def __init__(self, kind: str = "leave", region: str | None = None, *, most: int = 1000) -> None:
         super().__init__(kind, region)
-        if not is_whole_number(most) or most < 1:
-            raise InvalidInputError(f"most must be a whole number of at least 1, got {most!r}")
-        self.most = int(most)
+        self.most = check_whole("most", most, 1)
         self.snapshots: list[Snapshot] = []
 
     def act(self, event: Event, simulation: Any) -> None:

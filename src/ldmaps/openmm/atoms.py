@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.point_faults import wrong_width
 
 __all__ = ["atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
 
@@ -47,17 +48,16 @@ def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
 
 def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignore_names: bool) -> None:
     """Raise when a simulation's atoms (all of them by default) are not those the model was fitted on, or not in nm."""
-    wanted = int(model.n_features_in_) // 3
     total = topology.getNumAtoms()
     indices = np.arange(total) if atoms is None else atoms
     if len(indices) and indices.max() >= total:
         raise InvalidInputError(
             f"atoms holds index {indices.max()}, but the simulation has {total} atoms, counted from 0"
         )
-    if len(indices) != wanted:
+    fault = wrong_width((len(indices), 3), int(model.n_features_in_), takes_frames=True)
+    if fault is not None:
         raise InvalidInputError(
-            f"the model was fitted on {wanted} atoms, but the simulation gives {len(indices)}; choose the same "
-            "ones, in the model's order, with atoms="
+            f"the simulation has {fault}; choose the same ones, in the model's order, with atoms="
         )
     if model.units_ is None:
         _check_bonds(model, topology, indices)

@@ -23,6 +23,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
+from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
 if TYPE_CHECKING:
@@ -292,12 +293,9 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
             "neither atoms nor topology was given; pass topology=simulation.topology, and atoms= where the map "
             "was fitted on some of its atoms"
         )
-    wanted = int(model.n_features_in_) // 3
-    if len(indices) != wanted:
-        raise InvalidInputError(
-            f"the model was fitted on {wanted} atoms, but atoms holds {len(indices)}; choose the same ones, in the "
-            "model's order"
-        )
+    fault = wrong_width((len(indices), 3), int(model.n_features_in_), takes_frames=True)
+    if fault is not None:
+        raise InvalidInputError(f"atoms has {fault}; choose the same ones, in the model's order")
     if (model.source_ or {}).get("atom_names") is not None and not ignore_names:
         raise InvalidInputError(
             "the model knows its atoms' names, but no topology was given to compare them with; pass "

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.connectivity import OUTLIER_SHARE, RAISED
+from ldmaps.errors import Named, OutlierWarning
 
 __all__ = ["Diagnosis", "diagnose", "participation_ratios"]
 
@@ -65,7 +66,7 @@ class Diagnosis:
     left_out: NDArray[np.intp]
     n_points: int
 
-    def warning(self, epsilon: float, place: Callable[[int], str]) -> str | None:
+    def warning(self, epsilon: float, place: Callable[[int], str]) -> OutlierWarning | None:
         """Return what to tell the user, or None if all is well.
 
         Parameters
@@ -88,10 +89,11 @@ class Diagnosis:
             return None
         suspects = set(self.isolated.tolist()).union(*(points.tolist() for points in self.carriers.values()))
         share = math.ceil(1000.0 * (len(suspects) + 1e-9) / self.n_points) / 1000.0
-        return (
+        return OutlierWarning(
             f"{'; '.join(parts)}. The map may show these points and little else. Look at them; if they are broken or "
-            f"do not belong here, leave them out with outliers={share:g} (--drop-outliers {share:g}). If they are "
-            "meant, sample more of their kind or pass a larger epsilon"
+            f"do not belong here, leave them out with ",
+            Named("outliers", share),
+            ". If they are meant, sample more of their kind or pass a larger epsilon",
         )
 
 

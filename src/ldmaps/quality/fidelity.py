@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.point_faults import not_finite
 
 __all__ = ["SAME_SHARE", "Turn", "align", "alignment", "in_common", "rms_error", "turn_modes", "zeta"]
 
@@ -182,10 +183,9 @@ def _matching_pair(
             f"embeddings must be two (n, k) arrays of the same shape, got {first.shape} and {second.shape}"
         )
     for array in (first, second):
-        if not np.isfinite(array).all():
-            row, column = np.argwhere(~np.isfinite(array))[0]
+        fault = not_finite(array)
+        if fault is not None:
             raise InvalidInputError(
-                f"embeddings must be finite, but one holds {array[row, column]} at ({row}, {column}); "
-                "leave out points that could not be embedded"
+                f"embeddings must be finite, but {fault}; leave out points that could not be embedded"
             )
     return first, second

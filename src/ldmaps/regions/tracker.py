@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Region
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 __all__ = ["Event", "RegionTracker"]
 
@@ -117,8 +117,7 @@ class RegionTracker:
             ("leave_after", leave_after),
             ("dwell_every", 1 if dwell_every is None else dwell_every),
         ):
-            if not is_whole_number(value) or value < 1:
-                raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}")
+            check_whole(name, value, 1)
         self.regions = dict(regions)
         self.names = tuple(self.regions)
         self.enter_after = int(enter_after)

@@ -14,6 +14,7 @@ from ldmaps._lazy import load_on_first_use
 if TYPE_CHECKING:
     from ldmaps.streaming.records import Embedded, Records, Rejected
     from ldmaps.streaming.reservoir import Reservoir
+    from ldmaps.streaming.sinks import open_sink
     from ldmaps.streaming.sinks.base import Sink
     from ldmaps.streaming.sinks.callback import CallbackSink
     from ldmaps.streaming.sinks.files import EventsFile, OutputFile, QuarantineFile
@@ -45,6 +46,7 @@ __all__ = [
     "Source",
     "StreamEmbedder",
     "StreamSummary",
+    "open_sink",
     "open_source",
 ]
 
@@ -68,6 +70,7 @@ __getattr__, __dir__ = load_on_first_use(
         "Source": "sources.base",
         "StreamEmbedder": "stream_embedder",
         "StreamSummary": "summary",
+        "open_sink": "sinks",
         "open_source": "sources",
     },
 )

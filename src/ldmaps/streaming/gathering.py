@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ldmaps.errors import SourceError, StreamStalledError
+from ldmaps.errors import Named, SourceError, StreamStalledError
 from ldmaps.streaming.records import Records
 
 __all__ = ["LOOK_UP", "Batch", "Gathering", "Request"]
@@ -192,8 +192,12 @@ class Gathering:
             return
         self._told = True
         self.stalls += 1
-        text = f"nothing came from {self._name} for {silence:.3g} s (stall_after={self.stall_after:g})"
+        text = (
+            f"nothing came from {self._name} for {silence:.3g} s (",
+            Named("stall_after", float(self.stall_after)),
+            ")",
+        )
         if self._raises:
-            self.fail(StreamStalledError(f"{text}; everything before it was delivered"))
+            self.fail(StreamStalledError(*text, "; everything before it was delivered"))
         else:
-            _log.warning("%s; still waiting", text)
+            _log.warning("%s; still waiting", "".join(map(str, text)))

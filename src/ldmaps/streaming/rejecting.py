@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import BadRecordError, InvalidInputError, one_line
 from ldmaps.extension.embedder import Embedder
 from ldmaps.metrics.base import Points
+from ldmaps.point_faults import bad_value, wrong_width
 from ldmaps.streaming.records import Embedded, Records, Rejected
 
 __all__ = ["judged", "repaired"]
@@ -25,7 +25,7 @@ def repaired(records: Records, embedder: Embedder, width: int | None) -> tuple[R
         Numbers that a point has, if the map knows.
     """
     points = np.asarray(records.points)
-    reasons = _wrong_shape(points, width) or _not_finite(points)
+    reasons = _wrong_shape(points, width, embedder.metric.takes_frames) or _not_finite(points)
     kept = _without(records, reasons)
     if not len(kept):
         return kept, None
@@ -59,15 +59,9 @@ def judged(embedded: Embedded, bad_records: str) -> tuple[Embedded, BadRecordErr
     return embedded.take(embedded.numbers < first.number), error
 
 
-def _wrong_shape(points: NDArray[Any], width: int | None) -> dict[int, str]:
-    shape = points.shape[1:]
-    if width is None or math.prod(shape) == width:
-        return {}
-    if len(shape) == 2:
-        reason = f"{shape[0]} atoms, but the map takes {width // 3}"
-    else:
-        reason = f"{math.prod(shape)} numbers, but the map takes {width}"
-    return dict.fromkeys(range(len(points)), reason)
+def _wrong_shape(points: NDArray[Any], width: int | None, takes_frames: bool) -> dict[int, str]:
+    reason = None if width is None else wrong_width(points.shape[1:], width, takes_frames=takes_frames)
+    return {} if reason is None else dict.fromkeys(range(len(points)), reason)
 
 
 def _not_finite(points: NDArray[Any]) -> dict[int, str]:
@@ -76,9 +70,8 @@ def _not_finite(points: NDArray[Any]) -> dict[int, str]:
     rows = points.reshape(len(points), -1)
     reasons = {}
     for row in np.flatnonzero(~np.isfinite(rows).all(axis=1)).tolist():
-        place = int(np.flatnonzero(~np.isfinite(rows[row]))[0])
-        where = f"atom {place // 3}" if points.ndim == 3 else f"column {place + 1}"
-        reasons[row] = f"{rows[row, place]} at {where} is not a finite number"
+        value, place = bad_value(points[row])
+        reasons[row] = f"{value} at {place} is not a finite number"
     return reasons
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.archive import ArchiveError, read_archive, write_archive
 from ldmaps.errors import InvalidInputError
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 from ldmaps.streaming.checkpoint import model_digest
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
@@ -71,12 +71,8 @@ class Reservoir(Sink):
     durable = True
 
     def __init__(self, capacity: int = 1000, seed: int = 0) -> None:
-        if not is_whole_number(capacity) or capacity < 1:
-            raise InvalidInputError(f"capacity must be a whole number of at least 1, got {capacity!r}")
-        if not is_whole_number(seed) or seed < 0:
-            raise InvalidInputError(f"seed must be a whole number of at least 0, got {seed!r}")
-        self.capacity = int(capacity)
-        self.seed = int(seed)
+        self.capacity = check_whole("capacity", capacity, 1)
+        self.seed = check_whole("seed", seed, 0)
         self._start()
 
     def _start(self) -> None:

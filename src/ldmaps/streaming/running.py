@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
-from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, SinkError, one_line
+from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, Named, SinkError, one_line
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
 from ldmaps.streaming.interruption import DeferredSignals
 from ldmaps.streaming.reading import Reader
@@ -56,7 +56,9 @@ class Run:
                 "growing file or a Redis stream, or leave the checkpoint out"
             )
         if not checkpoint_every >= 0:
-            raise InvalidInputError(f"checkpoint_every must be at least 0 seconds, got {checkpoint_every!r}")
+            raise InvalidInputError(
+                Named("checkpoint_every"), f" must be at least 0 seconds, got {checkpoint_every!r}"
+            )
         self._engine = engine
         self._reader = reader
         self._sinks = sinks

@@ -14,17 +14,17 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.regions.tracker import RegionTracker
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 from ldmaps.streaming.gathering import Gathering
 from ldmaps.streaming.reading import AsyncReader, Reader
 from ldmaps.streaming.record_embedder import RecordEmbedder
 from ldmaps.streaming.records import Embedded, Records
 from ldmaps.streaming.rejecting import judged
 from ldmaps.streaming.running import Run
+from ldmaps.streaming.sinks import as_sink
 from ldmaps.streaming.sinks.base import Sink
-from ldmaps.streaming.sinks.callback import as_sink
 from ldmaps.streaming.sources import as_source
 from ldmaps.streaming.summary import StreamSummary
 
@@ -90,19 +90,21 @@ class StreamEmbedder(RecordEmbedder):
     ) -> None:
         super().__init__(model, tracker=tracker, n_threads=n_threads)
         if not (isinstance(max_delay, (int, float)) and 0 <= max_delay < math.inf):
-            raise InvalidInputError(f"max_delay must be a number of seconds of at least 0, got {max_delay!r}")
-        if not is_whole_number(max_batch) or max_batch < 1:
-            raise InvalidInputError(f"max_batch must be a whole number of at least 1, got {max_batch!r}")
+            raise InvalidInputError(
+                Named("max_delay"), f" must be a number of seconds of at least 0, got {max_delay!r}"
+            )
         if bad_records not in _BAD_RECORDS:
             raise InvalidInputError(
-                f"bad_records must be one of {', '.join(_BAD_RECORDS)}, got {bad_records!r}"
+                Named("bad_records"), f" must be one of {', '.join(_BAD_RECORDS)}, got {bad_records!r}"
             )
         if stall_after is not None and not 0 < stall_after < math.inf:
-            raise InvalidInputError(f"stall_after must be a number of seconds above 0, got {stall_after!r}")
+            raise InvalidInputError(
+                Named("stall_after"), f" must be a number of seconds above 0, got {stall_after!r}"
+            )
         if on_stall not in ("warn", "raise"):
-            raise InvalidInputError(f"on_stall must be warn or raise, got {on_stall!r}")
+            raise InvalidInputError(Named("on_stall"), f" must be warn or raise, got {on_stall!r}")
         self.max_delay = float(max_delay)
-        self.max_batch = int(max_batch)
+        self.max_batch = check_whole("max_batch", max_batch, 1)
         self.bad_records = bad_records
         self.stall_after = stall_after
         self.on_stall = on_stall
@@ -213,12 +215,13 @@ class StreamEmbedder(RecordEmbedder):
         KeyboardInterrupt
             After everything that was read has been written.
         """
-        if max_records is not None and (not is_whole_number(max_records) or max_records < 0):
-            raise InvalidInputError(f"max_records must be a whole number of at least 0, got {max_records!r}")
+        if max_records is not None:
+            check_whole("max_records", max_records, 0)
         taken = [as_sink(sink) for sink in sinks]
         if self.bad_records == "quarantine" and not any(sink.takes_rejected for sink in taken):
             raise InvalidInputError(
-                'bad_records="quarantine" needs a sink that keeps rejected records, such as QuarantineFile'
+                Named("bad_records", "quarantine"),
+                " needs a sink that keeps rejected records, such as QuarantineFile",
             )
         opened = as_source(source, self._facts)
         self.summary = StreamSummary()

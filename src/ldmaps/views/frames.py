@@ -24,7 +24,6 @@ from ldmaps.inputs.prefetch import prefetch
 from ldmaps.inputs.source import PointSource, Reading, check_frames_finite
 from ldmaps.inputs.tables import read_columns
 from ldmaps.inputs.trajectory_files import TrajectoryFiles
-from ldmaps.metrics import RMSD
 from ldmaps.progress import is_shown, stage
 from ldmaps.regions.base import Region
 from ldmaps.views.report.structures import superposed
@@ -294,7 +293,7 @@ def write_landmarks(
     labels : sequence of str, optional
         What each is.
     """
-    if not isinstance(model.metric_, RMSD):
+    if not model.metric_.has_structures:
         raise InvalidInputError(
             f"a map of {model.metric_!r} has no structures to write; give the trajectory its rows belong to and a "
             "table of picks"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 __all__ = ["FreeEnergy", "FreeEnergyProfile", "free_energy_profile", "free_energy_surface"]
 
@@ -186,8 +186,7 @@ def free_energy_profile(
     along = np.asarray(values, dtype=np.float64)
     if along.ndim != 1 or not len(along):
         raise InvalidInputError(f"a free-energy profile needs values of shape (n,), got {along.shape}")
-    if not is_whole_number(blocks) or blocks < 2:
-        raise InvalidInputError(f"blocks must be a whole number of at least 2, got {blocks!r}")
+    check_whole("blocks", blocks, 2)
     masses = np.ones(len(along)) if weights is None else np.asarray(weights, dtype=np.float64)
     n = int(np.clip(np.sqrt(len(along)), 24, 80)) if cells is None else int(cells)
     edges = np.histogram_bin_edges(along, bins=n)

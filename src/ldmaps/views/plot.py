@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.spectrum import places_in_spectrum
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
 
 __all__ = ["MapPlots"]
@@ -163,8 +163,8 @@ class MapPlots:
         model = self._fitted()
         if model.n_components_ < 2:
             raise InvalidInputError(
-                "a free-energy surface needs two coordinates, but this map has one; draw its profile, or fit with "
-                "n_components=2"
+                "a free-energy surface needs two coordinates, but this map has one; draw its profile, or fit with ",
+                Named("n_components", 2),
             )
         self._check_coordinates(x, y)
         coordinates = self._points(points)

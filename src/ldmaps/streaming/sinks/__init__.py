@@ -1,1 +1,83 @@
-"""Where embedded records go; one kind of sink per file."""
+"""Where embedded records go; one kind of sink per file, and the table of those that an address names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.formats import output_format, suffixes
+
+if TYPE_CHECKING:
+    from ldmaps.streaming.sinks.base import Sink
+
+__all__ = ["SINKS", "as_sink", "open_sink"]
+
+#: What an address ends in, or begins with where it is no file, and the module and class of the sink for it.
+SINKS: dict[str, str] = {
+    **dict.fromkeys(suffixes(written_by="stream"), "files.OutputFile"),
+    "redis://": "redis.RedisSink",
+}
+
+
+def open_sink(
+    address: str | os.PathLike[str], *, regions: Sequence[str] = (), overwrite: bool = False
+) -> Sink:
+    """Return the sink that an address names.
+
+    Parameters
+    ----------
+    address : str or path
+        A file (.csv, .tsv, .ndjson, .jsonl), ``-`` (CSV on stdout) or ``redis://host:port/database/stream``.
+    regions : sequence of str
+        The tracker's ``names``; without them regions are numbers.
+    overwrite : bool
+        Whether an existing file may be replaced; what is no file must always be new.
+
+    Returns
+    -------
+    Sink
+        For :meth:`~ldmaps.streaming.StreamEmbedder.run`. Nothing is opened before that.
+
+    Examples
+    --------
+    >>> open_sink("psi.csv").durable
+    True
+    """
+    text = os.fspath(address)
+    scheme, separator, _ = text.partition("://")
+    if separator and scheme + separator not in SINKS:
+        kinds = ", ".join(name for name in SINKS if "://" in name)
+        raise InvalidInputError(
+            f"there is no output {scheme}://; name a file, or a stream of {kinds}, got {text!r}"
+        )
+    sink: Sink
+    if separator:
+        sink = _class(scheme + separator)(text, regions=regions)
+    else:
+        suffix = output_format(text, "stream").suffixes[0]  # raises where there is none
+        sink = _class(suffix)(text, regions=regions, overwrite=overwrite)
+    return sink
+
+
+def as_sink(sink: Any) -> Sink:
+    """Return a sink: itself, the one that an address names, or one around a function."""
+    from ldmaps.streaming.sinks.base import Sink
+    from ldmaps.streaming.sinks.callback import CallbackSink
+
+    if isinstance(sink, Sink):
+        return sink
+    if isinstance(sink, (str, os.PathLike)):
+        return open_sink(sink)
+    if callable(sink):
+        return CallbackSink(sink)
+    raise InvalidInputError(
+        f"{sink!r} is not a sink; pass a Sink, a name such as psi.csv, or a function that takes embedded records"
+    )
+
+
+def _class(name: str) -> Any:
+    module, _, kind = SINKS[name].partition(".")
+    return getattr(import_module(f"{__name__}.{module}"), kind)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["CallbackSink", "as_sink"]
+__all__ = ["CallbackSink"]
 
 
 class CallbackSink(Sink):
@@ -36,12 +35,3 @@ class CallbackSink(Sink):
     def write(self, embedded: Embedded) -> None:
         """Call the function."""
         self._function(embedded)
-
-
-def as_sink(sink: Any) -> Sink:
-    """Return a sink: itself, or one around a function."""
-    if isinstance(sink, Sink):
-        return sink
-    if callable(sink):
-        return CallbackSink(sink)
-    raise InvalidInputError(f"{sink!r} is not a sink; pass a Sink or a function that takes embedded records")

@@ -20,14 +20,12 @@ __all__ = ["as_source", "model_facts", "open_source"]
 
 def model_facts(model: Any) -> dict[str, Any]:
     """Return what a source must know of a model's points: ``model.source_``, and how many numbers they have."""
-    from ldmaps.metrics import Precomputed
-
     facts = dict(getattr(model, "source_", None) or {})
     names = getattr(model, "feature_names_in_", None)
     if not facts.get("columns") and names is not None:
         facts["columns"] = [str(name) for name in names]
     facts["takes_frames"] = model.metric_.takes_frames
-    if not isinstance(model.metric_, Precomputed):  # whose rows may have either of two lengths
+    if not model.metric_.takes_distances:  # whose rows may have either of two lengths
         facts["n_features"] = model.n_features_in_
     return facts
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.objects import is_atom_group, select_group
 from ldmaps.inputs.source import Atoms, FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, Selection, load_topology, select_atoms
+from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Rejected
 
 __all__ = ["ChosenAtoms"]
@@ -63,10 +64,11 @@ class ChosenAtoms(SelectedFrames):
         if order is not None:
             super().__init__(selection.ordered(order), reading)
         width = (model_facts or {}).get("n_features")
-        if width is not None and width != 3 * self.n_atoms:
+        frames = bool((model_facts or {}).get("takes_frames"))
+        fault = None if width is None else wrong_width((self.n_atoms, 3), width, takes_frames=frames)
+        if fault is not None:
             raise InvalidInputError(
-                f"the map takes points of {width} numbers, but {name} gives {self.n_atoms} atoms; choose the atoms "
-                "that the map was fitted on with select"
+                f"{name} has {fault}; choose the atoms that the map was fitted on with ", Named("select")
             )
 
     def __iter__(self) -> Iterator[FrameChunk]:
@@ -92,7 +94,8 @@ class ChosenAtoms(SelectedFrames):
         if n_atoms != self.n_stream_atoms:
             raise InvalidInputError(
                 f"{self.describe()} has {n_atoms} atoms per frame, but {self.n_stream_atoms} were expected; give the "
-                "topology that belongs to it with top=... (-t top.pdb)"
+                "topology that belongs to it with ",
+                Named("top", "top.pdb"),
             )
 
     def take(
@@ -140,15 +143,17 @@ class ChosenAtoms(SelectedFrames):
 def _untold(name: str, select: str | None, facts: Mapping[str, Any], n_atoms: int | None) -> int:
     if select not in (None, "all"):
         raise InvalidInputError(
-            f"{name}: to choose the atoms {select!r} give a topology of the stream's atoms with top=... "
-            "(-t top.pdb); if the stream has just those atoms, pass select='all'"
+            f"{name}: to choose the atoms {select!r} give a topology of the stream's atoms with ",
+            Named("top", "top.pdb"),
+            "; if the stream has just those atoms, pass ",
+            Named("select", "all"),
         )
     count = n_atoms if n_atoms is not None else facts.get("n_atoms")
     if count is None and facts.get("takes_frames") and facts.get("n_features"):
         count = facts["n_features"] // 3
     if count is None:
         raise InvalidInputError(
-            f"{name}: how many atoms a frame has is not known; give a topology with top=... (-t top.pdb)"
+            f"{name}: how many atoms a frame has is not known; give a topology with ", Named("top", "top.pdb")
         )
     return int(count)
 

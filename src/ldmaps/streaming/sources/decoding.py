@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, table_streams
 from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.text_rows import MANY_ROWS
 
@@ -359,5 +360,6 @@ class LineDecoder(Decoder):
         """Raise unless a record has as many numbers as the map's points, or as the first record."""
         if self.width is None:
             self.width = got
-        if got != self.width:
-            raise UnreadableError(f"{got} {what}, but the map takes {self.width}")
+        fault = wrong_width((got,), self.width, counted=what)
+        if fault is not None:
+            raise UnreadableError(fault)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
+from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position
 from ldmaps.streaming.sources.decoding import LineDecoder, Row
 from ldmaps.text_rows import parsed_lines, parsed_rows
@@ -80,12 +81,10 @@ class CsvDecoder(LineDecoder):
         count = layout.count if self._places is None else len(self._places)
         if self.width is None:
             self.width = count
-        if count != self.width:
-            named = "" if header is None else f" ({', '.join(header)})"
-            raise InvalidInputError(
-                f"the table has {count} columns to use{named}, but the map takes {self.width}; "
-                "choose them with columns"
-            )
+        named = "" if header is None else f" ({', '.join(header)})"
+        fault = wrong_width((count,), self.width, counted=f"columns to use{named}")
+        if fault is not None:
+            raise InvalidInputError(f"the table has {fault}; choose them with ", Named("columns"))
         if header is not None and self._places is not None:
             left = set(range(layout.count)) - set(self._places)
             self._time = next((place for place in left if header[place].lower() == "time"), None)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.errors import InvalidInputError, one_line
+from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.decoding import Decoder, largest_record
 
@@ -82,8 +83,9 @@ class NpyDecoder(Decoder):
         numbers = np.arange(self._number, self._number + count, dtype=np.int64)
         self._number += count
         rejected: tuple[Rejected, ...] = ()
-        if count and width is not None and math.prod(self._shape) != width:
-            reason = f"a row of shape {self._shape}, but the map takes {width} numbers"
+        takes_frames = bool(self._facts.get("takes_frames"))
+        reason = None if width is None else wrong_width(self._shape, width, takes_frames=takes_frames)
+        if count and reason is not None:
             rejected = tuple(Rejected(int(number), reason) for number in numbers)
             rows, numbers = rows[:0], numbers[:0]
         # The header that may follow is read when it is its turn: if it is damaged, these rows are not.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.errors import InvalidInputError, Named, SourceError
 from ldmaps.streaming.fingerprint import TAIL, Fingerprint, read_at
 
 __all__ = ["LOOK_EVERY", "READ_BYTES", "GrowingFile"]
@@ -40,7 +40,9 @@ class GrowingFile:
 
     def __init__(self, path: str, idle_end: float | None = None) -> None:
         if idle_end is not None and not idle_end >= 0:
-            raise InvalidInputError(f"idle_end must be a number of seconds of at least 0, got {idle_end!r}")
+            raise InvalidInputError(
+                Named("idle_end"), f" must be a number of seconds of at least 0, got {idle_end!r}"
+            )
         self.path = path
         self.idle_end = idle_end
         self.read_to = 0

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, SourceError, one_line
+from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
 from ldmaps.inputs.frame_blocks import Block, joined
 from ldmaps.inputs.source import default_chunk
 from ldmaps.streaming.records import Position, Records, Rejected
@@ -66,8 +66,8 @@ class GrowingTrajectory(Source):
         self._format = format_of_frames(self.name)
         if top is None:
             raise InvalidInputError(
-                f"{self.name} holds coordinates only, without atom names: give a topology of the same atoms with "
-                "top=... (-t top.pdb)"
+                f"{self.name} holds coordinates only, without atom names: give a topology of the same atoms with ",
+                Named("top", "top.pdb"),
             )
         self._atoms = ChosenAtoms(
             self.name, top=top, select=select, model_facts=model_facts, periodic=periodic

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, SourceError, one_line
+from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
@@ -212,8 +212,10 @@ class IMDSource(Source):
         if session.wrapped_coords and self._atoms.periodic == "whole" and not self._atoms.can_repair:
             raise InvalidInputError(
                 f"{self.name} sends coordinates wrapped into the periodic box, and without a topology molecules cannot "
-                "be joined: give one with top=... (-t top.pdb), let the engine unwrap them (LAMMPS: unwrap on), or "
-                "take them as they are with periodic='keep' (--periodic keep)"
+                "be joined: give one with ",
+                Named("top", "top.pdb"),
+                ", let the engine unwrap them (LAMMPS: unwrap on), or take them as they are with ",
+                Named("periodic", "keep"),
             )
 
     # -- the thread -----------------------------------------------------------
@@ -256,7 +258,8 @@ class IMDSource(Source):
         if "n_atoms" in text:
             return InvalidInputError(
                 f"{self.name} does not send {self._atoms.n_stream_atoms} atoms ({text}); give the topology of what "
-                "the engine sends with top=... (-t top.pdb)"
+                "the engine sends with ",
+                Named("top", "top.pdb"),
             )
         return SourceError(f"{self.name} sent what is not IMD: {text}")
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ldmaps.errors import InvalidInputError, LdmapsWarning, SourceError
+from ldmaps.errors import InvalidInputError, LdmapsWarning, Named, SourceError
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.redis_connection import RedisConnection
 from ldmaps.streaming.sources.base import Source
@@ -71,7 +71,9 @@ class RedisSource(Source):
             if value not in allowed:
                 raise InvalidInputError(f'{name} must be "{allowed[0]}" or "{allowed[1]}", got {value!r}')
         if idle_end is not None and not idle_end >= 0:
-            raise InvalidInputError(f"idle_end must be a number of seconds of at least 0, got {idle_end!r}")
+            raise InvalidInputError(
+                Named("idle_end"), f" must be a number of seconds of at least 0, got {idle_end!r}"
+            )
         self._connection = RedisConnection(url, give_up_after, SourceError)
         self.name = self._connection.name
         self._decoder = EntryDecoder(model_facts or {}, columns)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Rejected
 from ldmaps.streaming.sources.decoding import TROUBLE, as_points
 
@@ -73,8 +74,9 @@ class EntryDecoder:
             raise UnreadableError('there is no field "x", and the names of the columns are not known')
         if self._width is None:
             self._width = len(point)
-        if len(point) != self._width:
-            raise UnreadableError(f"{len(point)} numbers, but the map takes {self._width}")
+        fault = wrong_width((len(point),), self._width)
+        if fault is not None:
+            raise UnreadableError(fault)
         return point
 
     def _raw(self, fields: Mapping[bytes, bytes]) -> NDArray[Any]:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 
 __all__ = ["Access", "bind"]
 
@@ -36,7 +36,9 @@ class Access:
         if token is None and not self.is_loopback:
             raise InvalidInputError(
                 f"the live page will not be served to other machines (host {host}) without a token; give one "
-                "(--token, token=), or bind to 127.0.0.1"
+                "with ",
+                Named("token", ...),
+                ", or bind to 127.0.0.1",
             )
         if token is not None and (
             len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()
@@ -101,7 +103,9 @@ def bind(host: str, port: int) -> socket.socket:
         bound.close()
         raise InvalidInputError(
             f"the live page cannot use port {port} of {host} ({(error.strerror or str(error)).lower()}); "
-            "choose another one (--port, port=), 0 for any that is free"
+            "choose another one with ",
+            Named("port", ...),
+            ", 0 for any that is free",
         ) from error
     return bound
 

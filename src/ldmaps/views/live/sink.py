@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.views.live.access import Access
@@ -70,10 +70,8 @@ class LivePage(Sink):
         max_viewers: int = 64,
         frame_rate: float = 20.0,
     ) -> None:
-        if not is_whole_number(max_viewers) or max_viewers < 1:
-            raise InvalidInputError(f"max_viewers must be a whole number of at least 1, got {max_viewers!r}")
-        if not is_whole_number(port) or not 0 <= port < 2**16:
-            raise InvalidInputError(f"port must be a whole number from 0 to 65535, got {port!r}")
+        check_whole("max_viewers", max_viewers, 1)
+        check_whole("port", port, 0, 65535)
         if not 0 < frame_rate <= 60:
             raise InvalidInputError(
                 f"frame_rate must be above 0 and at most 60 per second, got {frame_rate!r}"

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.training_record import MAX_RECORDED, thinned_rows
 from ldmaps.regions import learn_basins
+from ldmaps.settings import check_whole
 from ldmaps.views.basin_table import BasinTable, basin_table
 from ldmaps.views.free_energy import FreeEnergy, free_energy_surface
 from ldmaps.views.observables import correlations
@@ -127,8 +128,7 @@ def gather(
         own.append(Field("file", "File", "", file_of, tuple(names)))
 
     # Thin what is too much to draw; everything above is about all points.
-    if isinstance(max_points, bool) or int(max_points) != max_points or max_points < 1:
-        raise InvalidInputError(f"max_points must be a whole number of at least 1, got {max_points!r}")
+    check_whole("max_points", max_points, 1)
     rows = slice(None) if n <= max_points else thinned_rows(n, np.empty(0, dtype=np.intp), int(max_points))
     values = {name: array[rows] for name, array in drawn.values.items()}
     coordinates = drawn.coordinates[rows]

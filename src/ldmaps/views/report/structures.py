@@ -100,7 +100,7 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
         :class:`~ldmaps.datasets.molecules.MolecularFrames`.
     """
     metric, points = model.metric_, model.map_.landmark_points
-    if not isinstance(metric, RMSD):
+    if not metric.has_structures:
         return None
     n_atoms = model.n_features_in_ // 3
     facts = _told(molecule, getattr(model, "source_", None), n_atoms)

@@ -1,0 +1,63 @@
+"""What is wrong with points, in the same words wherever points come in: arrays, files, streams, simulations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["bad_value", "not_finite", "wrong_width"]
+
+
+def wrong_width(
+    shape: Sequence[int], width: int, *, takes_frames: bool = False, counted: str = "numbers"
+) -> str | None:
+    """Return in which way points of a shape are not those of a map, whose have ``width`` numbers; None if they are.
+
+    >>> wrong_width((4,), 3), wrong_width((21, 3), 66, takes_frames=True), wrong_width((22, 3), 66)
+    ('4 numbers, but the map takes 3', '21 atoms, but the map takes 22', None)
+    >>> wrong_width((22, 3), 3), wrong_width((2,), 66, takes_frames=True, counted="columns")
+    ('22 atoms, but the map takes 3 numbers', '2 columns, but the map takes 22 atoms (66 numbers)')
+    """
+    if math.prod(shape) == width:
+        return None
+    are_frames = len(shape) == 2
+    needed = f"{width // 3}" if takes_frames else f"{width}"
+    if are_frames != takes_frames:
+        needed += f" atoms ({width} numbers)" if takes_frames else " numbers"
+    got = f"{shape[0]} atoms" if are_frames else f"{math.prod(shape)} {counted}"
+    return f"{got}, but the map takes {needed}"
+
+
+def not_finite(
+    points: NDArray[Any], item: str = "point", numbers: Sequence[int] | NDArray[Any] | None = None
+) -> str | None:
+    """Return which point is the first with NaN or an infinite value, and how many have one; None if all are finite.
+
+    Parameters
+    ----------
+    item : str
+        What a point is called.
+    numbers : sequence of int, optional
+        Of the points; counted from 0 by default.
+
+    >>> not_finite(np.array([[1.0, 2.0], [3.0, np.nan]]), "row")
+    'row 1 (column 2) holds NaN or an infinite value (1 of 2 here do)'
+    """
+    finite = np.isfinite(points)
+    if finite.all():
+        return None
+    bad = np.flatnonzero(~finite.reshape(len(points), -1).all(axis=1))
+    number = bad[0] if numbers is None else numbers[bad[0]]
+    _, place = bad_value(points[bad[0]])
+    return f"{item} {number} ({place}) holds NaN or an infinite value ({len(bad)} of {len(points)} here do)"
+
+
+def bad_value(point: NDArray[Any]) -> tuple[Any, str]:
+    """Return the first value of a point that is not finite, and where it is."""
+    values = point.reshape(-1)
+    place = int(np.flatnonzero(~np.isfinite(values))[0])
+    return values[place], f"atom {place // 3}" if point.ndim == 2 else f"column {place + 1}"

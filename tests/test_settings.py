@@ -1,0 +1,116 @@
+"""Settings are described once; whatever else lists them is held against the description."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, plan
+from ldmaps.errors import AccuracyWarning, InvalidInputError, Named, ToleranceError
+from ldmaps.extension import EXTENSIONS
+from ldmaps.landmarks import SELECTORS
+from ldmaps.metrics import METRICS
+from ldmaps.settings import EXACT_FIT, LANDMARK_FIT
+
+ESTIMATORS = [LandmarkDiffusionMap, DiffusionMap]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_signatures_have_the_described_settings_and_defaults(estimator):
+    parameters = list(inspect.signature(estimator).parameters.values())
+    assert {one.name: one.default for one in parameters} == {
+        name: setting.default for name, setting in estimator.settings.items()
+    }
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_documentation_tells_of_every_setting(estimator):
+    parameters = estimator.__doc__.split("Attributes\n")[0]
+    assert [name for name in estimator.settings if f"\n    {name} : " not in parameters] == []
+
+
+def test_a_plan_has_the_defaults_of_the_fit():
+    planned = inspect.signature(plan).parameters
+    shared = set(planned) & set(LANDMARK_FIT) - {"n_components"}  # the spectrum is not known yet
+    assert {"epsilon", "n_landmarks", "tolerance"} <= shared
+    assert {name: planned[name].default for name in shared} == {
+        name: LANDMARK_FIT[name].default for name in shared
+    }
+
+
+def test_names_are_those_of_the_tables():
+    assert set(LANDMARK_FIT["metric"].words) == set(METRICS) - {"function"}
+    assert set(LANDMARK_FIT["landmarks"].words) == set(SELECTORS)
+    assert set(LANDMARK_FIT["extension"].words) == {"auto", *EXTENSIONS}
+
+
+@pytest.mark.parametrize("described", [LANDMARK_FIT, EXACT_FIT])
+def test_defaults_keep_their_rules(described):
+    for setting in described.values():
+        setting.check(setting.default)
+        assert setting.option.startswith("--") or not (setting.help or setting.metavar or setting.letter)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("alpha", (0, 1, 0.5, np.float32(0.5)), (-1e-9, 1 + 1e-9, "0", None, True, np.nan, np.ones(1))),
+        ("t", (0, 7.5), (-1e-9, np.inf, 10**400, None)),
+        ("outliers", (0, 0.4999), (-1e-9, 0.5, np.nan)),
+        ("epsilon", ("connected", "coifman", 1e-9, 4), (0, -1.0, "gap", np.inf, None, False)),
+        ("n_components", ("gap", 1, 3.0, np.int64(2)), (0, 2.5, "connected", None, True)),
+        ("n_landmarks", (None, 2), (1, 2.5, "400")),
+        ("tolerance", (None, 1e-9), (0, np.nan, "1")),
+        ("extension", ("auto", "nystrom"), (None, 3, "best")),
+        ("max_passes", (None, 0), (-1, 0.5)),
+        ("memory_limit", (0, 1e9), (-1, None, np.nan)),
+        ("n_threads", (None, 1), (0, 1.5)),
+    ],
+)
+def test_ranges(name, good, bad):
+    setting = LANDMARK_FIT[name]
+    for value in good:
+        assert setting.check(value) is value
+    for value in bad:
+        with pytest.raises(InvalidInputError, match=f"{name} must be ") as caught:
+            setting.check(value)
+        assert caught.value.setting == name
+
+
+def test_exact_maps_take_at_least_one_pass():
+    assert not EXACT_FIT["max_passes"].holds(0)
+    assert not EXACT_FIT["max_passes"].holds(None)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_settings_are_checked_before_the_data(estimator):
+    for name, value in {"epsilon": "big", "t": -1, "memory_limit": None, "max_passes": 0.5}.items():
+        with pytest.raises(InvalidInputError, match=f"{name} must be "):
+            estimator(**{name: value}).fit("no data at all")
+
+
+# -- messages ------------------------------------------------------------------------
+
+
+def test_an_error_carries_the_setting_and_its_value():
+    error = InvalidInputError(Named("n_landmarks", 400), " is too many; lower ", Named("epsilon"))
+    assert (error.setting, error.value) == ("n_landmarks", 400)
+    assert str(error) == "n_landmarks=400 is too many; lower epsilon"
+    assert error.worded(lambda named: named.setting.upper()) == "N_LANDMARKS is too many; lower EPSILON"
+    assert (InvalidInputError("plain").setting, InvalidInputError("plain").value) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        InvalidInputError("keep ", Named("columns", ["x", "y"])),
+        AccuracyWarning("raise ", Named("n_landmarks", ...)),
+        ToleranceError(2.0, reason=("leave out ", Named("outliers", 0.01))),
+    ],
+)
+def test_messages_travel_between_processes(message):
+    again = pickle.loads(pickle.dumps(message))
+    assert (str(again), again.setting, again.value) == (str(message), message.setting, message.value)
