@@ -55,7 +55,7 @@ def test_both_precisions_are_taken_by_place_and_by_name(real):
         (
             "coordinates",
             read_only(np.zeros((3, 2))),
-            "that can be written to, got float64 with 2 dimensions, read-only",
+            "can be written to, got float64 with 2 dimensions, read-only",
         ),
         ("lowest", [0.0, 0.0, 0.0], "got list"),
         ("lowest", None, "got NoneType"),
