@@ -12,7 +12,7 @@ from ldmaps._version import __version__
 
 __all__ = ["describe", "made_by"]
 
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
+PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 def made_by() -> dict[str, str]:

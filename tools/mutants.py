@@ -2,7 +2,8 @@
 
 tools/mutants.toml lists the mutants: a file of src/ldmaps, a snippet that stands in it exactly once, what takes its
 place, and the tests that must fail then. Where no test can fail, because the two snippets mean the same, ``equivalent``
-says why. The sources are copied to a temporary folder, so the working tree is never touched.
+says why. The sources are copied to a temporary folder, so the working tree is never touched; kernels (C++) are compiled
+there, for the least instruction set.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LIST = Path(__file__).with_name("mutants.toml")
 PATIENCE = 600.0
 #: What pytest's exit status says: some test failed, or a module could not be imported.
 _NOTICED = (1, 2)
+#: Ends of the names of files that are compiled.
+_COMPILED = (".cpp", ".h")
 
 
 class MutantError(Exception):
@@ -99,17 +102,45 @@ def read_mutants(path: Path = LIST) -> list[Mutant]:
 
 @contextmanager
 def copied(source: Path) -> Iterator[Path]:
-    """Copy the sources, compiled loops included: with their times kept, they need not be compiled again."""
+    """Copy the sources, with the kernels as they are compiled."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder) / "src"
         shutil.copytree(source, copy)
         yield copy
 
 
-def run_tests(copy: Path, tests: Sequence[str], root: Path = ROOT) -> tuple[int, str]:
+def compile_kernels(copy: Path, root: Path = ROOT) -> None:
+    """Compile what changed in the kernels of a copy, or raise with what the compiler says."""
+    home, build = copy.parent, copy.parent / "build"
+    shutil.copy(root / "CMakeLists.txt", home)
+    python = f"-DPython_EXECUTABLE={sys.executable}"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # ninja lies beside Python
+    for step in (
+        ["-S", str(home), "-B", str(build), "-G", "Ninja", "-DSKBUILD_STATE=editable", python],
+        ["--build", str(build), "--target", "_baseline"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "cmake", *step],
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise MutantError(f"the kernels do not compile\n{done.stdout}{done.stderr}")
+
+
+def run_tests(
+    copy: Path, tests: Sequence[str], root: Path = ROOT, instruction_set: str = ""
+) -> tuple[int, str]:
     """Run tests against a copy of the sources; return pytest's exit status and output."""
-    # No bytecode is written: a mutant and its original may have the same size and, to the second, the same time.
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        # A mutant and its original may have the same size and, to the second, the same time.
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LDMAPS_INSTRUCTION_SET": instruction_set,
+    }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
@@ -132,13 +163,17 @@ def verdict(mutant: Mutant, copy: Path, root: Path = ROOT) -> str:
         mutant.applied(copy)
         return "equivalent"
     path = copy / "ldmaps" / mutant.file
-    original, times = path.read_text(encoding="utf-8"), path.stat()
+    is_compiled = path.suffix in _COMPILED
+    files = [path, *(path.parent.glob("_baseline.*") if is_compiled else ())]
+    originals = {file: file.read_bytes() for file in files}
     try:
         path.write_text(mutant.applied(copy), encoding="utf-8")
-        status, output = run_tests(copy, mutant.tests, root)
+        if is_compiled:
+            compile_kernels(copy, root)
+        status, output = run_tests(copy, mutant.tests, root, "baseline" if is_compiled else "")
     finally:
-        path.write_text(original, encoding="utf-8")
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        for file, original in originals.items():
+            file.write_bytes(original)
     if status == 0:
         return "survived"
     if status in _NOTICED:

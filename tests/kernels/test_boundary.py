@@ -27,6 +27,11 @@ def arguments(real=np.float64, **changes):
     return {**sound, **changes}
 
 
+def read_only(values):
+    values.flags.writeable = False
+    return values
+
+
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_both_precisions_are_taken_by_place_and_by_name(real):
     given = arguments(real)
@@ -47,7 +52,11 @@ def test_both_precisions_are_taken_by_place_and_by_name(real):
         ("weights", np.ones((5, 1)), "with 1 dimension, got float64 with 2 dimensions"),
         ("weights", np.ones(10)[::2], "C-contiguous array of float64 .* dimension, not contiguous"),
         ("coefficients", np.asfortranarray(np.ones((2, 5))), "2 dimensions, not contiguous"),
-        ("coordinates", np.broadcast_to(0.0, (3, 2)), "that can be written to, got .* read-only"),
+        (
+            "coordinates",
+            read_only(np.zeros((3, 2))),
+            "can be written to, got float64 with 2 dimensions, read-only",
+        ),
         ("lowest", [0.0, 0.0, 0.0], "got list"),
         ("lowest", None, "got NoneType"),
         ("rate", "0.5", "a number of type float64, got str"),
@@ -59,9 +68,7 @@ def test_a_wrong_argument_is_named_with_what_was_given(name, value, fault):
 
 
 def test_a_read_only_array_can_be_read():
-    given = arguments()
-    given["weights"].flags.writeable = False
-    kernels.extend(**given)
+    kernels.extend(**arguments(weights=read_only(np.ones(5))))
 
 
 @pytest.mark.parametrize(

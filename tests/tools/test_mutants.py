@@ -16,7 +16,8 @@ MUTANTS = mutants.read_mutants()
 def test_every_snippet_stands_in_the_sources_once(mutant):
     changed = mutant.applied(ROOT / "src")
     assert mutant.new != mutant.old
-    compile(changed, mutant.file, "exec")
+    if mutant.file.endswith(".py"):
+        compile(changed, mutant.file, "exec")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
