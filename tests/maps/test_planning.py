@@ -23,7 +23,6 @@ ROLL = swiss_roll(3000).points
 def small(monkeypatch):
     """Trials of few points, and no more of them than two."""
     monkeypatch.setattr(planning, "FEWEST", 200)
-    monkeypatch.setattr(planning, "WARM_UP", 100)
     monkeypatch.setattr(planning, "BUDGET", 0.0)
 
 
@@ -71,7 +70,7 @@ def test_a_tolerance_is_searched_for(small):
 def test_trials_double_until_the_time_is_up(monkeypatch, tried):
     monkeypatch.setattr(planning, "FEWEST", 200)
     cost = ldmaps.plan(ROLL, n_landmarks=20, epsilon=4.0)
-    assert [len(points) for _, points in tried] == [500, 200, 400, 800, 1600, 3000]
+    assert [len(points) for _, points in tried] == [100, 200, 400, 800, 1600, 3000]
     assert cost.tried == (800, 1600, 3000)
 
 
@@ -310,3 +309,21 @@ def test_progress_names_the_trials(small, caplog):
         ldmaps.plan(ROLL, n_landmarks=20, epsilon=9.0)
     lines = [record.getMessage().split(":")[0] for record in caplog.records]
     assert lines == ["fit of 200 points", "fit of 400 points"]
+
+
+def test_a_stage_holds_no_more_than_the_fit(monkeypatch, small):
+    """What the process has not given back in the larger trial looks like growth of a stage."""
+
+    def trial(model, points):
+        n = len(points)
+        memory = {"landmarks": 3e8 + 100 * n, OUTSIDE: 2e8 if n == 200 else 3e8}
+        meter = SimpleNamespace(
+            seconds=dict.fromkeys(memory, 1.0), work=dict.fromkeys(memory, 1.0), memory=memory
+        )
+        return planning._Trial(n, meter, 20, 1e-6, 2e-6)
+
+    monkeypatch.setattr(planning, "_tried", trial)
+    monkeypatch.setattr(planning, "resident_bytes", lambda: 1e8)
+    cost = plan_fit(LandmarkDiffusionMap(n_landmarks=20), np.zeros((400, 3), np.float32), 10_000)
+    assert cost.memory["landmarks"] == pytest.approx(3e8 + 1e6, rel=1e-3)
+    assert cost.memory[OUTSIDE] <= cost.memory["landmarks"]

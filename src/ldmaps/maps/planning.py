@@ -53,8 +53,6 @@ __all__ = ["Plan", "plan", "plan_fit", "plan_made_up"]
 
 #: Seconds that fits of some of the points take in all, about.
 BUDGET = 10.0
-#: Points of a fit before them, which loads and compiles what they use.
-WARM_UP = 500
 #: Points of the first of these fits: at least, and per landmark; the same for slow metrics; and in units of a sample
 #: inside the fit. With fewer, stages take other ways than they do with many.
 FEWEST, PER_LANDMARK, FEWEST_SLOW, PER_LANDMARK_SLOW, BEYOND_SAMPLE = 2500, 4, 500, 2, 1.25
@@ -256,16 +254,15 @@ def _planned(
         return alike
 
     most = min(n_there, n)
-    few = min(WARM_UP, most)
-    first = fit_of(few).set_params(landmarks="uniform", n_landmarks=few // 6, tolerance=None)
-    with suppress(LdmapsError):  # the fits to come tell what is wrong
-        _tried(first.set_params(extension=extension.name), some(few))
-    give_back()
-    before = resident_bytes()
     is_slow = resolve_metric(model.metric).is_slow
     least = max(FEWEST_SLOW, PER_LANDMARK_SLOW * m) if is_slow else max(FEWEST, PER_LANDMARK * m)
     samples = n_reference if is_sampled else 0, COIFMAN_POINTS if model.epsilon == "coifman" else 0
     count = min(most, max(least, int(BEYOND_SAMPLE * max(samples))))
+    # The first fit loads and compiles what the others use, and brings the allocator into their state.
+    with suppress(LdmapsError):  # the fits to come tell what is wrong
+        _tried(fit_of(count // 2).set_params(tolerance=None, extension=extension.name), some(count // 2))
+    give_back()
+    before = resident_bytes()
     epsilon, trials, spent = model.epsilon, [], 0.0
     while True:
         began = time.perf_counter()
@@ -331,6 +328,7 @@ def _extrapolated(
     sizes, meters, last = [trial.n_points for trial in trials], [trial.meter for trial in trials], trials[-1]
     # k-medoids look at no more points than this, and assign the others; least squares at no more than that; and the
     # eigenproblem is one of landmarks.
+    peaks = [max(0.0, max(meter.memory.values()) - before) for meter in meters]
     settled = {"landmarks": sample_size(m), "distillation": settled_rows(m), "eigenproblem": m}
 
     def costs_of(count: int) -> tuple[dict[str, float], dict[str, float]]:
@@ -351,7 +349,9 @@ def _extrapolated(
                 assigned = count - enough if name == "landmarks" else 0
                 growth = law(sizes, work, degree=1 if name in (OUTSIDE, "embedding") else 2)
                 seconds[name] = pace * growth(enough) + assigned * last.seconds_per_point
-                more = law(sizes, added, degree=2 if has_matrix else 1)(count)
+                degree = 2 if has_matrix else 1
+                # Memory that an earlier stage has freed may be the process's still: no stage holds more than the fit.
+                more = min(law(sizes, added, degree=degree)(count), law(sizes, peaks, degree=degree)(count))
             memory[name] = before - held + more if before else 0.0
         return seconds, memory
 
