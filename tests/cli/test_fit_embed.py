@@ -312,7 +312,9 @@ def test_trajectory_troubles(molecule_map, files, tmp_path, capsys):
     assert "selection language" in complaint(
         capsys, *embed, files["xtc"], *top, *output, "--select", "name ("
     )
-    assert "fitted on 10 atoms" in complaint(capsys, *embed, files["xtc"], *top, *output, "--select", "all")
+    assert "22 atoms, but the map takes 10" in complaint(
+        capsys, *embed, files["xtc"], *top, *output, "--select", "all"
+    )
     other = complaint(capsys, *embed, files["xtc"], *top, *output, "--select", "index < 10")
     assert "choose the same atoms in the same order" in other
     # Other atoms, and none of their frames on the map.

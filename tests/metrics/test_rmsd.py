@@ -637,12 +637,10 @@ def test_a_value_that_is_not_finite_is_found_wherever_it_stands(kind, bad, n):
     for frame, atom, axis in [(0, 0, 0), (n - 1, 4, 2), (n // 2, 2, 1)]:
         broken = frames.copy()
         broken[frame, atom, axis] = bad
-        place = f"({frame}, {atom}, {axis})"
+        place = f"point {frame} (atom {atom})"
         if kind == "flat":
-            broken, place = broken.reshape(n, -1), f"({frame}, {3 * atom + axis})"
-        with pytest.raises(
-            InvalidInputError, match=rf"1 of {15 * n} values are NaN .* at index {re.escape(place)}"
-        ):
+            broken, place = broken.reshape(n, -1), f"point {frame} (column {3 * atom + axis + 1})"
+        with pytest.raises(InvalidInputError, match=rf"{re.escape(place)} holds NaN .*\(1 of {n} here do\)"):
             metric.prepare(
                 broken.tolist() if kind == "a list" else broken, np.float32 if kind == "to float32" else None
             )

@@ -73,7 +73,7 @@ def test_atoms_without_a_topology(trajectory):
         ({"select": "name CA", "n_atoms": 22}, "to choose the atoms 'name CA' give a topology"),
         (
             {"n_atoms": 21, "model_facts": {"n_features": 66}},
-            "takes points of 66 numbers, but the stream gives 21 atoms; choose the atoms",
+            "the stream has 21 atoms, but the map takes 66 numbers; choose the atoms",
         ),
     ],
 )

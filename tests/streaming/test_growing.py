@@ -176,7 +176,7 @@ def test_atoms_and_images_are_treated_as_in_a_finished_file(tmp_path, extension)
 
 def test_other_atoms_than_the_models_are_refused(files):
     facts = ldmaps.inputs.open(files["xtc"], files["top"], select="not element H").facts()
-    with pytest.raises(InvalidInputError, match="fitted on 10 atoms"):
+    with pytest.raises(InvalidInputError, match="22 atoms, but the map takes 10"):
         GrowingTrajectory(files["xtc"], top=files["top"], select="all", model_facts=facts)
     with pytest.raises(InvalidInputError, match="give a topology"):
         GrowingTrajectory(files["xtc"], model_facts=facts)

@@ -129,7 +129,7 @@ def test_atoms_that_are_not_the_models_are_refused_before_connecting():
         IMDSource("imd://localhost:1", model_facts=facts)
     with pytest.raises(InvalidInputError, match="how many atoms"):
         IMDSource("imd://localhost:1")
-    with pytest.raises(InvalidInputError, match="points of 12 numbers, but .* gives 6 atoms"):
+    with pytest.raises(InvalidInputError, match="has 6 atoms, but the map takes 4"):
         IMDSource("imd://localhost:1", top=universe(), model_facts={"n_features": 12, "takes_frames": True})
 
 
@@ -137,7 +137,7 @@ def test_atoms_without_names_are_compared_by_number():
     facts = {"kind": "frames", "n_atoms": N_ATOMS, "atom_names": ["C"] * N_ATOMS, "select": None}
     unnamed = MDAnalysis.Universe.empty(N_ATOMS)
     assert IMDSource("imd://localhost:1", top=unnamed, model_facts=facts).facts["atom_names"] is None
-    with pytest.raises(InvalidInputError, match="fitted on 6 atoms"):
+    with pytest.raises(InvalidInputError, match="but the map takes 6"):
         IMDSource("imd://localhost:1", top=MDAnalysis.Universe.empty(7), model_facts=facts)
 
 
