@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import compiled, kernels
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
@@ -56,9 +56,7 @@ def extend_with_gradient(
         squared = np.empty((height, len(landmarks)), dtype)
         metric.squared_block(points, rows, landmarks, columns, squared)
         coordinates, lowest = result.coordinates[rows], result.squared_distance[rows]
-        compiled.blocks.extend(
-            squared.copy(), rate, weights, coefficients, coordinates, result.nearest[rows], lowest
-        )
+        kernels.extend(squared.copy(), rate, weights, coefficients, coordinates, result.nearest[rows], lowest)
         shares = np.empty((height, k, len(landmarks)), dtype)
         compiled.gradient_shares.fill_shares(
             squared, lowest, rate, weights, coefficients, coordinates, shares

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.compiled.layout import BLOCK
+from ldmaps import kernels
 from ldmaps.costs import DataSize
 from ldmaps.diffusion.online_weights import interpolation_weights
 from ldmaps.diffusion.pairwise import extend, gaussian_kernel, nearest, squared_matrix, squared_row
@@ -88,7 +88,7 @@ def measure(
     points = metric.prepare(raw)
     tall, wide = points.take(slice(0, n_tall)), points.take(slice(n_tall, n_tall + n_wide))
     squared = squared_matrix(metric, tall, wide, n_threads)
-    if n_wide > BLOCK:
+    if n_wide > kernels.BLOCK:
         # A fit leaves neighbouring landmarks together, and the online step skips groups that are far away.
         wide = wide.take(neighbour_order(squared_matrix(metric, wide, n_threads=n_threads)))
     weights = np.ones(n_wide, dtype=dtype)

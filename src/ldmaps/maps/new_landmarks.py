@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from ldmaps.compiled.layout import BLOCK
+from ldmaps import kernels
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
 from ldmaps.errors import DisconnectedError, InvalidInputError
@@ -91,7 +91,7 @@ def choose_landmarks(
         outside, distances = outside[absorbable], distances[absorbable]
         among = points.take(outside)
         cover = _cover(model.metric_, among, distances, squared_radius, most)
-    if len(cover) > BLOCK:
+    if len(cover) > kernels.BLOCK:
         squares = squared_matrix(model.metric_, among.take(cover), n_threads=model.n_threads)
         cover = cover[neighbour_order(squares)]
     return Added(outside[cover], reached)
