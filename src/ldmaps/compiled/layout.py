@@ -6,7 +6,6 @@ __all__ = [
     "AREA",
     "BLOCK",
     "GRADIENT_BLOCK",
-    "MAX_SCANNED_FEATURES",
     "MOMENTS",
     "PANEL_BYTES",
     "SCALE",
@@ -17,8 +16,6 @@ __all__ = [
 BLOCK = 64
 #: Landmarks that are differentiated together; also the distance between rows of their block.
 GRADIENT_BLOCK = 256
-#: With so few features a distance is computed in less time than it takes to store it.
-MAX_SCANNED_FEATURES = 3
 #: Bytes of one row of a panel of frames: a 256-bit register, which LLVM splits where registers are narrower.
 PANEL_BYTES = 32
 #: Rows of the moments of a frame: G = Σ|a|², its root s, and sqrt(Σ_{i<j} σ_i²σ_j²) after division by s.
