@@ -6,7 +6,8 @@ namespace ldmaps {
 // A line per file of kernels.
 #define FOR_EACH_TOPIC(apply) \
     apply(bind_blocks)        \
-    apply(bind_euclidean)
+    apply(bind_euclidean)     \
+    apply(bind_features)
 
 #define DECLARE(bind_topic) void bind_topic(nb::module_& module);
 FOR_EACH_TOPIC(DECLARE)
