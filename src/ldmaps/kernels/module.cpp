@@ -7,7 +7,9 @@ namespace ldmaps {
 #define FOR_EACH_TOPIC(apply) \
     apply(bind_blocks)        \
     apply(bind_euclidean)     \
-    apply(bind_features)
+    apply(bind_features)      \
+    apply(bind_perturbation)  \
+    apply(bind_products)
 
 #define DECLARE(bind_topic) void bind_topic(nb::module_& module);
 FOR_EACH_TOPIC(DECLARE)
