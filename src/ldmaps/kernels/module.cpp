@@ -6,8 +6,10 @@ namespace ldmaps {
 // A line per file of kernels.
 #define FOR_EACH_TOPIC(apply) \
     apply(bind_blocks)        \
+    apply(bind_cells)         \
     apply(bind_euclidean)     \
     apply(bind_features)      \
+    apply(bind_graphs)        \
     apply(bind_perturbation)  \
     apply(bind_products)
 
