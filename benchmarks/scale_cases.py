@@ -230,7 +230,7 @@ def per_point(m: int) -> dict:
 
 def passing_over(m: int) -> dict:
     """Batch transform on one thread in 3-D with and without boxes that tell which landmarks cannot matter."""
-    from ldmaps import compiled
+    from ldmaps import kernels
     from ldmaps.diffusion.pairwise import extend, squared_matrix
     from ldmaps.landmarks.grouping import neighbour_order
     from ldmaps.metrics import euclidean
@@ -258,7 +258,7 @@ def passing_over(m: int) -> dict:
             ],
             rounds=9,
         )
-        share = landmarks.near_share(landmarks.boxes(), compiled.rows.NEGLIGIBLE64 * 2.0 * epsilon)
+        share = landmarks.near_share(landmarks.boxes(), kernels.NEGLIGIBLE64 * 2.0 * epsilon)
         out[f"{epsilon:g}"] = {
             "share": share,
             "taken": share <= limit,

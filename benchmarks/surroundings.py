@@ -27,7 +27,7 @@ import pyarrow.csv
 from harness import Row, stored, turns, with_rows, write_table
 
 import ldmaps.inputs
-from ldmaps import LandmarkDiffusionMap, compiled
+from ldmaps import LandmarkDiffusionMap, kernels
 from ldmaps.cli.embed import embed_source
 from ldmaps.cli.writers import open_writer
 from ldmaps.datasets import alanine_dipeptide
@@ -359,7 +359,7 @@ def idle(microseconds: float) -> Callable[[np.ndarray], None]:
 
 
 def one_point(_: Path) -> list[Row]:
-    """One point from Python, against the two compiled calls alone."""
+    """One point from Python, against the two kernels alone."""
     frames = alanine_dipeptide().frames[::5]
     molecule = LandmarkDiffusionMap(2, metric="rmsd", landmarks="kmedoids", n_landmarks=100).fit(frames)
     rows = []
@@ -385,7 +385,7 @@ def one_point(_: Path) -> list[Row]:
             all_of_them=all_of_them,
         ) -> None:
             embedder.metric.squared_block(prepared, one, landmarks, all_of_them, block)
-            compiled.blocks.extend(
+            kernels.extend(
                 block,
                 rate,
                 embedder.source_weights,

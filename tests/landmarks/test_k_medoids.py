@@ -6,7 +6,6 @@ from landmarks.contract import CountedSelectorContract, check_voronoi, run, same
 from point_sets import angles, euclidean_squares, never_rises, periodic_squares, sheet
 from scipy.stats import chisquare
 
-from ldmaps import compiled
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids, k_medoids
@@ -51,26 +50,6 @@ def test_cells_of_landmarks_that_moved_are_those_made_anew(n_moved, on_a_lattice
     expected = assign(walk, moved[order])
     for name in ("indices", "assignment", "squared_distances", "multiplicities"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_members_stand_cell_after_cell(seed):
-    rng = np.random.default_rng(seed)
-    assignment = rng.integers(12, size=300)
-    cells = np.sort(rng.choice(12, 7, replace=False))
-    order, bounds = compiled.cells.members_by_cell(assignment, cells, 12)
-    for place, cell in enumerate(cells):
-        np.testing.assert_array_equal(
-            order[bounds[place] : bounds[place + 1]], np.flatnonzero(assignment == cell)
-        )
-    assert bounds[-1] == len(order) == np.isin(assignment, cells).sum()
-
-
-def test_a_landmark_stays_unless_another_is_better_by_more_than_rounding():
-    order, bounds = np.arange(6), np.array([0, 3, 6])
-    sums = np.array([3.0, 2.0, 2.0, 5.0, 5.0 * (1 - 1e-9), 7.0])
-    best = compiled.cells.best_of_cells(order, bounds, sums, np.array([0, 3]), 1.0 - 1e-6)
-    assert best.tolist() == [1, 3]  # the first of two equals; and no move for the sake of rounding
 
 
 def loss(distances, indices, weights):

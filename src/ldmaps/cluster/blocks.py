@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Embedder
@@ -173,9 +173,8 @@ def assign_block(
     if not cover.are_moved:
         squared[cover.rows[own] - start] = 0.0
     multiplicities, radii = np.zeros(count), np.zeros(count)
-    compiled.cells.count_cells(
-        assignment, squared, np.empty(0) if weights is None else weights, multiplicities, radii
-    )
+    weight = np.empty(0) if weights is None else weights
+    kernels.count_cells(assignment, squared, weight, multiplicities, radii)
     labels = assignment.astype(np.int32)
     return labels, Cells(multiplicities, radii, labels[noted])
 

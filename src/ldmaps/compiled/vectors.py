@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ldmaps.compiled.layout import PANEL_BYTES
+PANEL_BYTES = 32
 
 __all__ = ["Arrays", "Vector", "llvm", "vector_code"]
 

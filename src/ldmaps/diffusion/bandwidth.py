@@ -98,8 +98,6 @@ def choose_bandwidth(
     return Bandwidth(float(rule), "given")
 
 
-
-
 def leave_out_outliers(
     rule: Any,
     metric: Metric,

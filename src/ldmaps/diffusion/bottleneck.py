@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import nearest, squared_matrix
 from ldmaps.metrics.base import Metric, Points
 
@@ -294,7 +294,6 @@ def _n_cells(n_points: int) -> int:
 def _tree_of(squared: NDArray[np.floating], places: NDArray[np.intp]) -> Edges:
     """Return the minimum spanning tree of a block of d²."""
     n = len(squared)
-    parents, outside = np.empty(n, dtype=np.intp), np.empty(n, dtype=np.intp)
-    lengths = np.empty(n, dtype=squared.dtype)
-    compiled.graphs.block_tree(squared, parents, lengths, outside)
+    parents, lengths = np.empty(n, dtype=np.intp), np.empty(n, dtype=squared.dtype)
+    kernels.block_tree(squared, parents, lengths)
     return Edges(np.column_stack([places[parents[1:]], places[1:]]), lengths[1:].astype(np.float64))

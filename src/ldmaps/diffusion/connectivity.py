@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges
@@ -147,7 +147,7 @@ def _both_ways(
 def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Grow the tree by Prim's algorithm: N rows of distances, O(N) memory."""
     n = len(points)
-    attach = compiled.graphs.attach_nearest
+    attach = kernels.attach_nearest
     edges = np.empty((n - 1, 2), dtype=np.intp)
     squared_lengths = np.empty(n - 1)
     outside = np.arange(1, n)
@@ -160,7 +160,7 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
     for step in range(n - 1):
         width = len(remaining)
         squared = squared_row(metric, points, newest, remaining, row[:, :width])
-        closest = int(attach(squared, newest, best, parent, reached))
+        closest = attach(squared, newest, best, parent, reached)
         newest = int(outside[closest])
         edges[step] = parent[closest], newest
         squared_lengths[step] = best[closest]
@@ -201,11 +201,8 @@ def check_points_connected(
 def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
     if scipy.sparse.issparse(squares):
-        n = squares.shape[0]
-        seen, waiting = np.zeros(n, dtype=bool), np.empty(n, dtype=np.intp)
-        reaches = compiled.graphs.reaches_all
-        return bool(reaches(squares.indptr, squares.indices, squares.data, epsilon, seen, waiting))
-    return bool(compiled.graphs.all_within_hops(squares, epsilon, np.zeros(len(squares))))
+        return bool(kernels.reaches_all(squares.indptr, squares.indices, squares.data, epsilon))
+    return bool(kernels.all_within_hops(squares, epsilon, np.zeros(len(squares))))
 
 
 def check_landmarks_connected(
@@ -222,9 +219,7 @@ def check_landmarks_connected(
         # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
         shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
         radii = np.sqrt(squared_radii)
-        if not compiled.graphs.all_within_hops(
-            squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk
-        ):
+        if not kernels.all_within_hops(squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk):
             _raise_disconnected(squared, epsilon, REACH)
     numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
     if not is_connected(squared, numerical**2 * epsilon):

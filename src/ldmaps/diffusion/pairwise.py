@@ -2,7 +2,7 @@
 
             b: cols ─►
           ┌──────────────┐   A tile of rows against all columns. Each tile is
-   a rows │ tile 0       │   filled by the metric, reduced by a compiled loop in
+   a rows │ tile 0       │   filled by the metric, reduced by a kernel in
      │    ├──────────────┤   cache, and discarded; tiles run on threads. Where
      ▼    │ tile 1       │   the cuts fall depends on the shapes alone, never on
           └──────────────┘   the number of threads, so results do not either.
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled, threads
+from ldmaps import kernels, threads
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
@@ -57,12 +57,11 @@ def _scan_rows(n_rows: int, n_cols: int) -> int:
 
 def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None = None) -> NDArray[Any]:
     """Turn a C-contiguous matrix of d² into A = exp(−d²/(2ε)) in place (eqns dmap_kernel, ldmap_kernel)."""
-    function = compiled.blocks.gaussian
     rate = squared.dtype.type(0.5 / epsilon)
     run_tiles(
         len(squared),
         threads.MAX_TILE_ROWS,
-        lambda rows: function(squared[rows], rate),
+        lambda rows: kernels.gaussian(squared[rows], rate),
         resolve_threads(n_threads),
         asks_metric=False,
     )
@@ -121,7 +120,7 @@ def nearest(
         return index, lowest
     columns = slice(0, len(b))
     tile = tile_rows(len(b), a.dtype.itemsize, len(a))
-    reduce = compiled.blocks.nearest_in_rows
+    reduce = kernels.nearest_in_rows
     scratch = _Scratch(min(tile, len(a)), len(b), a.dtype)
 
     def work(rows: slice) -> None:
@@ -218,7 +217,7 @@ def _group_sums(
 ) -> None:
     """Fill in the sums of one large group, tile by tile."""
     n = group.stop - group.start
-    reduce = compiled.rows.distance_sums
+    reduce = kernels.distance_sums
 
     def work(part: slice) -> None:
         rows = slice(group.start + part.start, group.start + part.stop)
@@ -244,7 +243,7 @@ def kernel_curve(
     # One row of partial sums per tile, added up in order, so that threads cannot change the rounding.
     sums = np.zeros((len(starts), len(rates)))
     moments = np.zeros_like(sums)
-    reduce = compiled.blocks.kernel_moments
+    reduce = kernels.kernel_moments
 
     def work(rows: slice) -> None:
         block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
@@ -289,14 +288,12 @@ def extend(
     n_points, n_landmarks, dtype = len(points), len(landmarks), points.dtype
     result = Extended(n_points, len(coefficients), dtype)
     columns = slice(0, n_landmarks)
-    loops = compiled.blocks
-    function = loops.extend_few if n_landmarks <= loops.FEW else loops.extend
     rate = dtype.type(0.5 / epsilon)
     if n_points == 1 and n_landmarks < SCANNED_LANDMARKS:
-        # A stream's single point: nothing but the two compiled calls.
+        # A stream's single point: nothing but the two kernels.
         block = np.empty((1, n_landmarks), dtype)
         metric.squared_block(points, _FIRST, landmarks, columns, block)
-        function(
+        kernels.extend(
             block, rate, weights, coefficients, result.coordinates, result.nearest, result.squared_distance
         )
         return result
@@ -312,7 +309,7 @@ def extend(
             return
         block = scratch.rows(rows.stop - rows.start)
         metric.squared_block(points, rows, landmarks, columns, block)
-        function(block, rate, weights, coefficients, *parts)
+        kernels.extend(block, rate, weights, coefficients, *parts)
 
     run_tiles(n_points, tile, work, resolve_threads(n_threads), asks_metric=stored)
     return result

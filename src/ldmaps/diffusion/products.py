@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, single_threaded_blas
 
 __all__ = ["equal_bands", "multiply", "symmetric_product", "transposed_product"]
@@ -24,13 +24,13 @@ def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> ND
     """Return ``matrix @ vector``, dense or CSR, accumulated in float64 whatever the matrix is stored in."""
     out = np.empty(matrix.shape[0])
     if scipy.sparse.issparse(matrix):
-        sparse = compiled.products.sparse_matvec_rows
+        sparse = kernels.sparse_matvec_rows
 
         def work(rows: slice) -> None:
             starts = matrix.indptr[rows.start : rows.stop + 1]
             sparse(starts, matrix.indices, matrix.data, vector, out[rows])
     else:
-        dense = compiled.products.matvec_rows
+        dense = kernels.matvec_rows
 
         def work(rows: slice) -> None:
             dense(matrix[rows], vector, out[rows])
@@ -49,7 +49,7 @@ def symmetric_product(
     bands = equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
     # Each band has its own sums, added up in order, so that threads cannot change the rounding.
     parts = {band.start: np.empty(n) for band in bands}
-    function = compiled.products.symmetric_matvec_band
+    function = kernels.symmetric_matvec_band
     run_slices(
         bands,
         lambda band: function(matrix, band.start, band.stop, vector, parts[band.start]),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import Extended, extend
 from ldmaps.extension.gradient import extend_with_gradient
 from ldmaps.extension.single_point import QuickPoint, quick_point
@@ -289,5 +289,5 @@ class Embedder:
         squared = extended.squared_distance
         distance, inside = np.empty_like(squared), np.empty(len(squared), dtype=np.bool_)
         radii = self.squared_radii
-        compiled.blocks.judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
+        kernels.judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
         return Coverage(distance, inside, extended.nearest)

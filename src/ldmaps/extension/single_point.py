@@ -1,4 +1,4 @@
-"""The online step for one point at a time, where Python around the compiled loops takes longer than they do."""
+"""The online step for one point at a time, where Python around the kernels takes longer than they do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import SCANNED_LANDMARKS
 from ldmaps.metrics.base import Metric, OneRow, Points
 
@@ -40,9 +40,7 @@ def quick_point(
     first_row = metric.one_row(landmarks) if n_landmarks < SCANNED_LANDMARKS else None
     if first_row is None:
         return _never
-    loops, rate = compiled.blocks, dtype.type(0.5 / bandwidth)
-    project = loops.extend_few if n_landmarks <= loops.FEW else loops.extend
-    empty = np.empty
+    rate, project, empty = dtype.type(0.5 / bandwidth), kernels.extend, np.empty
 
     def scratch_for(fill_row: OneRow | None) -> tuple[Any, NDArray[Any], NDArray[np.intp], NDArray[Any]]:
         return fill_row, empty((1, n_landmarks), dtype), empty(1, np.intp), empty(1, dtype)

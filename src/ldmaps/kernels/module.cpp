@@ -4,7 +4,17 @@
 namespace ldmaps {
 
 // A line per file of kernels.
-#define FOR_EACH_TOPIC(apply) apply(bind_blocks) apply(bind_frames) apply(bind_gradients) apply(bind_rmsd)
+#define FOR_EACH_TOPIC(apply) \
+    apply(bind_blocks)        \
+    apply(bind_cells)         \
+    apply(bind_euclidean)     \
+    apply(bind_features)      \
+    apply(bind_frames)        \
+    apply(bind_gradients)     \
+    apply(bind_graphs)        \
+    apply(bind_perturbation)  \
+    apply(bind_products)      \
+    apply(bind_rmsd)
 
 #define DECLARE(bind_topic) void bind_topic(nb::module_& module);
 FOR_EACH_TOPIC(DECLARE)

@@ -50,15 +50,33 @@ double weighted_total(Row<const Real> row, Row<const Other> others) {
         [=](Index j, double total) { return fused(double(values[j]), double(factors[j]), total); });
 }
 
+// Partial sums of a sum over distances.
+constexpr Index PARTS = 8;
+
+// The sum of w_j d_j, from d². Entry j is added to partial sum j modulo PARTS, so more entries of no weight behind the
+// last one change no bit.
+template <class Real>
+double distance_sum(const Real* squared, const double* weights, Index n) {
+    double parts[PARTS] = {};
+    const auto add = [&](Index part, Index j) {
+        parts[part] = fused(double(std::sqrt(squared[j])), weights[j], parts[part]);
+    };
+    const Index whole = n / PARTS * PARTS;
+    for (Index start = 0; start < whole; start += PARTS) {
+#pragma omp simd
+        for (Index part = 0; part < PARTS; ++part) add(part, start + part);
+    }
+    for (Index j = whole; j < n; ++j) add(j - whole, j);
+    for (Index half = PARTS / 2; half > 0; half /= 2) {
+        for (Index part = 0; part < half; ++part) parts[part] += parts[part + half];
+    }
+    return parts[0];
+}
+
 template <class Real>
 void add_distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<double> sums) {
-    const double* factors = weights.data();
     for (Index i = 0; i < squared.shape(0); ++i) {
-        const Real* row = squared[i].data();
-        double total = 0.0;
-#pragma omp simd reduction(+ : total)
-        for (Index j = 0; j < squared.shape(1); ++j) total = fused(double(std::sqrt(row[j])), factors[j], total);
-        sums[i] = total;
+        sums[i] = distance_sum(squared[i].data(), weights.data(), squared.shape(1));
     }
 }
 

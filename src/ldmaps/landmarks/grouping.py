@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.compiled.layout import BLOCK
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import Landmarks
@@ -19,7 +19,7 @@ from ldmaps.landmarks.base import Landmarks
 __all__ = ["group_neighbours", "neighbour_order"]
 
 
-def neighbour_order(squared: NDArray[Any], block: int = BLOCK) -> NDArray[np.intp]:
+def neighbour_order(squared: NDArray[Any], block: int = kernels.BLOCK) -> NDArray[np.intp]:
     """Return an order in which every aligned run of ``block`` points is a group of neighbours.
 
     Points are halved again and again by which of two far ends they are nearer to,
@@ -42,7 +42,7 @@ def neighbour_order(squared: NDArray[Any], block: int = BLOCK) -> NDArray[np.int
 
 def group_neighbours(landmarks: Landmarks, walk: Walk) -> tuple[Landmarks, NDArray[Any] | None]:
     """Return the same landmarks with neighbours standing together, and the d² between them if that took them."""
-    if len(landmarks.indices) <= BLOCK:
+    if len(landmarks.indices) <= kernels.BLOCK:
         return landmarks, None
     squared = squared_matrix(walk.metric, walk.points.take(landmarks.indices), n_threads=walk.n_threads)
     order = neighbour_order(squared)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import distance_sums, nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
@@ -159,10 +159,14 @@ def _medoids(walk: Walk, landmarks: Landmarks, unsettled: NDArray[np.bool_]) -> 
     if len(cells) == 0:
         return moved
     # Members of a cell are brought together once, so that every cell is a block on the diagonal.
-    order, bounds = compiled.cells.members_by_cell(landmarks.assignment, cells, len(moved))
+    order, bounds = np.empty(len(walk.points), dtype=np.intp), np.empty(len(cells) + 1, dtype=np.intp)
+    kernels.members_by_cell(landmarks.assignment, cells, len(moved), order, bounds)
+    order = order[: bounds[-1]]
     sums = distance_sums(walk.metric, walk.points.take(order), walk.weights[order], walk.n_threads, bounds)
     # Strictly better, and by more than rounding: ties would let medoids wander forever.
-    moved[cells] = compiled.cells.best_of_cells(order, bounds, sums, moved[cells], 1.0 - 1e-6)
+    medoids = moved[cells]
+    kernels.best_of_cells(order, bounds, sums, 1.0 - 1e-6, medoids)
+    moved[cells] = medoids
     return moved
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.connectivity import check_connected, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
@@ -189,7 +189,6 @@ def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
     # one of those uniformly. The latter is kept up to date by reservoir sampling, so no edge is ever stored.
     points, metric = walk.points, walk.metric
     n = len(points)
-    count_edges, pick = compiled.graphs.count_edges, compiled.graphs.pick_by_degree
     parent = np.full(n, -1, dtype=np.intp)
     newest = int(rng.integers(n))
     outside = np.delete(np.arange(n), newest)
@@ -202,11 +201,11 @@ def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
     for _ in range(n - 1):
         squared = squared_row(metric, points, newest, remaining, row[:, : len(outside)])
         squared[in_tree] = np.inf
-        count_edges(squared, newest, squared_radius, degree, sampled, rng.random(len(outside)))
+        kernels.count_edges(squared, newest, squared_radius, degree, sampled, rng.random(len(outside)))
         total = int(degree.sum())
         if total == 0:
             _fail_disconnected(walk)
-        drawn = int(pick(degree, int(rng.integers(total))))
+        drawn = kernels.pick_by_degree(degree, int(rng.integers(total)))
         newest = int(outside[drawn])
         parent[newest] = sampled[drawn]
         degree[drawn] = 0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from ldmaps.compiled.layout import BLOCK
+from ldmaps import kernels
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
 from ldmaps.errors import DisconnectedError, InvalidInputError
@@ -90,7 +90,7 @@ def choose_landmarks(
         outside = outside[near]
         cover = _cover(metric, points.take(outside), squared[near], radius, most)
     chosen = outside[cover]
-    if len(chosen) > BLOCK:
+    if len(chosen) > kernels.BLOCK:
         chosen = chosen[neighbour_order(squared_matrix(metric, points.take(chosen)))]
     return chosen, reached
 

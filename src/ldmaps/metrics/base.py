@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.errors import GradientError
 from ldmaps.metrics.squared_matrix import squared_matrix
 
@@ -167,7 +167,7 @@ class Metric(ABC):
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``; trusts its input.
 
-        Override it where groups are small and distances cheap: one compiled call for
+        Override it where groups are small and distances cheap: one kernel call for
         many groups saves more than it computes. Safe to call from several threads for
         different groups.
 
@@ -186,7 +186,7 @@ class Metric(ABC):
             group = slice(first, last)
             squared = np.empty((last - first, last - first), dtype=points.dtype)
             self.squared_block(points, group, points, group, squared)
-            compiled.rows.distance_sums(squared, weights[group], sums[group])
+            kernels.distance_sums(squared, weights[group], sums[group])
 
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search for the nearest of ``b`` that is quicker than scanning blocks of d², or None.

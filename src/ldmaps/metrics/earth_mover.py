@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
@@ -102,9 +102,7 @@ class EarthMover(Metric):
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         if isinstance(a, ColumnPoints):
             right = cast(ColumnPoints, b).columns
-            compiled.features.squared_cityblock_columns(
-                a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out
-            )
+            kernels.squared_cityblock(a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out)
             return
         left_rows = _shares(cast(RowPoints, a).values[rows])
         right_rows = _shares(cast(RowPoints, b).values[cols])

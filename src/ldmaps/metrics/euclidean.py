@@ -9,8 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ldmaps import compiled
-from ldmaps.compiled.layout import BLOCK, MAX_SCANNED_FEATURES
+from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
@@ -20,8 +19,6 @@ __all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width"]
 
 #: Up to here direct differences over columns are as fast as a matrix product, exact, and independent of tiling.
 MAX_COLUMN_FEATURES = 32
-#: Points of which the nearest others are looked for together: what is known of them stays in the L1 cache.
-SCANNED_ROWS = 512
 #: Blocks of landmarks are pruned by their bounding boxes where no more than this share of them is near a landmark,
 #: as estimated from a sample. Above, blocks measured one by one take longer than all at once.
 MAX_NEAR_SHARE, BOX_SAMPLE = 0.35, 256
@@ -50,7 +47,7 @@ class ColumnPoints(Points):
 
     def boxes(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the lowest and the highest value of each feature over blocks of points, both (features, blocks)."""
-        starts = np.arange(0, len(self), BLOCK)
+        starts = np.arange(0, len(self), kernels.BLOCK)
         return (
             np.minimum.reduceat(self.columns, starts, axis=1),
             np.maximum.reduceat(self.columns, starts, axis=1),
@@ -59,10 +56,9 @@ class ColumnPoints(Points):
     def near_share(self, boxes: tuple[NDArray[Any], NDArray[Any]], reach: Any) -> float:
         """Return which share of the boxes is within d² = ``reach`` of a point, on the average over a sample."""
         lower, upper = boxes
-        some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].T.copy()
-        bounds = np.empty((len(some), lower.shape[1]), dtype=self.dtype)
-        for point, row in zip(some, bounds, strict=True):
-            compiled.euclidean_scans.squares_to_boxes(point, lower, upper, row)
+        some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].copy()
+        bounds = np.empty((some.shape[1], lower.shape[1]), dtype=self.dtype)
+        kernels.squares_to_boxes(some, lower, upper, bounds)
         return float((bounds <= reach).mean())
 
     def boxes_within(self, reach: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
@@ -83,11 +79,6 @@ class ColumnPoints(Points):
     def n_features(self) -> int:
         """Number of features of each point."""
         return int(self.columns.shape[0])
-
-    @property
-    def has_few_features(self) -> bool:
-        """Whether loops for one to three features apply: shorter ones, which a first fit waits for."""
-        return bool(self.columns.shape[0] <= MAX_SCANNED_FEATURES)
 
     @property
     def values(self) -> NDArray[Any]:
@@ -144,29 +135,8 @@ def centre(
     count = rows.stop - rows.start
     shifted = np.empty((count, values.shape[1]), dtype=values.dtype)
     norms = np.empty(count, dtype=values.dtype)
-    compiled.euclidean.centre_rows(values, rows.start, rows.stop, origin, shifted, norms)
+    kernels.centre_rows(values, rows.start, rows.stop, origin, shifted, norms)
     return shifted, norms
-
-
-def _measure(columns: NDArray[Any]) -> Any:
-    """Return the loop that fills blocks of d² between points of so many features."""
-    loops = compiled.euclidean
-    return (
-        loops.squared_euclidean_few
-        if len(columns) <= MAX_SCANNED_FEATURES
-        else loops.squared_euclidean_columns
-    )
-
-
-def _in_space(columns: NDArray[Any], multiple: int) -> NDArray[Any]:
-    """Return columns with zeros for features up to the third, the last point repeated up to a multiple."""
-    features, n = columns.shape
-    if features == MAX_SCANNED_FEATURES and n % multiple == 0:
-        return columns
-    padded = np.zeros((MAX_SCANNED_FEATURES, n + -n % multiple), columns.dtype)
-    padded[:features, :n] = columns
-    padded[:features, n:] = columns[:, -1:]
-    return padded
 
 
 def check_same_width(a: Points, b: Points) -> None:
@@ -240,11 +210,11 @@ class Euclidean(Metric):
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         if isinstance(a, ColumnPoints):
             right: NDArray[Any] = b.columns  # type: ignore[attr-defined]  # a cast takes a call
-            _measure(a.columns)(a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out)
+            kernels.squared_euclidean(a.columns, rows.start, rows.stop, right, cols.start, cols.stop, out)
             return
         a, b = cast(RowPoints, a), cast(RowPoints, b)
         if rows.stop - rows.start < MIN_PRODUCT_ROWS:
-            compiled.euclidean.squared_euclidean_rows(
+            kernels.squared_euclidean_rows(
                 a.values, rows.start, rows.stop, b.values, cols.start, cols.stop, out
             )
             return
@@ -252,21 +222,18 @@ class Euclidean(Metric):
         left, left_norms = centre(a.values, rows, origin)
         np.matmul(left, right[cols].T, out=out)
         share = out.dtype.type(CANCELLATION_SHARE[out.dtype])
-        compiled.euclidean.finish_gram(
+        kernels.finish_gram(
             out, left_norms, right_norms[cols], share, a.values, rows.start, b.values, cols.start
         )
 
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search over points of up to three features that stores no distances."""
-        if not isinstance(a, ColumnPoints) or not a.has_few_features:
+        if not isinstance(a, ColumnPoints) or a.n_features > kernels.MAX_SCANNED_FEATURES:
             return None
-        loops = compiled.euclidean_scans
-        left, right = a.columns, _in_space(cast(ColumnPoints, b).columns, loops.EIGHT)
-        integer = np.int32 if left.itemsize == 4 else np.int64
+        left, right = a.columns, cast(ColumnPoints, b).columns
 
         def scan(rows: slice, index: NDArray[np.intp], squared: NDArray[Any]) -> None:
-            scratch = np.empty(SCANNED_ROWS, dtype=integer)
-            loops.nearest_euclidean_columns(left, rows.start, rows.stop, right, index, squared, scratch)
+            kernels.nearest_euclidean(left, rows.start, rows.stop, right, index, squared)
 
         return scan
 
@@ -274,7 +241,8 @@ class Euclidean(Metric):
         """Return a way to embed that skips blocks of landmarks whose boxes are too far to matter."""
         if not isinstance(landmarks, ColumnPoints):
             return None
-        boxes = landmarks.boxes_within(compiled.rows.negligible.py_func(landmarks.columns) / rate)
+        single = landmarks.dtype.itemsize == 4
+        boxes = landmarks.boxes_within((kernels.NEGLIGIBLE32 if single else kernels.NEGLIGIBLE64) / rate)
         if boxes is None:
             return None
         columns, (lower, upper) = landmarks.columns, boxes
@@ -288,7 +256,7 @@ class Euclidean(Metric):
             nearest: NDArray[np.intp],
             squared: NDArray[Any],
         ) -> None:
-            compiled.euclidean_scans.extend_euclidean_columns(
+            kernels.extend_euclidean(
                 cast(ColumnPoints, points).columns,
                 rows.start,
                 rows.stop,
@@ -311,7 +279,7 @@ class Euclidean(Metric):
             return None  # who inherits this may prepare or measure otherwise
         columns, n_landmarks = landmarks.columns, len(landmarks)
         dtype = np.dtype(landmarks.dtype.type)  # numpy's own object, which that of unpickled points is not
-        measure, shape = _measure(columns), (1, landmarks.n_features)
+        measure, shape = kernels.squared_euclidean, (1, landmarks.n_features)
         ndarray = np.ndarray
         # With |z|² and d² to z below this share of what is safe, |x|² ≤ 2|z|² + 2d² is safe too.
         limit = (_SAFE_SUM_DOUBLE if columns.itemsize == 8 else _SAFE_SUM_SINGLE) / 16
@@ -345,9 +313,7 @@ class Euclidean(Metric):
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``."""
         if isinstance(points, ColumnPoints):
-            loops = compiled.euclidean
-            add_up = loops.few_group_sums if points.has_few_features else loops.euclidean_group_sums
-            add_up(points.columns, bounds, weights, sums)
+            kernels.euclidean_group_sums(points.columns, bounds, weights, sums)
         else:
             super().group_distance_sums(points, bounds, weights, sums)
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
@@ -59,9 +59,7 @@ class Hamming(Metric):
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         left, right = cast(ColumnPoints, a).columns, cast(ColumnPoints, b).columns
-        compiled.features.squared_hamming_columns(
-            left, rows.start, rows.stop, right, cols.start, cols.stop, out
-        )
+        kernels.squared_hamming(left, rows.start, rows.stop, right, cols.start, cols.stop, out)
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return points of four symbols."""

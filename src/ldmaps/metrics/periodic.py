@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
@@ -56,7 +56,7 @@ class Periodic(Metric):
         values = as_float_array(X, dtype)
         period = self._periods(values.shape[1])
         columns = np.empty((values.shape[1], values.shape[0]), dtype=values.dtype)
-        compiled.features.wrap_to_columns(np.ascontiguousarray(values), period, columns)
+        kernels.wrap_to_columns(np.ascontiguousarray(values), period, columns)
         return ColumnPoints(columns)
 
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
@@ -64,9 +64,7 @@ class Periodic(Metric):
         left, right = cast(ColumnPoints, a).columns, cast(ColumnPoints, b).columns
         period = np.empty(len(left), dtype=left.dtype)
         period[:] = self.period
-        compiled.features.squared_periodic_columns(
-            left, rows.start, rows.stop, right, cols.start, cols.stop, period, out
-        )
+        kernels.squared_periodic(left, rows.start, rows.stop, right, cols.start, cols.stop, period, out)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""

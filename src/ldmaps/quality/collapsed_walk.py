@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import extend
 from ldmaps.diffusion.walk import Walk
 from ldmaps.metrics.base import Metric, Points
@@ -46,7 +46,7 @@ def apply_operator(
     """
     degrees = np.empty(len(rows))
     products = np.empty((len(rows), vectors.shape[1]))
-    fill = compiled.perturbation.kernel_rows
+    fill = kernels.kernel_rows
     everything = slice(0, len(columns))
 
     def work(tile: slice) -> None:
@@ -148,7 +148,7 @@ class CollapsedWalk:
         n, points, landmarks = len(self.walk.points), self.walk.points, self.landmarks
         degrees, degree_changes, sums = np.empty(n), np.empty(n), np.empty((n, psi.shape[1]))
         transposed = np.ascontiguousarray(psi.T)
-        reduce = compiled.perturbation.first_order_rows
+        reduce = kernels.first_order_rows
 
         def work(tile: slice) -> None:
             height = tile.stop - tile.start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldmaps.compiled import blocks
+from ldmaps import kernels as loaded
 from ldmaps.diffusion.pairwise import extend
 from ldmaps.metrics import RMSD
 
@@ -19,20 +19,20 @@ def made_up(n, n_landmarks, k, dtype):
     return squared, weights, rng.normal(size=(k, n_landmarks)).astype(dtype)
 
 
-def embed(function, squared, weights, coefficients):
+def embed(kernels, squared, weights, coefficients):
     n, dtype = len(squared), squared.dtype
     coordinates, nearest = np.empty((n, len(coefficients)), dtype), np.empty(n, np.intp)
     lowest = np.empty(n, dtype)
-    function(squared.copy(), dtype.type(RATE), weights, coefficients, coordinates, nearest, lowest)
+    kernels.extend(squared.copy(), dtype.type(RATE), weights, coefficients, coordinates, nearest, lowest)
     return coordinates, nearest, lowest
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_landmarks", [1, 2, 3, 8, blocks.FEW])
+@pytest.mark.parametrize("n_landmarks", [1, 2, 3, 8, loaded.FEW])
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 50])
-def test_the_equation(n, n_landmarks, dtype):
+def test_the_equation(kernels, n, n_landmarks, dtype):
     squared, weights, coefficients = made_up(n, n_landmarks, 3, dtype)
-    coordinates, nearest, lowest = embed(blocks.extend_few, squared, weights, coefficients)
+    coordinates, nearest, lowest = embed(kernels, squared, weights, coefficients)
     shares = np.exp(-RATE * squared.astype(np.float64)) * weights
     expected = (shares / shares.sum(axis=1, keepdims=True)) @ coefficients.T
     np.testing.assert_allclose(coordinates, expected, rtol=0, atol=1e-5 if dtype == np.float32 else 1e-13)
@@ -41,21 +41,21 @@ def test_the_equation(n, n_landmarks, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_point_does_not_depend_on_those_beside_it(dtype):
+def test_a_point_does_not_depend_on_those_beside_it(kernels, dtype):
     squared, weights, coefficients = made_up(37, 5, 2, dtype)
-    whole = embed(blocks.extend_few, squared, weights, coefficients)
+    whole = embed(kernels, squared, weights, coefficients)
     for size in (1, 3, 16):
         parts = [
-            embed(blocks.extend_few, squared[start : start + size], weights, coefficients)
+            embed(kernels, squared[start : start + size], weights, coefficients)
             for start in range(0, 37, size)
         ]
         for position, expected in enumerate(whole):
             np.testing.assert_array_equal(np.concatenate([part[position] for part in parts]), expected)
 
 
-def test_ties_go_to_the_first_and_far_points_are_no_division_by_zero():
+def test_ties_go_to_the_first_and_far_points_are_no_division_by_zero(kernels):
     squared = np.array([[4.0, 1.0, 1.0], [1e9, 2e9, 3e9]])
-    coordinates, nearest, _ = embed(blocks.extend_few, squared, np.ones(3), np.array([[1.0, 2.0, 3.0]]))
+    coordinates, nearest, _ = embed(kernels, squared, np.ones(3), np.array([[1.0, 2.0, 3.0]]))
     assert nearest.tolist() == [1, 0]
     assert coordinates[1, 0] == 1.0
 
@@ -80,7 +80,7 @@ def test_both_loops_agree_where_one_takes_over():
     frames = rng.normal(size=(6, 3)) + 0.3 * rng.normal(size=(40, 6, 3))
     metric = RMSD()
     points = metric.prepare(frames)
-    for count in (blocks.FEW, blocks.FEW + 1):
+    for count in (loaded.FEW, loaded.FEW + 1):
         landmarks = points.take(np.arange(count))
         weights, coefficients = np.ones(count), rng.normal(size=(2, count))
         squared = np.empty((40, count))

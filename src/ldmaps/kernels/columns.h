@@ -1,0 +1,92 @@
+// Points in columns, shape (features, n): a feature of consecutive points is contiguous, so loops over the points of the
+// right-hand side run in SIMD. What a pair adds up to is summed feature by feature in their order, however the work is
+// cut, so it does not depend on tile or threads.
+#pragma once
+
+#include <type_traits>
+
+#include "array.h"
+
+namespace ldmaps {
+
+// Points of the right-hand side per pass: few enough that their features stay in the L2 cache.
+constexpr Index PANEL = 2048;
+// Points of the left-hand side that are compared at once, so that what is read of the right-hand side is used twice.
+constexpr int HEIGHT = 2;
+// Features that are added to rows of sums at once; up to one less than twice as many begin them.
+constexpr int GROUP = 4;
+
+// Add `Count` features from `k` on to the sums of `Height` points from i on with `n` others from `start` on, or begin
+// the sums with them. `term.at(k)(sum, x, y)` adds feature k. Rows of sums are `stride` apart.
+template <int Count, int Height, bool Begins, class Real, class Term>
+void add_features(Matrix<const Real> a, Index i, Matrix<const Real> b, Index start, Index n, Index k, Real* sums,
+                  Index stride, Term term) {
+    Real x[Count][Height];
+    const Real* y[Count];
+    decltype(term.at(0)) add[Count];
+    for (int e = 0; e < Count; ++e) {
+        for (int h = 0; h < Height; ++h) x[e][h] = a(k + e, i + h);
+        y[e] = b[k + e].data() + start;
+        add[e] = term.at(k + e);
+    }
+#pragma omp simd
+    for (Index j = 0; j < n; ++j) {
+#pragma GCC unroll 2
+        for (int h = 0; h < Height; ++h) {
+            Real sum = Begins ? Real(0) : sums[h * stride + j];
+#pragma GCC unroll 8
+            for (int e = 0; e < Count; ++e) sum = add[e](sum, x[e][h], y[e][j]);
+            sums[h * stride + j] = sum;
+        }
+    }
+}
+
+template <int Height, int Count = 1, class Real, class Term>
+void begin_features(Index count, Matrix<const Real> a, Index i, Matrix<const Real> b, Index start, Index n, Real* sums,
+                    Index stride, Term term) {
+    if constexpr (Count < 2 * GROUP - 1) {
+        if (count > Count) return begin_features<Height, Count + 1>(count, a, i, b, start, n, sums, stride, term);
+    }
+    add_features<Count, Height, true>(a, i, b, start, n, 0, sums, stride, term);
+}
+
+// The sums over all features of `Height` points of `a` from i on with `n` points of `b` from `start` on.
+template <int Height, class Real, class Term>
+void sum_features(Matrix<const Real> a, Index i, Matrix<const Real> b, Index start, Index n, Real* sums, Index stride,
+                  Term term) {
+    const Index features = a.shape(0);
+    Index k = features < GROUP ? features : GROUP + features % GROUP;
+    begin_features<Height>(k, a, i, b, start, n, sums, stride, term);
+    for (; k < features; k += GROUP) add_features<GROUP, Height, false>(a, i, b, start, n, k, sums, stride, term);
+}
+
+struct Unchanged {};
+
+// A block of such sums: points r0 to before r1 of `a`, points c0 to before c1 of `b`. `finish(sum)` is what is written.
+template <class Real, class Term, class Finish>
+void fill_from_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
+                       Matrix<Real> out, Term term, Finish finish) {
+    expect(a.shape(0) > 0, "a must have a feature");
+    expect_shape("b", b, a.shape(0), b.shape(1));
+    expect_range("rows", r0, r1, a.shape(1));
+    expect_range("columns", c0, c1, b.shape(1));
+    expect_shape("out", out, r1 - r0, c1 - c0);
+    const Index width = c1 - c0;
+    for (Index start = c0; start < c1; start += PANEL) {
+        const Index n = std::min(PANEL, c1 - start);
+        for (Index i = r0, height; i < r1; i += height) {
+            Real* sums = out[i - r0].data() + (start - c0);
+            height = i + HEIGHT <= r1 ? HEIGHT : 1;
+            const auto fill = height == HEIGHT ? sum_features<HEIGHT, Real, Term> : sum_features<1, Real, Term>;
+            fill(a, i, b, start, n, sums, width, term);
+            if constexpr (!std::is_same_v<Finish, Unchanged>) {
+                for (Index h = 0; h < height; ++h, sums += width) {
+#pragma omp simd
+                    for (Index j = 0; j < n; ++j) sums[j] = finish(sums[j]);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace ldmaps

@@ -1,0 +1,94 @@
+// Squared distances that are made of sums over features, other than Euclidean ones; points in columns.
+#include "binding.h"
+#include "columns.h"
+#include "fused.h"
+
+namespace ldmaps {
+namespace {
+
+template <class Real>
+struct AddDifferent {
+    AddDifferent at(Index) const { return {}; }
+    Real operator()(Real sum, Real x, Real y) const { return sum + (x == y ? Real(0) : Real(1)); }
+};
+
+template <class Real>
+struct AddDistance {
+    AddDistance at(Index) const { return {}; }
+    Real operator()(Real sum, Real x, Real y) const { return sum + std::abs(x - y); }
+};
+
+// The square of a difference taken the shorter way round; values lie within half a period of 0.
+template <class Real>
+struct AddShorterSquare {
+    struct Feature {
+        Real period;
+        Real operator()(Real sum, Real x, Real y) const {
+            const Real t = std::abs(x - y), shorter = lesser(period - t, t);
+            return fused(shorter, shorter, sum);
+        }
+    };
+    const Real* periods;
+    Feature at(Index k) const { return {periods[k]}; }
+};
+
+// Write the square of the fraction of features in which points r0 to before r1 of `a` and c0 to before c1 of `b` differ.
+template <class Real>
+void squared_hamming(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
+                     Matrix<Real> out) {
+    const Real count = static_cast<Real>(a.shape(0));
+    fill_from_columns(a, r0, r1, b, c0, c1, out, AddDifferent<Real>{},
+                      [=](Real sum) { return (sum / count) * (sum / count); });
+}
+
+// Write the square of the sum of |x_k - y_k|.
+template <class Real>
+void squared_cityblock(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
+                       Matrix<Real> out) {
+    fill_from_columns(a, r0, r1, b, c0, c1, out, AddDistance<Real>{}, [](Real sum) { return sum * sum; });
+}
+
+// Write the sum of t_k², with t_k the difference taken the shorter way round.
+template <class Real>
+void squared_periodic(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
+                      Row<const Real> period, Matrix<Real> out) {
+    expect_shape("period", period, a.shape(0));
+    fill_from_columns(a, r0, r1, b, c0, c1, out, AddShorterSquare<Real>{period.data()}, Unchanged{});
+}
+
+// Write values moved by whole periods to within half a period of 0, transposed. In float64 and without rounding until
+// the end: fmod is exact, and so is a difference of numbers within a factor of two of each other.
+template <class Real>
+void wrap_to_columns(Matrix<const Real> values, Row<const double> period, Matrix<Real> columns) {
+    expect_shape("period", period, values.shape(1));
+    expect_shape("columns", columns, values.shape(1), values.shape(0));
+    const Index n = values.shape(0), features = values.shape(1);
+    for (Index k = 0; k < features; ++k) {
+        const double length = period[k], half = 0.5 * length;
+        const Real* value = values.data() + k;
+        Real* column = columns[k].data();
+        for (Index i = 0; i < n; ++i) {
+            double x = value[i * features];
+            if (std::abs(x) > half) {
+                x = std::fmod(x, length);
+                x -= x > half ? length : x < -half ? -length : 0.0;
+            }
+            column[i] = static_cast<Real>(x);
+        }
+    }
+}
+
+}  // namespace
+
+void bind_features(nb::module_& module) {
+    bind(module, "squared_hamming", forms(squared_hamming<float>, squared_hamming<double>), "a", "r0", "r1", "b", "c0",
+         "c1", "out");
+    bind(module, "squared_cityblock", forms(squared_cityblock<float>, squared_cityblock<double>), "a", "r0", "r1", "b",
+         "c0", "c1", "out");
+    bind(module, "squared_periodic", forms(squared_periodic<float>, squared_periodic<double>), "a", "r0", "r1", "b",
+         "c0", "c1", "period", "out");
+    bind(module, "wrap_to_columns", forms(wrap_to_columns<float>, wrap_to_columns<double>), "values", "period",
+         "columns");
+}
+
+}  // namespace ldmaps
