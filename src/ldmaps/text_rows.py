@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import compiled
+from ldmaps import kernels
 
-__all__ = ["MANY_ROWS", "formatted_rows", "parsed_lines", "parsed_rows", "quoted"]
+__all__ = ["WHOLE", "PlainRows", "RowWriter", "csv_table", "quoted", "read_lines"]
 
-#: Rows from which on compiled loops save time, though the first time they have to be compiled.
-MANY_ROWS = 8_192
+#: A column of whole numbers; other forms are the significant digits of numbers, or the words that values are places of.
+WHOLE = 0
+_WORDS = -1
+_BRACE = ord("{")
 
 
 def quoted(text: str, delimiter: str) -> str:
@@ -28,89 +29,151 @@ def quoted(text: str, delimiter: str) -> str:
     return text
 
 
-def formatted_rows(template: str, columns: Sequence[Sequence[Any]]) -> bytes:
-    r"""Fill a template once per row, all rows in one go: a loop over rows would cost more than embedding them.
-
-    >>> formatted_rows("%d,%s\n", [[1, 2], ["a", "b"]])
-    b'1,a\n2,b\n'
-    """
-    count = len(columns[0]) if columns else 0
-    return (template * count % tuple(chain.from_iterable(zip(*columns, strict=True)))).encode()
-
-
-def parsed_rows(
-    text: bytes,
-    n_rows: int,
-    n_columns: int,
-    delimiter: str,
-    places: Sequence[int] | None = None,
-    *,
-    is_json: bool = False,
-) -> NDArray[np.float64] | None:
-    r"""Return the numbers of lines, in a compiled loop; None unless every line is a plain row of finite numbers.
+class PlainRows:
+    r"""Reads lines that are plain rows of finite numbers, as Python's ``float`` does.
 
     Parameters
     ----------
-    text : bytes
-        Lines; the last one may lack its line break.
-    n_rows, n_columns : int
-        How many lines, and how many cells each of them must have.
-    delimiter : str
-        A single character.
+    n_columns : int
+        Cells of a line.
+    delimiter : str or None
+        What separates them; None is white space.
     places : sequence of int, optional
-        Columns to return, in this order; all by default.
+        Columns to read, in this order; all by default.
+    longest : int
+        Most bytes of a line.
     is_json : bool
         Whether lines are lists.
 
-    Notes
-    -----
-    The same numbers as Python's ``float`` gives.
-
     Examples
     --------
-    >>> parsed_rows(b"1,2.5\n-3e-4,.1", 2, 2, ",")
-    array([[ 1.0e+00,  2.5e+00],
-           [-3.0e-04,  1.0e-01]])
-    >>> parsed_rows(b"1,nan", 1, 2, ",")
+    >>> block = np.empty((3, 2))
+    >>> PlainRows(2, ",").fill(b"1,2.5\n-3e-4,.1\n1,nan\n", 0, block)
+    (2, 15)
+    >>> block[:2].tolist()
+    [[1.0, 2.5], [-0.0003, 0.1]]
     """
-    whole = text if text.endswith(b"\n") else text + b"\n"
-    parsed = parsed_lines(whole, n_rows, n_columns, delimiter, places, is_json=is_json)
-    return parsed[0] if parsed is not None and parsed[1] == len(whole) else None
+
+    def __init__(
+        self,
+        n_columns: int,
+        delimiter: str | None,
+        places: Sequence[int] | None = None,
+        *,
+        longest: int = 1 << 62,
+        is_json: bool = False,
+    ) -> None:
+        chosen = range(n_columns) if places is None else places
+        targets = np.full(n_columns, -1, dtype=np.intp)
+        targets[list(chosen)] = range(len(chosen))
+        self.width = len(chosen)
+        self._takes_each_once = np.count_nonzero(targets >= 0) == self.width
+        self._settings = ord(delimiter or "\0"), is_json, longest, targets
+
+    def fill(self, text: bytes, begin: int, block: NDArray[np.float64]) -> tuple[int, int]:
+        """Fill rows until there is no room or a line is not plain; return how many, and the byte behind them."""
+        # Many objects of JSON follow one another, and a call takes a tenth of the time that Python needs for one.
+        if not self._takes_each_once or text[begin] == _BRACE:
+            return 0, begin
+        return kernels.read_rows(text, begin, *self._settings, block)  # type: ignore[no-any-return]
 
 
-def parsed_lines(
+def read_lines(
+    plain: PlainRows,
     text: bytes,
-    n_rows: int,
-    n_columns: int,
-    delimiter: str,
-    places: Sequence[int] | None = None,
-    *,
-    is_json: bool = False,
-) -> tuple[NDArray[np.float64], int] | None:
-    r"""Return the numbers of the first lines and how many bytes these have; None as of :func:`parsed_rows`.
+    begin: int,
+    count: int,
+    other: Callable[[bytes, int], Sequence[float] | NDArray[np.float64] | None],
+) -> tuple[NDArray[np.float64], int]:
+    r"""Return the rows of ``count`` lines, and the byte behind them.
+
+    A line that is not plain is for ``other(line, which)``, counted from 0, which returns its
+    numbers, or None where it is no row.
+
+    >>> read_lines(PlainRows(2, ","), b"1,2\n# remark\n3,4\n5", 0, 3, lambda line, which: None)
+    (array([[1., 2.],
+           [3., 4.]]), 17)
+    """
+    block = np.empty((count, plain.width))
+    row, at, which = 0, begin, 0
+    while which < count:
+        filled, at = plain.fill(text, at, block[row : row + count - which])
+        row, which = row + filled, which + filled
+        if which < count:
+            end = text.index(b"\n", at)
+            numbers = other(text[at:end], which)
+            if numbers is not None:
+                block[row] = numbers
+                row += 1
+            at, which = end + 1, which + 1
+    return block[:row], at
+
+
+class RowWriter:
+    r"""Writes rows of text, numbers as Python's ``"%.17g"`` does.
 
     Parameters
     ----------
-    text : bytes
-        Holds at least ``n_rows`` line breaks; what follows them is not read.
-    n_rows, n_columns, delimiter, places, is_json
-        As for :func:`parsed_rows`.
+    texts : sequence of str
+        What stands before each column and behind the last.
+    forms : sequence of int or of sequences of str
+        Of each column: significant digits, at most 17; WHOLE; or the words that its values are places of.
+    unknown : str, optional
+        What is written for a number that is not finite, in place of nan, inf and -inf.
 
     Examples
     --------
-    >>> parsed_lines(b"1,2\n3,4\n5", 2, 2, ",")
-    (array([[1., 2.],
-           [3., 4.]]), 8)
+    >>> RowWriter(["", ",", ",", "\n"], [WHOLE, 17, ["A", "B"]], "").rows([[7, 8], [0.1, np.nan], [1, 0]])
+    b'7,0.10000000000000001,B\n8,,A\n'
     """
-    if not is_json and (b'"' in text or b"#" in text):
-        return None
-    targets = np.full(n_columns, -1)
-    chosen = np.arange(n_columns) if places is None else np.asarray(places)
-    targets[chosen] = np.arange(len(chosen))
-    if np.count_nonzero(targets >= 0) != len(chosen):  # a column is wanted twice
-        return None
-    block = np.empty((n_rows, len(chosen)))
-    loops = compiled.decimals
-    data = np.frombuffer(text, dtype=np.uint8)
-    stop = loops.parse_lines(data, ord(delimiter), is_json, targets, loops.POWERS, block.view(np.uint64))
-    return (block, int(stop)) if stop >= 0 else None
+
+    def __init__(
+        self, texts: Sequence[str], forms: Sequence[int | Sequence[str]], unknown: str | None = None
+    ) -> None:
+        words = ["nan", "inf", "-inf"] if unknown is None else [unknown] * 3
+        self._first_words, codes = [], []
+        for form in forms:
+            self._first_words.append(0 if isinstance(form, int) else len(words))
+            codes.append(form if isinstance(form, int) else _WORDS)
+            words += [] if isinstance(form, int) else form
+        encoded = [word.encode() for word in words]
+        longest = max(map(len, encoded))
+        cells = sum(longest if code == _WORDS else kernels.CELL_BYTES for code in codes)
+        self._room = len("".join(texts).encode()) + cells
+        self._codes = codes
+        self._settings = np.array(codes), *_joined([text.encode() for text in texts]), *_joined(encoded)
+
+    def rows(self, columns: Sequence[Any]) -> bytes:
+        """Return a line per row."""
+        values = np.empty((len(columns[0]), len(columns)))
+        whole = values.view(np.int64)
+        for place, (code, first) in enumerate(zip(self._codes, self._first_words, strict=True)):
+            if code > 0:
+                values[:, place] = columns[place]
+            elif code == WHOLE:
+                whole[:, place] = columns[place]
+            else:
+                whole[:, place] = np.asarray(columns[place]) + first
+        out = np.empty(len(values) * self._room, dtype=np.uint8)
+        return out[: kernels.write_rows(values, *self._settings, out)].tobytes()
+
+
+def csv_table(columns: Mapping[str, tuple[int | Sequence[str], Any]]) -> bytes:
+    r"""Return a header and rows from the form and the values of each column; values of None leave cells empty.
+
+    >>> csv_table({"file": (["a.xtc", "b,c.xtc"], [1, 0]), "frame": (WHOLE, [5, 6]), "time": (10, None)})
+    b'file,frame,time\n"b,c.xtc",5,\na.xtc,6,\n'
+    """
+    count = max(len(values) for _, values in columns.values() if values is not None)
+    known = [
+        ([""], np.zeros(count, int)) if values is None else (form, values)
+        for form, values in columns.values()
+    ]
+    forms = [form if isinstance(form, int) else [quoted(word, ",") for word in form] for form, _ in known]
+    rows = RowWriter(["", *[","] * (len(forms) - 1), "\n"], forms).rows([values for _, values in known])
+    return (",".join(columns) + "\n").encode() + rows
+
+
+def _joined(texts: list[bytes]) -> tuple[bytes, NDArray[np.intp]]:
+    """Return texts as one, and where each of them stops."""
+    return b"".join(texts), np.cumsum([len(text) for text in texts], dtype=np.intp)

@@ -17,6 +17,7 @@ from ldmaps.inputs.tables import open_table, read_any_columns, read_columns, rea
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
 from ldmaps.progress import Progress, reporting
 from ldmaps.streaming import StreamEmbedder
+from ldmaps.text_rows import PlainRows
 
 ROLL = swiss_roll(120, random_state=0).points
 
@@ -145,30 +146,31 @@ def test_streams_take_table_sources(folder):
 
 
 @pytest.mark.parametrize(
-    ("line", "block", "reason"),
+    ("line", "row", "reason"),
     [
         ('1,"2"', [1.0, 2.0], None),
         (" 1 , 2 ", [1.0, 2.0], None),
-        ("1,2,3", None, None),
-        ('1,"2', None, None),
+        ('1,"2', None, "not CSV (a quote is not closed)"),
         ("1_0,2", None, "column 1 (a): '1_0' is not a number"),
         ("٣,2", None, "column 1 (a): '٣' is not a number"),
         (",2", None, "column 1 (a): the cell is empty"),
     ],
 )
-def test_many_lines_and_one_are_judged_alike(line, block, reason):
+def test_a_line_is_judged_alike_by_itself_and_in_a_table(tmp_path, line, row, reason):
     columns = TextColumns.of("a,b")
-    lines = ["5,6", line, "7,8"]
-    if block is None:
-        with pytest.raises(ValueError, match="length|quote|could not convert"):
-            columns.block(lines, None)
-    else:
-        np.testing.assert_array_equal(columns.block(lines, None), [[5, 6], block, [7, 8]])
-        assert [columns.number(columns.cells(line), place) for place in (0, 1)] == block
-    if reason is not None:
-        with pytest.raises(UnreadableError) as caught:
-            columns.number(columns.cells(line), 0)
-        assert str(caught.value) == reason
+    path = tmp_path / "table.csv"
+    path.write_text(f"a,b\n5,6\n{line}\n7,8\n", encoding="utf-8")
+    source = ldmaps.inputs.open(path)
+    if reason is None:
+        assert [columns.number(columns.cells(line), place) for place in (0, 1)] == row
+        np.testing.assert_array_equal(source.read().frames, [[5, 6], row, [7, 8]])
+        return
+    with pytest.raises(UnreadableError) as caught:
+        columns.number(columns.cells(line), 0)
+    assert str(caught.value) == reason
+    with pytest.raises(InvalidInputError) as caught:
+        source.read()
+    assert f"line 3, {reason}" in str(caught.value)
 
 
 def test_points_are_counted_beforehand_only_if_somebody_sees_the_bar(folder, monkeypatch):
@@ -184,11 +186,6 @@ def test_points_are_counted_beforehand_only_if_somebody_sees_the_bar(folder, mon
     assert "25 %  30 rows" in screen.getvalue()
     monkeypatch.setattr(type(source), "n_frames", property(lambda self: 1 / 0))
     assert len(source.read()) == len(ROLL)
-
-
-def test_a_quote_does_not_reach_over_lines():
-    with pytest.raises(ValueError, match="a quote spans lines"):
-        TextColumns.of("a,b").block(["5,6", '1,"2', '3",8'], [0])
 
 
 @pytest.mark.parametrize("chunk", [3, 1000])
@@ -209,18 +206,19 @@ def test_a_quote_does_not_reach_over_lines():
     ],
 )
 @pytest.mark.parametrize("columns", [None, ["3", "1"]])
-def test_compiled_loops_read_like_python(monkeypatch, tmp_path, lines, columns, chunk):
+def test_kernels_read_like_python(monkeypatch, tmp_path, lines, columns, chunk):
     path = tmp_path / "table.csv"
     path.write_bytes("\n".join(lines).encode())
     results = []
-    for many, as_text in ((10**9, False), (0, False), (10**9, True)):
-        monkeypatch.setattr("ldmaps.inputs.text_table.MANY_ROWS", many)
-        if as_text:  # line by line, as stdin is read
-            monkeypatch.setattr("ldmaps.inputs.text_table._has_lone_returns", lambda raw: True)
+    for way in ("file", "stdin", "python"):
+        if way == "stdin":
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        elif way == "python":
+            monkeypatch.setattr(PlainRows, "fill", lambda self, text, begin, block: (0, begin))
         try:
-            chunks = list(ldmaps.inputs.open(path, columns=columns, chunk=chunk))
+            chunks = list(ldmaps.inputs.open("-" if way == "stdin" else path, columns=columns, chunk=chunk))
         except InvalidInputError as error:
-            results.append(str(error))
+            results.append(str(error).replace("stdin", str(path)))
         else:
             numbers = np.concatenate([one.numbers for one in chunks]).tolist()
             results.append((np.concatenate([one.frames for one in chunks]).tobytes(), numbers))

@@ -15,19 +15,15 @@ from hypothesis import strategies as st
 from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.sources.decoders import open_decoder
 from ldmaps.streaming.sources.decoding import form_of
-from ldmaps.streaming.sources.decoding_csv import CsvDecoder
-from ldmaps.streaming.sources.decoding_json import JsonDecoder
+from ldmaps.text_rows import PlainRows
 
 ROWS = np.random.default_rng(0).normal(size=(50, 3))
 FACTS = {"n_features": 3, "takes_frames": False}
 
 
-@pytest.fixture(params=[False, True], ids=["cut", "uncut"])
-def pieces(request, monkeypatch):
-    """Lines are cut out one by one, or decoded by compiled loops without being cut, however few they are."""
-    if request.param:
-        monkeypatch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", 0)
-        monkeypatch.setattr("ldmaps.streaming.sources.decoding._UNCUT", 1)
+@pytest.fixture
+def short_lines(monkeypatch):
+    monkeypatch.setattr("ldmaps.streaming.sources.decoding.largest_record", lambda width: 1000)
 
 
 def csv_bytes(rows=ROWS, header="", end="\n"):
@@ -87,7 +83,6 @@ BYTES = {
 }
 
 
-@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", BYTES)
 @pytest.mark.parametrize("step", [None, 1, 7, 64])
 def test_formats_are_told_apart_and_may_be_cut_anywhere(name, step):
@@ -100,7 +95,6 @@ def test_formats_are_told_apart_and_may_be_cut_anywhere(name, step):
     assert position["offset"] == len(data)
 
 
-@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", BYTES)
 @pytest.mark.parametrize("most", [1, 7])
 def test_a_position_goes_on_exactly_where_it_was(name, most):
@@ -120,7 +114,6 @@ def test_a_position_goes_on_exactly_where_it_was(name, most):
     assert numbers == list(range(before, 50))
 
 
-@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
 def test_bad_lines_cost_their_neighbours_nothing(form):
     lines = (csv_bytes() if form == "csv" else json_bytes()).splitlines()
@@ -188,17 +181,15 @@ def test_two_broken_halves_do_not_make_a_record():
 
 
 def test_an_unclosed_quote_does_not_swallow_the_next_line():
-    data = b"1,2,3\n" + b'4,"5,6\n' + csv_bytes()
+    data = b"1,2,3\n" + b'4,5,"6\n' + csv_bytes()
     points, _, _, rejected, _ = everything(open_decoder("csv", FACTS), data)
     np.testing.assert_array_equal(points[1:], ROWS)
     assert [one.number for one in rejected] == [1]
 
 
-@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
-def test_an_overlong_line_is_rejected_and_not_kept(form):
-    decoder = (CsvDecoder if form == "csv" else JsonDecoder)(FACTS)
-    decoder._max_line = 1000
+def test_an_overlong_line_is_rejected_and_not_kept(form, short_lines):
+    decoder = open_decoder(form, FACTS)
     first, last = (b"1,2,3", b"4,5,6") if form == "csv" else (b"[1,2,3]", b"[4,5,6]")
     long = b"9" * 50_000
     data = first + b"\n" + long + b"\n" + last + b"\n"
@@ -210,13 +201,11 @@ def test_an_overlong_line_is_rejected_and_not_kept(form):
     assert len(rejected[0].raw) == 200
     decoder.feed(long, 1.0)
     decoder.feed(long, 1.0)
-    assert sum(map(len, decoder._tail)) <= 1000
+    assert len(decoder._lines.joined()) <= 2000
 
 
-@pytest.mark.usefixtures("pieces")
-def test_an_overlong_line_that_comes_in_one_piece():
-    decoder = CsvDecoder(FACTS)
-    decoder._max_line = 1000
+def test_an_overlong_line_that_comes_in_one_piece(short_lines):
+    decoder = open_decoder("csv", FACTS)
     _, numbers, _, rejected, position = everything(decoder, b"1,2,3\n" + b"9" * 5000 + b"\n4,5,6\n")
     assert numbers == [0, 2]
     assert position["offset"] == 5013
@@ -226,7 +215,6 @@ def test_an_overlong_line_that_comes_in_one_piece():
 # -- columns -------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("pieces")
 def test_columns_are_found_by_name_and_time_is_told():
     facts = {"n_features": 2, "columns": ["b", "a"]}
     data = b"time,a,note,b\n" + b"".join(b"%d.5,%d,text,%d\n" % (i, i, 10 * i) for i in range(20))
@@ -236,7 +224,6 @@ def test_columns_are_found_by_name_and_time_is_told():
     np.testing.assert_array_equal(np.concatenate(times), np.arange(20) + 0.5)
 
 
-@pytest.mark.usefixtures("pieces")
 def test_a_time_column_beside_the_points():
     points, _, times, *_ = everything(open_decoder("csv", FACTS), b"Time,x,y,z\n0.5,1,2,3\n")
     np.testing.assert_array_equal(points, [[1, 2, 3]])
@@ -246,7 +233,6 @@ def test_a_time_column_beside_the_points():
     assert times == [None]
 
 
-@pytest.mark.usefixtures("pieces")
 def test_columns_can_be_chosen():
     decoder = open_decoder("csv", FACTS, ["3", "x", "4"])
     points, *_ = everything(decoder, b"x,y,z,w\n1,2,3,4\n")
@@ -363,15 +349,11 @@ def test_no_line_is_lost_and_batching_changes_nothing(lines, form, cuts, most):
     if position is not None:
         assert position["offset"] == len(data)
     cuts = [cut for cut in cuts if cut < len(data)]
-    for uncut in (1 << 14, 1):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", 0)
-            patch.setattr("ldmaps.streaming.sources.decoding._UNCUT", uncut)
-            other, again, _, turned_down, end = everything(open_decoder(form, FACTS), data, cuts, most)
-        np.testing.assert_array_equal(other, points)
-        assert again == numbers
-        assert turned_down == rejected
-        assert end == position
+    other, again, _, turned_down, end = everything(open_decoder(form, FACTS), data, cuts, most)
+    np.testing.assert_array_equal(other, points)
+    assert again == numbers
+    assert turned_down == rejected
+    assert end == position
 
 
 def test_formats_by_name():
@@ -432,7 +414,7 @@ def test_a_row_that_no_map_takes_is_not_waited_for():
      b" 7 , 8,9\r", b"\xff,1,2", b"123456789012345678901,2,3"],
     ids=repr,
 )  # fmt: skip
-def test_compiled_loops_decode_like_python(monkeypatch, form, header, line):
+def test_kernels_decode_like_python(monkeypatch, form, header, line):
     if form == "csv":
         rows = np.c_[np.arange(50), ROWS] if header else ROWS
         data = csv_bytes(rows, header)
@@ -442,30 +424,19 @@ def test_compiled_loops_decode_like_python(monkeypatch, form, header, line):
     facts = {**FACTS, "columns": ["c", "a", "b"]} if header else FACTS
     mixed = b"".join([*lines[:30], line + b"\n", *lines[30:]])
     results = []
-    for many, uncut in ((10**9, 1 << 14), (0, 1 << 14), (0, 1)):
-        monkeypatch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", many)
-        monkeypatch.setattr("ldmaps.streaming.sources.decoding._UNCUT", uncut)
+    for is_alone in (False, True):
+        if is_alone:
+            monkeypatch.setattr(PlainRows, "fill", lambda self, text, begin, block: (0, begin))
         points, numbers, times, rejected, position = everything(open_decoder(form, facts), mixed, most=16)
         results.append((points.tobytes(), numbers, repr(times), rejected, position))
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1]
     assert len(results[0][1]) >= 50
 
 
-def uncut_decoder(monkeypatch, form="csv", **facts):
-    """Return a decoder that leaves everything uncut, after its first line."""
-    monkeypatch.setattr("ldmaps.streaming.sources.decoding.MANY_ROWS", 0)
-    monkeypatch.setattr("ldmaps.streaming.sources.decoding._UNCUT", 1)
-    decoder = open_decoder(form, FACTS | facts)
-    decoder.feed(b"1,2,3\n" if form == "csv" else b"[1,2,3]\n", 0.0)
-    decoder.take(1)
-    return decoder
-
-
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
-def test_plain_lines_are_decoded_without_cutting_them(monkeypatch, form):
-    decoder = uncut_decoder(monkeypatch, form)
-    monkeypatch.setattr(type(decoder), "_cut", None)
+def test_plain_lines_come_as_they_are_asked_for(form):
     data = csv_bytes() if form == "csv" else json_bytes()
+    decoder = open_decoder(form, FACTS)
     decoder.feed(data[:1000], 1.0)
     first = decoder.take(10)
     decoder.feed(data[1000:], 2.0)
@@ -474,37 +445,24 @@ def test_plain_lines_are_decoded_without_cutting_them(monkeypatch, form):
     third = decoder.take(1000)
     assert [len(part) for part in (first, second, third)] == [10, 30, 10]
     np.testing.assert_array_equal(np.concatenate([first.points, second.points, third.points]), ROWS)
-    assert [*first.numbers, *second.numbers, *third.numbers] == list(range(1, 51))
+    assert [*first.numbers, *second.numbers, *third.numbers] == list(range(50))
     early = data[:1000].count(b"\n")
     assert [*first.arrived, *second.arrived, *third.arrived] == [1.0] * early + [2.0] * (50 - early)
-    begun = len(b"1,2,3\n" if form == "csv" else b"[1,2,3]\n")
-    assert third.position["offset"] == begun + len(data)
+    assert third.position["offset"] == len(data)
 
 
-def test_small_pieces_are_cut_at_once():
-    decoder = CsvDecoder(FACTS)
-    decoder.feed(csv_bytes(), 1.0)
-    assert len(decoder._lines) == 50
+def test_arrivals_of_lines_that_are_no_records_are_left_out():
+    decoder = open_decoder("csv", FACTS)
+    for when, line in enumerate([b"# note\n", b"x,y,z\n", b"1,2,3\n\n", b"bad\n", b"4,5,6\n"]):
+        decoder.feed(line, float(when))
+    records = decoder.take(100)
+    assert records.numbers.tolist() == [0, 2]
+    assert records.arrived.tolist() == [2.0, 4.0]
+    assert [one.number for one in records.rejected] == [1]
 
 
-def test_a_long_piece_behind_lines_that_wait_keeps_its_place():
-    rows = np.random.default_rng(1).normal(size=(20_000, 3))
-    data = csv_bytes(rows)
-    cuts = [5000, 400_000, 400_050, 900_000]
-    decoder, parts = CsvDecoder(FACTS), []
-    for begin, end in itertools.pairwise([0, *cuts, len(data)]):
-        decoder.feed(data[begin:end], 1.0)
-        parts.append(decoder.take(3000))
-    while decoder.ready:
-        parts.append(decoder.take(3000))
-    np.testing.assert_array_equal(np.concatenate([part.points for part in parts]), rows)
-    assert np.concatenate([part.numbers for part in parts]).tolist() == list(range(20_000))
-    assert parts[-1].position["offset"] == len(data)
-
-
-def test_white_space_around_a_line_is_no_cell_of_an_uncut_one(monkeypatch):
+def test_white_space_around_a_line_is_no_cell():
     """A column that nobody asked for may hold anything, but a tab at the beginning of a line is no column."""
-    uncut_decoder(monkeypatch)
     decoder = open_decoder("csv", {**FACTS, "columns": ["a", "b", "c"]})
     lines = [b"x\ta\tb\tc"] + [b"7\t1\t2\t3"] * 20 + [b"\t1\t2\t3"] * 20
     _, numbers, _, rejected, _ = everything(decoder, b"\n".join(lines) + b"\n", [40])
@@ -513,12 +471,12 @@ def test_white_space_around_a_line_is_no_cell_of_an_uncut_one(monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
-def test_an_overlong_line_of_plain_numbers_is_rejected_uncut_too(monkeypatch, form):
-    decoder = uncut_decoder(monkeypatch, form)
-    decoder._max_line = 1000
+def test_an_overlong_line_of_plain_numbers_is_rejected_too(form, short_lines):
     line = b"4,5,6\n" if form == "csv" else b"[4,5,6]\n"
-    data = line * 20 + line.replace(b"5,", b"5," + b" " * 1000) + line * 20
-    points, _, _, rejected, _ = everything(decoder, data)
-    assert len(points) == 40
-    assert [one.number for one in rejected] == [21]
-    assert "bytes; at most 1000" in rejected[0].reason
+    data = line * 20 + line.replace(b"\n", b" " * 1000 + b"\n") + line * 20
+    for cuts in ((), range(90, len(data), 90)):
+        points, _, _, rejected, position = everything(open_decoder(form, FACTS), data, cuts)
+        assert len(points) == 40
+        assert [one.number for one in rejected] == [20]
+        assert f"has {len(line) + 999} bytes; at most 1000" in rejected[0].reason
+        assert position["offset"] == len(data)

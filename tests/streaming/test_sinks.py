@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from pathlib import Path
@@ -222,7 +223,7 @@ def test_functions_are_sinks():
 @pytest.mark.parametrize("form", ["csv", "tsv", "ndjson"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("has_times", [False, True])
-def test_compiled_loops_write_like_python(monkeypatch, tmp_path, form, dtype, has_times):
+def test_rows_are_what_python_writes(tmp_path, form, dtype, has_times):
     rng = np.random.default_rng(3)
     n = 300
     coordinates = rng.normal(size=(n, 2)).astype(dtype) * 10.0 ** rng.integers(-9, 9, size=(n, 1)).astype(
@@ -237,16 +238,34 @@ def test_compiled_loops_write_like_python(monkeypatch, tmp_path, form, dtype, ha
         Coverage(distance, rng.random(n) < 0.5, rng.integers(0, 40, size=n)),
         rng.integers(-1, 4, size=n),  # the last region has no name
     )
-    texts = []
-    for many in (10**9, 0):
-        monkeypatch.setattr("ldmaps.embedded_rows.MANY_ROWS", many)
-        path = tmp_path / f"{many}.{form}"
-        sink = OutputFile(path, regions=("A", 'folded, "half"', "é"))
-        sink.write(embedded)
-        sink.flush()
-        sink.close()
-        texts.append(path.read_bytes())
-    assert texts[0] == texts[1]
+    path = tmp_path / f"psi.{form}"
+    sink = OutputFile(path, regions=("A", 'folded, "half"', "é"))
+    sink.write(embedded)
+    sink.flush()
+    sink.close()
+    expected = io.StringIO()
+    names = ["number", "time", "psi2", "psi3", "distance", "inside", "nearest", "region"]
+    table = csv.writer(expected, delimiter="\t" if form == "tsv" else ",", lineterminator="\n")
+    if form != "ndjson":
+        table.writerow(names)
+    empty, digits = "null" if form == "ndjson" else "", 9 if dtype == np.float32 else 17
+    regions = ["A", 'folded, "half"', "é", "3", empty]
+    for row in range(n):
+        values = [None if times is None else times[row], *coordinates[row], distance[row]]
+        texts = [
+            empty if value is None or np.isnan(value) else f"%.{places}g" % value
+            for value, places in zip(values, [10, digits, digits, 5], strict=True)
+        ]
+        inside, nearest = bool(embedded.coverage.inside[row]), str(embedded.coverage.nearest[row])
+        region = regions[embedded.regions[row]]
+        if form != "ndjson":
+            table.writerow([row + 5, *texts, int(inside), nearest, region])
+            continue
+        cells = [str(row + 5), *texts, json.dumps(inside), nearest]
+        cells.append(region if region in ("3", empty) else json.dumps(region))
+        pairs = (f'"{name}": {cell}' for name, cell in zip(names, cells, strict=True))
+        expected.write("{" + ", ".join(pairs) + "}\n")
+    assert path.read_text(encoding="utf-8") == expected.getvalue()
 
 
 # -- the table ---------------------------------------------------------------------------

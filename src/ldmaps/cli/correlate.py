@@ -123,21 +123,23 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
         else np.full(len(psi), source.files[0])
     )
     if arguments.output is not None:
-        _write(arguments.output, files, frames, psi, shapes)
+        _write(arguments.output, source, frames, psi, shapes)
     return PointsOfMap(psi, frames.times, files, shapes)
 
 
-def _write(path: str, files: Any, frames: Any, psi: Any, shapes: Any) -> None:
+def _write(path: str, source: Any, frames: Any, psi: Any, shapes: Any) -> None:
+    import numpy as np
+
     from ldmaps.embedded_rows import coordinate_names
     from ldmaps.files import written_whole
-    from ldmaps.text_rows import quoted
+    from ldmaps.text_rows import WHOLE, csv_table
 
-    names = ["file", "frame", "time", *coordinate_names(psi.shape[1]), *shapes]
+    table = {
+        "file": (source.files, np.zeros(len(psi), int) if frames.files is None else frames.files),
+        "frame": (WHOLE, frames.numbers),
+        "time": (10, frames.times),
+        **{name: (9, column) for name, column in zip(coordinate_names(psi.shape[1]), psi.T, strict=True)},
+        **{name: (9, column) for name, column in shapes.items()},
+    }
     with written_whole(path) as stream:
-        stream.write((",".join(names) + "\n").encode())
-        for row, file in enumerate(files):
-            time = "" if frames.times is None else f"{frames.times[row]:.10g}"
-            numbers = [f"{value:.9g}" for value in (*psi[row], *(column[row] for column in shapes.values()))]
-            stream.write(
-                (",".join([quoted(str(file), ","), str(frames.numbers[row]), time, *numbers]) + "\n").encode()
-            )
+        stream.write(csv_table(table))

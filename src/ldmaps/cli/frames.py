@@ -238,17 +238,15 @@ def _numbers(text: str) -> list[int] | None:
 
 def _write_table(path: str, picks: FramePicks, times: Any) -> None:
     from ldmaps.files import written_whole
-    from ldmaps.text_rows import quoted
+    from ldmaps.text_rows import WHOLE, csv_table
 
+    rows = range(len(picks.numbers))
+    table: dict[str, Any] = {
+        "number": (WHOLE, range(1, len(rows) + 1)),
+        "file": (picks.files, picks.file_of),
+        "frame": (WHOLE, picks.numbers),
+        "time": (10, times),
+        "label": (picks.labels, rows),
+    }
     with written_whole(path) as stream:
-        stream.write(b"number,file,frame,time,label\n")
-        for row, (place, number) in enumerate(zip(picks.file_of, picks.numbers, strict=True)):
-            time = "" if times is None else f"{times[row]:.10g}"
-            cells = (
-                str(row + 1),
-                quoted(picks.files[place], ","),
-                str(number),
-                time,
-                quoted(picks.labels[row], ","),
-            )
-            stream.write((",".join(cells) + "\n").encode())
+        stream.write(csv_table(table))

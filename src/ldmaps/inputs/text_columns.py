@@ -8,15 +8,13 @@ and reports (which also want columns of words).
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of
+from ldmaps.text_rows import PlainRows
 
 __all__ = ["TextColumns", "UnreadableError", "find_columns"]
 
@@ -69,10 +67,14 @@ class TextColumns:
             return line.split()
         if '"' not in line:
             return [cell.strip() for cell in line.split(self.delimiter)]
+        reader = csv.reader([line, ""], delimiter=self.delimiter)
         try:
-            return [cell.strip() for cell in next(csv.reader([line], delimiter=self.delimiter))]
+            cells = [cell.strip() for cell in next(reader)]
         except csv.Error as error:
             raise UnreadableError(f"not CSV ({error})") from error
+        if reader.line_num > 1:
+            raise UnreadableError("not CSV (a quote is not closed)")
+        return cells
 
     def number(self, cells: Sequence[str], place: int) -> float:
         """Return a cell's number, or raise :class:`UnreadableError`."""
@@ -94,25 +96,9 @@ class TextColumns:
         """
         return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
 
-    def block(self, lines: list[str], places: Sequence[int] | None) -> NDArray[np.float64]:
-        """Return the numbers of many lines (lines, columns) in some places, None for all.
-
-        Raises ValueError if a line is bad in whatever way.
-        """
-        if self.delimiter is None or any('"' in line for line in lines):
-            lengths: Iterable[int] = (len(self.cells(line)) for line in lines)
-        else:
-            lengths = (line.count(self.delimiter) + 1 for line in lines)
-        # numpy does not look beyond the columns it takes.
-        if any(length != self.count for length in lengths):
-            raise ValueError("the lines differ in length")
-        quote = '"' if self.delimiter else None
-        block: NDArray[np.float64] = np.loadtxt(
-            lines, delimiter=self.delimiter, quotechar=quote, comments=None, usecols=places, ndmin=2
-        )
-        if len(block) != len(lines):
-            raise ValueError("a quote spans lines")
-        return block
+    def plain(self, places: Sequence[int] | None, longest: int = 1 << 62) -> PlainRows:
+        """Return what reads lines of nothing but finite numbers in such places."""
+        return PlainRows(self.count, self.delimiter, places, longest=longest)
 
 
 def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int, described: str) -> list[int]:

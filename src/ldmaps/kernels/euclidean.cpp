@@ -2,7 +2,6 @@
 // in rows; and searches that measure no more pairs than they must, and store none.
 #include "binding.h"
 #include "columns.h"
-#include "lanes.h"
 #include "rows.h"
 
 namespace ldmaps {
@@ -221,18 +220,18 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
 // d² of two rows, added up in an order that depends on the number of features alone.
 template <class Real>
 Real between_rows(const Real* x, const Real* y, Index features) {
-    constexpr Index WIDTH = REGISTER_BYTES / sizeof(Real);
+    constexpr Index step = LANES<Real>;
     const auto add = [&](Lanes<Real> sum, Index k) {
-        const Lanes<Real> t = load(x + k) - load(y + k);
+        const Lanes<Real> t = load<Lanes<Real>>(x + k) - load<Lanes<Real>>(y + k);
         return fused(t, t, sum);
     };
-    const Index whole = features / WIDTH * WIDTH, fours = features / (4 * WIDTH) * (4 * WIDTH);
+    const Index whole = features / step * step, fours = features / (4 * step) * (4 * step);
     Lanes<Real> s0{}, s1{}, s2{}, s3{};
-    for (Index k = 0; k < fours; k += 4 * WIDTH) {
-        s0 = add(s0, k), s1 = add(s1, k + WIDTH), s2 = add(s2, k + 2 * WIDTH), s3 = add(s3, k + 3 * WIDTH);
+    for (Index k = 0; k < fours; k += 4 * step) {
+        s0 = add(s0, k), s1 = add(s1, k + step), s2 = add(s2, k + 2 * step), s3 = add(s3, k + 3 * step);
     }
-    for (Index k = fours; k < whole; k += WIDTH) s0 = add(s0, k);
-    Real total = total_of_lanes<Real>((s0 + s1) + (s2 + s3));
+    for (Index k = fours; k < whole; k += step) s0 = add(s0, k);
+    Real total = sum_of<Real, LANES_BYTES>((s0 + s1) + (s2 + s3));
     for (Index k = whole; k < features; ++k) total = AddSquare<Real>{}(total, x[k], y[k]);
     return total;
 }

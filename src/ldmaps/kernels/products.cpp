@@ -1,22 +1,22 @@
 // Products of a stored kernel with a vector, in float64 whatever the kernel is stored in.
 #include "binding.h"
-#include "lanes.h"
+#include "vectors.h"
 
 namespace ldmaps {
 namespace {
 
 using Numbers = Lanes<double>;
-constexpr Index WIDTH = REGISTER_BYTES / sizeof(double);
+constexpr Index STEP = LANES<double>;
 
 // Multiply rows of a matrix by a vector. A row's sum is added up in the same order whichever rows come with it.
 template <class Real>
 void matvec_rows(Matrix<const Real> matrix, Row<const double> vector, Row<double> out) {
-    const Index n_rows = matrix.shape(0), n = matrix.shape(1), whole = n / (2 * WIDTH) * (2 * WIDTH);
+    const Index n_rows = matrix.shape(0), n = matrix.shape(1), whole = n / (2 * STEP) * (2 * STEP);
     expect_shape("vector", vector, n);
     expect_shape("out", out, n_rows);
     const double* v = vector.data();
     const auto rest = [&](const Real* row, Numbers even, Numbers odd) {
-        double total = total_of_lanes<double>(even + odd);
+        double total = sum_of<double, LANES_BYTES>(even + odd);
         for (Index j = whole; j < n; ++j) total = fused(double(row[j]), v[j], total);
         return total;
     };
@@ -24,13 +24,13 @@ void matvec_rows(Matrix<const Real> matrix, Row<const double> vector, Row<double
     for (; i + 4 <= n_rows; i += 4) {
         const Real *a = matrix[i].data(), *b = a + n, *c = b + n, *d = c + n;
         Numbers a0{}, a1{}, b0{}, b1{}, c0{}, c1{}, d0{}, d1{};
-        for (Index j = 0; j < whole; j += 2 * WIDTH) {
-            const Index k = j + WIDTH;
-            const Numbers v0 = load(v + j), v1 = load(v + k);
-            a0 = fused(load_double(a + j), v0, a0), a1 = fused(load_double(a + k), v1, a1);
-            b0 = fused(load_double(b + j), v0, b0), b1 = fused(load_double(b + k), v1, b1);
-            c0 = fused(load_double(c + j), v0, c0), c1 = fused(load_double(c + k), v1, c1);
-            d0 = fused(load_double(d + j), v0, d0), d1 = fused(load_double(d + k), v1, d1);
+        for (Index j = 0; j < whole; j += 2 * STEP) {
+            const Index k = j + STEP;
+            const Numbers v0 = load<Numbers>(v + j), v1 = load<Numbers>(v + k);
+            a0 = fused(load_double<LANES_BYTES>(a + j), v0, a0), a1 = fused(load_double<LANES_BYTES>(a + k), v1, a1);
+            b0 = fused(load_double<LANES_BYTES>(b + j), v0, b0), b1 = fused(load_double<LANES_BYTES>(b + k), v1, b1);
+            c0 = fused(load_double<LANES_BYTES>(c + j), v0, c0), c1 = fused(load_double<LANES_BYTES>(c + k), v1, c1);
+            d0 = fused(load_double<LANES_BYTES>(d + j), v0, d0), d1 = fused(load_double<LANES_BYTES>(d + k), v1, d1);
         }
         out[i] = rest(a, a0, a1), out[i + 1] = rest(b, b0, b1);
         out[i + 2] = rest(c, c0, c1), out[i + 3] = rest(d, d0, d1);
@@ -38,9 +38,9 @@ void matvec_rows(Matrix<const Real> matrix, Row<const double> vector, Row<double
     for (; i < n_rows; ++i) {
         const Real* a = matrix[i].data();
         Numbers a0{}, a1{};
-        for (Index j = 0; j < whole; j += 2 * WIDTH) {
-            a0 = fused(load_double(a + j), load(v + j), a0);
-            a1 = fused(load_double(a + j + WIDTH), load(v + j + WIDTH), a1);
+        for (Index j = 0; j < whole; j += 2 * STEP) {
+            a0 = fused(load_double<LANES_BYTES>(a + j), load<Numbers>(v + j), a0);
+            a1 = fused(load_double<LANES_BYTES>(a + j + STEP), load<Numbers>(v + j + STEP), a1);
         }
         out[i] = rest(a, a0, a1);
     }
@@ -72,23 +72,23 @@ void symmetric_matvec_band(Matrix<const Real> matrix, Index first, Index last, R
         for (Index j = i; j < i + 4; ++j) add(j);
         Numbers t0{}, t1{}, t2{}, t3{};
         const auto add_lanes = [&](Index j) {
-            const Numbers x0 = load_double(a + j), x1 = load_double(b + j), x2 = load_double(c + j),
-                          x3 = load_double(d + j), y = load(v + j);
+            const Numbers x0 = load_double<LANES_BYTES>(a + j), x1 = load_double<LANES_BYTES>(b + j), x2 = load_double<LANES_BYTES>(c + j),
+                          x3 = load_double<LANES_BYTES>(d + j), y = load<Numbers>(v + j);
             t0 = fused(x0, y, t0), t1 = fused(x1, y, t1), t2 = fused(x2, y, t2), t3 = fused(x3, y, t3);
-            store<double>(fused(x3, w3, fused(x2, w2, fused(x1, w1, fused(x0, w0, load(sums + j))))), sums + j);
+            store(fused(x3, w3, fused(x2, w2, fused(x1, w1, fused(x0, w0, load<Numbers>(sums + j))))), sums + j);
         };
         Index j = i + 4;
-        for (; j + 4 * WIDTH <= n; j += 4 * WIDTH) {
-            add_lanes(j), add_lanes(j + WIDTH), add_lanes(j + 2 * WIDTH), add_lanes(j + 3 * WIDTH);
+        for (; j + 4 * STEP <= n; j += 4 * STEP) {
+            add_lanes(j), add_lanes(j + STEP), add_lanes(j + 2 * STEP), add_lanes(j + 3 * STEP);
         }
-        for (; j + WIDTH <= n; j += WIDTH) add_lanes(j);
+        for (; j + STEP <= n; j += STEP) add_lanes(j);
         for (; j < n; ++j) {
             add(j);
             sums[j] = fused(double(d[j]), v3,
                             fused(double(c[j]), v2, fused(double(b[j]), v1, fused(double(a[j]), v0, sums[j]))));
         }
-        s0 += total_of_lanes<double>(t0), s1 += total_of_lanes<double>(t1);
-        s2 += total_of_lanes<double>(t2), s3 += total_of_lanes<double>(t3);
+        s0 += sum_of<double, LANES_BYTES>(t0), s1 += sum_of<double, LANES_BYTES>(t1);
+        s2 += sum_of<double, LANES_BYTES>(t2), s3 += sum_of<double, LANES_BYTES>(t3);
         sums[i] += s0, sums[i + 1] += s1, sums[i + 2] += s2, sums[i + 3] += s3;
     }
     for (; i < last; ++i) {

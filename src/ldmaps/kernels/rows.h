@@ -35,7 +35,7 @@ template <class Real>
 double total_of(Row<const Real> row) {
     const Real* values = row.data();
     return sum_over(
-        row.size(), [=](Index j, Wide<double> sums) { return sums + widened(values + j); },
+        row.size(), [=](Index j, Wide<double> sums) { return sums + load_double<WIDE_BYTES>(values + j); },
         [=](Index j, double total) { return total + values[j]; });
 }
 
@@ -46,7 +46,7 @@ double weighted_total(Row<const Real> row, Row<const Other> others) {
     const Other* factors = others.data();
     return sum_over(
         row.size(),
-        [=](Index j, Wide<double> sums) { return fused(widened(values + j), widened(factors + j), sums); },
+        [=](Index j, Wide<double> sums) { return fused(load_double<WIDE_BYTES>(values + j), load_double<WIDE_BYTES>(factors + j), sums); },
         [=](Index j, double total) { return fused(double(values[j]), double(factors[j]), total); });
 }
 

@@ -105,10 +105,21 @@ Real sum_of(Vector<Real, Bytes> vector) {
     }
 }
 
-// As many numbers as a register holds of float64, in float64.
-template <class Real>
-Wide<double> widened(const Real* from) {
-    return __builtin_convertvector(load<Vector<Real, WIDTH<double> * Index(sizeof(Real))>>(from), Wide<double>);
+// Numbers of whatever precision as a register of float64.
+template <Index Bytes>
+Vector<double, Bytes> load_double(const double* from) {
+    return load<Vector<double, Bytes>>(from);
+}
+template <Index Bytes>
+Vector<double, Bytes> load_double(const float* from) {
+    // By name: g++ 12 makes something else of a conversion of vectors.
+#if defined(__AVX512F__)
+    if constexpr (Bytes == 64) return (Vector<double, 64>)_mm512_maskz_cvtps_pd(0xFF, _mm256_loadu_ps(from));
+#endif
+#if defined(__AVX__)
+    if constexpr (Bytes == 32) return (Vector<double, 32>)_mm256_cvtps_pd(_mm_loadu_ps(from));
+#endif
+    return __builtin_convertvector(load<Vector<float, Bytes / 2>>(from), Vector<double, Bytes>);
 }
 
 // The sum over j of term(j) in float64: registers of terms in turn to four sums, so that additions need not wait for each

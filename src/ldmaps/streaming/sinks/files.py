@@ -228,8 +228,7 @@ class OutputFile(TextSink):
         super().__init__(path, overwrite=overwrite)
         form = form or output_format(self.path, "stream").name.lower()
         self._table = EmbeddedText(form, ["number"], ["region"])
-        labels = [*map(self._table.word, regions), self._table.unknown]
-        self._regions = np.array(labels, dtype=object)
+        self._regions = (*map(self._table.word, regions), self._table.unknown)
 
     def _text(self, embedded: Embedded) -> bytes:
         head = b"" if self._written.end else self._table.header(embedded.coordinates.shape[1])
@@ -244,12 +243,11 @@ class OutputFile(TextSink):
             which=embedded.regions,
         )
 
-    def _labels_for(self, regions: NDArray[np.intp]) -> NDArray[Any]:
+    def _labels_for(self, regions: NDArray[np.intp]) -> tuple[str, ...]:
         """Return the labels of regions, that of none last."""
-        missing = int(regions.max()) + 2 - len(self._regions)
-        if missing > 0:  # regions without a name appear as their number
-            numbers = [str(place) for place in range(len(self._regions) - 1, int(regions.max()) + 1)]
-            self._regions = np.array([*self._regions[:-1], *numbers, self._regions[-1]], dtype=object)
+        known, unknown = self._regions[:-1], self._regions[-1]
+        # Regions without a name appear as their number.
+        self._regions = (*known, *map(str, range(len(known), int(regions.max()) + 1)), unknown)
         return self._regions
 
 

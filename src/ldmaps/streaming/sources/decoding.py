@@ -2,10 +2,8 @@
 
     bytes ──feed──► Decoder ──take──► Records, with what could not be read listed separately
 
-Lines are decoded many at a time; only when that fails does each line get its own
-verdict, so that one bad line costs its neighbours nothing but time. Large pieces of
-plain numbers are not even cut into lines: an object per line takes as long as its
-numbers, and the interpreter's lock meanwhile, for which threads that embed would wait.
+Lines of plain numbers are read many at a time, without being cut; any other line gets its own
+verdict, so that one bad line costs its neighbours nothing.
 """
 
 from __future__ import annotations
@@ -21,29 +19,23 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, table_streams
 from ldmaps.inputs.text_columns import UnreadableError
-from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position, Records, Rejected
-from ldmaps.text_rows import MANY_ROWS
+from ldmaps.text_rows import PlainRows, read_lines
 
 __all__ = [
     "BOM",
     "TROUBLE",
     "Decoder",
     "LineDecoder",
-    "as_points",
+    "as_point",
     "excerpt",
     "form_of",
     "largest_record",
-    "times_of",
 ]
 
 #: Most bytes of a record: of one whose numbers are not counted, of one of few numbers, and per number of others.
 #: Anything longer is a fault and is not kept.
 _LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
-#: Below so many lines the set-up of decoding them together costs more than it gains.
-_TOGETHER = 8
-#: Bytes from which on a piece is kept uncut until it is decoded; less is cut at once, so that a single record is quick.
-_UNCUT = 1 << 14
 #: What numpy and json raise for values that are not numbers, or too large for them.
 TROUBLE = (ValueError, TypeError, OverflowError, RecursionError)
 #: Byte order mark, with which some programs begin a text in UTF-8.
@@ -100,28 +92,100 @@ def excerpt(data: bytes) -> str:
     return data[:200].decode("utf-8", errors="replace")
 
 
-def as_points(values: Any, ndim: int, takes_frames: bool = True) -> NDArray[np.float64]:
-    """Return a point (``ndim`` 1) or many (2) from nested lists of numbers; frames are laid out as rows."""
+def as_point(values: Any, takes_frames: bool = True) -> NDArray[np.float64]:
+    """Return a point from a list of numbers, or a frame from nested ones, laid out as a row."""
     try:
         array = np.array(values, dtype=np.float64)
     except TROUBLE as error:
         raise UnreadableError("the values are not all numbers, or lists of them differ in length") from error
-    if takes_frames and array.ndim == ndim + 1 and array.shape[-1] == 3:
-        array = array.reshape(*array.shape[: ndim - 1], -1)
-    if array.ndim != ndim:
+    if takes_frames and array.ndim == 2 and array.shape[1] == 3:
+        array = array.ravel()
+    if array.ndim != 1:
         raise UnreadableError(f"an array of shape {array.shape} is not a point")
     return array
 
 
-def times_of(moments: Sequence[float | None]) -> NDArray[np.float64] | None:
-    """Return records' own times, NaN where one has none; None where none has."""
-    if all(moment is None for moment in moments):
-        return None
-    return np.array([np.nan if moment is None else moment for moment in moments])
+class _Lines:
+    """Bytes that have come, as lines that can be taken.
+
+    A line of more than ``longest`` bytes that comes in several pieces is cut short: it is
+    one byte too long, and what was left out is known by its number.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self.ready = 0  # whole lines
+        self.text, self.at = b"", 0  # the next line begins there
+        self._more: list[bytes] = []  # what follows the text
+        self._tail = 0  # bytes of the line that is not whole yet
+        self._taken = 0  # lines so far
+        self._left_out: dict[int, int] = {}
+        self._arrivals: deque[tuple[int, float]] = deque()
+        self._last_arrival = 0.0
+        self._lacks_end = False
+
+    def feed(self, data: bytes, arrived: float) -> None:
+        """Take bytes."""
+        count = data.count(b"\n")
+        if self._tail + len(data) > self.longest:
+            data = self._cut(data)
+        else:
+            self._tail = len(data) - data.rindex(b"\n") - 1 if count else self._tail + len(data)
+        self._more.append(data)
+        self.ready += count
+        self._last_arrival = arrived
+        if count:
+            self._arrivals.append((count, arrived))
+
+    def _cut(self, data: bytes) -> bytes:
+        """Return data without what makes lines longer than they may be."""
+        kept: list[bytes] = []
+        for number, piece in enumerate(data.split(b"\n"), self._taken + self.ready):
+            self._tail = len(piece) + (0 if kept else self._tail)
+            excess = min(len(piece), max(0, self._tail - self.longest - 1))
+            if excess:
+                self._left_out[number] = self._left_out.get(number, 0) + excess
+            kept.append(piece[: len(piece) - excess])
+        return b"\n".join(kept)
+
+    def finish(self) -> None:
+        """Count a last line without a line break as a line."""
+        if self._tail:
+            self.feed(b"\n", self._last_arrival)
+            self._lacks_end = True
+
+    def joined(self) -> bytes:
+        """Return the text with all that has come."""
+        if self._more:
+            self.text, self.at, self._more = b"".join([self.text[self.at :], *self._more]), 0, []
+        return self.text
+
+    def length(self, line: bytes, which: int) -> int:
+        """Return how many bytes a line had, one of those that are ready."""
+        return len(line) + self._left_out.get(self._taken + which, 0)
+
+    def take(self, count: int, end: int) -> tuple[int, NDArray[np.float64]]:
+        """Go to the byte behind some lines; return how many bytes they had, and when each of them came."""
+        length = end - self.at
+        self.ready -= count
+        self._taken += count
+        length += sum(self._left_out.pop(number) for number in [*self._left_out] if number < self._taken)
+        if self._lacks_end and not self.ready and count:
+            length, self._lacks_end = length - 1, False
+        self.at = end
+        parts = []
+        while count:
+            number, when = self._arrivals.popleft()
+            if number > count:
+                self._arrivals.appendleft((number - count, when))
+                number = count
+            parts.append(np.full(number, when))
+            count -= number
+        return length, parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0)])
 
 
-#: One record that was read: its numbers, and its own time if it has one.
-Row = tuple[Any, float | None]
+#: One record that was read: its numbers, and its own time if it has one that is not among them.
+Row = tuple[Sequence[float] | NDArray[np.float64], float | None]
 
 
 class LineDecoder(Decoder):
@@ -133,233 +197,92 @@ class LineDecoder(Decoder):
 
     form: str
 
-    def __init__(self, facts: Mapping[str, Any], max_line: int | None = None) -> None:
+    def __init__(self, facts: Mapping[str, Any]) -> None:
         self.facts = facts
         self.width: int | None = facts.get("n_features")
-        self._max_line = largest_record(self.width) if max_line is None else max_line
-        self._uncut: list[bytes] = []  # what comes after self._lines, not cut into lines yet
-        self._uncut_lines = 0
-        self._lines: list[bytes] = []
-        self._at = 0
-        self._arrivals: deque[tuple[int, float]] = deque()
-        self._overlong: dict[int, int] = {}  # which of self._lines were cut, and their true length
-        self._tail: list[bytes] = []
-        self._tail_length = 0
-        self._unfinished = False
-        self._last_arrival = 0.0
+        self._lines = _Lines(largest_record(self.width))
+        self._plain = PlainRows(0, ",")  # what reads lines of nothing but numbers, once there is a record
         self._offset = 0
         self._number = 0
 
     # -- what a format adds -------------------------------------------------
 
     @abstractmethod
-    def _together(self, lines: list[bytes]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-        """Decode lines in one go, or raise ValueError if one of them is bad in whatever way."""
+    def _begin(self, text: bytes, at: int, count: int) -> int:
+        """Look at the first lines, as long as there is no record; return how many of these are none."""
 
     @abstractmethod
-    def _alone(self, line: bytes) -> Row:
-        """Decode one line, or raise :class:`UnreadableError`."""
+    def _alone(self, line: bytes) -> Row | None:
+        """Decode any line, None if it is no record, or raise :class:`UnreadableError`."""
 
-    def _uncut_together(
-        self, text: bytes, count: int
-    ) -> tuple[NDArray[Any], NDArray[np.float64] | None, int] | None:
-        """Decode the first ``count`` lines of a text; None unless each is certain to be a plain record.
-
-        Returns points, times and the length of these lines.
-        """
-        return None
-
-    def _records_among(self, lines: list[bytes]) -> list[int] | None:
-        """Return which of these lines are records; None is all."""
-        return None if all(lines) else [place for place, line in enumerate(lines) if line]
+    def _parted(self, block: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return points, and their times if these are a column."""
+        return block, None
 
     def _state(self) -> dict[str, Any]:
         """Return what else belongs to the position."""
         return {}
-
-    def many(self, count: int) -> bool:
-        """Say whether so many records have come, with these, that compiling a loop for them is worth it."""
-        return self._number + count >= MANY_ROWS
 
     # -- the seam -----------------------------------------------------------
 
     @property
     def ready(self) -> int:
         """How many whole lines there are."""
-        return len(self._lines) - self._at + self._uncut_lines
+        return self._lines.ready
 
     def feed(self, data: bytes, arrived: float) -> None:
-        """Cut bytes into lines, unless they are many."""
-        self._last_arrival = arrived
-        count = data.count(b"\n")
-        # Without a line break, or behind a line that is too long, only the beginning of a line may be kept.
-        if count and len(data) >= _UNCUT and self._tail_length <= self._max_line:
-            self._uncut += [*self._tail, data]
-            self._tail, self._tail_length = [], 0
-            self._uncut_lines += count
-        else:
-            self._cut_all()
-            self._cut(data)
-        if count:
-            self._arrivals.append((count, arrived))
-
-    def _cut_all(self) -> None:
-        """Cut what was left uncut."""
-        if self._uncut:
-            data = b"".join(self._uncut)
-            self._uncut, self._uncut_lines = [], 0
-            self._cut(data)
-
-    def _cut(self, data: bytes) -> None:
-        head, *rest = data.split(b"\n")
-        self._keep_tail(head)
-        if not rest:
-            return
-        if self._at:
-            self._overlong = {place - self._at: length for place, length in self._overlong.items()}
-            del self._lines[: self._at]
-            self._at = 0
-        self._end_tail()
-        last = rest.pop()
-        if max(map(len, rest), default=0) > self._max_line:
-            for line in rest:
-                self._keep_tail(line)
-                self._end_tail()
-        else:
-            self._lines += rest
-        self._keep_tail(last)
+        """Take bytes."""
+        self._lines.feed(data, arrived)
 
     def finish(self) -> None:
         """Count a last line without a line break as a line."""
-        self._cut_all()
-        if self._tail_length:
-            self._cut(b"\n")
-            self._arrivals.append((1, self._last_arrival))
-            self._unfinished = True
+        self._lines.finish()
 
     def take(self, most: int) -> Records:
         """Decode up to ``most`` lines."""
-        if self._uncut_lines and self._at == len(self._lines):
-            records = self._take_uncut(most)
-            if records is not None:
-                return records
-            self._cut_all()
-        begin, end = self._at, min(self._at + most, len(self._lines))
-        lines = self._lines[begin:end]
-        self._at = end
-        cut = {place: self._overlong.pop(place) for place in sorted(self._overlong) if place < end}
-        length = sum(map(len, lines)) + len(lines)
-        length += sum(true - len(self._lines[place]) for place, true in cut.items())
-        if self._unfinished and end == len(self._lines) and lines:
-            length -= 1
-            self._unfinished = False
-        if self._offset == 0 and lines and lines[0].startswith(BOM):
-            lines[0] = lines[0][len(BOM) :]
-        self._offset += length
-        arrived = self._arrived(end - begin)
-        lines = [line.strip() for line in lines]
-        places = self._records_among(lines)
-        if places is not None:
-            lines = [lines[place] for place in places]
-            arrived = arrived[places]
-        bad = {}
-        if cut:
-            counted = range(len(lines)) if places is None else places
-            bad = {at: cut[begin + place] for at, place in enumerate(counted) if begin + place in cut}
-        points, times, kept, rejected = self._decoded(lines, bad)
-        numbers = self._numbered(len(lines))
-        if kept is not None:
-            numbers, arrived = numbers[kept], arrived[kept]
-        return Records(points, numbers, times, arrived, rejected, self._position())
+        lines, rejected, moments = self._lines, list[Rejected](), dict[int, float]()
+        text, at, count = lines.joined(), lines.at, min(most, lines.ready)
+        if self._offset == 0 and text.startswith(BOM, at):
+            at += len(BOM)
+        first = self._begin(text, at, count)
+        for _ in range(first):
+            at = text.index(b"\n", at) + 1
+        left_out, n_skipped = [*range(first)], first
 
-    def _take_uncut(self, most: int) -> Records | None:
-        """Decode up to ``most`` lines without cutting them; None where they must be looked at one by one."""
-        text, count = b"".join(self._uncut), min(most, self._uncut_lines)
-        self._uncut = [text]
-        decoded = self._uncut_together(text, count)
-        if decoded is None:
+        def alone(line: bytes, which: int) -> Sequence[float] | NDArray[np.float64] | None:
+            nonlocal n_skipped
+            which += first
+            length = lines.length(line, which)
+            line = line.strip()
+            try:
+                if length > lines.longest:
+                    raise UnreadableError(f"the line has {length} bytes; at most {lines.longest} are taken")
+                record = self._alone(line)
+                if record is not None:
+                    if record[1] is not None:
+                        moments[which - len(left_out)] = record[1]
+                    return record[0]
+                n_skipped += 1
+            except UnreadableError as reason:
+                rejected.append(Rejected(self._number + which - n_skipped, str(reason), excerpt(line)))
+            left_out.append(which)
             return None
-        points, times, length = decoded
-        if length > self._max_line and max(map(len, text[:length].split(b"\n"))) > self._max_line:
-            return None
-        self._uncut, self._uncut_lines = [text[length:]], self._uncut_lines - count
+
+        block, end = read_lines(self._plain, text, at, count - first, alone)
+        length, arrived = lines.take(count, end)
+        numbers = np.arange(self._number, self._number + count - n_skipped, dtype=np.int64)
         self._offset += length
-        numbers = self._numbered(count)
-        return Records(points, numbers, times, self._arrived(count), (), self._position())
+        self._number += len(numbers)
+        if left_out:
+            arrived = np.delete(arrived, left_out)
+            numbers = np.setdiff1d(numbers, [one.number for one in rejected], assume_unique=True)
+        points, times = self._parted(block)
+        if moments:
+            times = np.full(len(points), np.nan)
+            times[[*moments]] = [*moments.values()]
+        position = {"format": self.form, "offset": self._offset, "number": self._number, **self._state()}
+        return Records(points, numbers, times, arrived, tuple(rejected), position)
 
     def restore(self, position: Position) -> None:
         """Go on after a position."""
         self._offset, self._number = int(position["offset"]), int(position["number"])
-
-    # -- pieces -------------------------------------------------------------
-
-    def _numbered(self, count: int) -> NDArray[np.int64]:
-        """Return the numbers of the next records."""
-        self._number += count
-        return np.arange(self._number - count, self._number, dtype=np.int64)
-
-    def _position(self) -> dict[str, Any]:
-        return {"format": self.form, "offset": self._offset, "number": self._number, **self._state()}
-
-    def _keep_tail(self, piece: bytes) -> None:
-        """Remember the beginning of a line; of an overlong one no more than people need to see."""
-        if not piece:
-            return
-        self._tail_length += len(piece)
-        if self._tail_length <= self._max_line:
-            self._tail.append(piece)
-        elif len(self._tail) != 1 or len(self._tail[0]) > 200:
-            self._tail = [b"".join([*self._tail, piece[:200]])[:200]]
-
-    def _end_tail(self) -> None:
-        if self._tail_length > self._max_line:
-            self._overlong[len(self._lines)] = self._tail_length
-        self._lines.append(b"".join(self._tail))
-        self._tail, self._tail_length = [], 0
-
-    def _arrived(self, count: int) -> NDArray[np.float64]:
-        parts = []
-        while count:
-            number, when = self._arrivals.popleft()
-            if number > count:
-                self._arrivals.appendleft((number - count, when))
-                number = count
-            parts.append(np.full(number, when))
-            count -= number
-        return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0)])
-
-    def _decoded(
-        self, lines: list[bytes], overlong: Mapping[int, int]
-    ) -> tuple[NDArray[Any], NDArray[np.float64] | None, list[int] | None, tuple[Rejected, ...]]:
-        """Return points, times, which lines they come from (None: all) and the rest."""
-        if len(lines) >= _TOGETHER and not overlong:
-            try:
-                points, times = self._together(lines)
-            except TROUBLE:
-                pass  # some line is bad; which one, the loop below finds out
-            else:
-                return points, times, None, ()
-        rows, moments, kept, rejected = [], [], [], []
-        for place, line in enumerate(lines):
-            try:
-                if place in overlong:
-                    raise UnreadableError(
-                        f"the line has {overlong[place]} bytes; at most {self._max_line} are taken"
-                    )
-                row, moment = self._alone(line)
-            except UnreadableError as reason:
-                rejected.append(Rejected(self._number + place, str(reason), excerpt(line)))
-            else:
-                rows.append(row)
-                moments.append(moment)
-                kept.append(place)
-        points = np.array(rows, dtype=np.float64) if rows else np.empty((0, self.width or 0))
-        return points, times_of(moments), None if not rejected else kept, tuple(rejected)
-
-    def _checked_width(self, got: int, what: str = "numbers") -> None:
-        """Raise unless a record has as many numbers as the map's points, or as the first record."""
-        if self.width is None:
-            self.width = got
-        fault = wrong_width((got,), self.width, counted=what)
-        if fault is not None:
-            raise UnreadableError(fault)

@@ -13,7 +13,6 @@ from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_column
 from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position
 from ldmaps.streaming.sources.decoding import LineDecoder, Row
-from ldmaps.text_rows import parsed_lines, parsed_rows
 
 __all__ = ["CsvDecoder"]
 
@@ -48,22 +47,18 @@ class CsvDecoder(LineDecoder):
         if "n_columns" in position:
             self._choose(TextColumns(position["delimiter"], position["header"], int(position["n_columns"])))
 
-    def _records_among(self, lines: list[bytes]) -> list[int] | None:
-        joined = b"\n".join(lines)
-        if self._begun and all(lines) and joined[:1] != b"#" and b"\n#" not in joined:
-            return None
-        places = [place for place, line in enumerate(lines) if line and line[:1] != b"#"]
-        if places and not self._begun and self._begin(lines[places[0]]):
-            del places[0]
-        return places
-
-    def _begin(self, line: bytes) -> bool:
-        """Look at the first line; say whether it is a header."""
-        layout = TextColumns.of(_text(line))
-        if layout.names is None and self._chosen is None and self.width is not None:
-            layout.count = self.width  # a first line of another length is itself at fault
-        self._choose(layout)
-        return layout.names is not None
+    def _begin(self, text: bytes, at: int, count: int) -> int:
+        for which in range(0 if self._begun else count):
+            end = text.index(b"\n", at)
+            line = text[at:end].strip()
+            if line and line[:1] != b"#":
+                layout = TextColumns.of(_text(line))
+                if layout.names is None and self._chosen is None and self.width is not None:
+                    layout.count = self.width  # a first line of another length is itself at fault
+                self._choose(layout)
+                return which + (layout.names is not None)
+            at = end + 1
+        return 0 if self._begun else count
 
     def _choose(self, layout: TextColumns) -> None:
         """Find out which columns are the point and which one is its time."""
@@ -88,43 +83,28 @@ class CsvDecoder(LineDecoder):
         if header is not None and self._places is not None:
             left = set(range(layout.count)) - set(self._places)
             self._time = next((place for place in left if header[place].lower() == "time"), None)
-
-    def _together(self, lines: list[bytes]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-        layout, text, block = self._layout, b"\n".join(lines), None
-        if layout.delimiter is not None and self.many(len(lines)):
-            block = parsed_rows(text, len(lines), layout.count, layout.delimiter, self._wanted())
-        if block is None:
-            block = layout.block(text.decode("utf-8").split("\n"), self._wanted())
-        return self._parted(block)
-
-    def _uncut_together(
-        self, text: bytes, count: int
-    ) -> tuple[NDArray[Any], NDArray[np.float64] | None, int] | None:
-        delimiter = self._layout.delimiter
-        # Tabs at the ends of a line are no cells: lines that are cut lose their white space.
-        if not self._begun or delimiter is None or delimiter == "\t" or not self.many(count):
-            return None
-        parsed = parsed_lines(text, count, self._layout.count, delimiter, self._wanted())
-        return None if parsed is None else (*self._parted(parsed[0]), parsed[1])
+        self._plain = layout.plain(self._wanted(), self._lines.longest)
 
     def _wanted(self) -> list[int] | None:
         """Return the columns to read, that of the time last."""
         return self._places if self._time is None or self._places is None else [*self._places, self._time]
 
-    def _parted(self, block: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-        """Return points, and their times if there are any."""
+    def _parted(self, block: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         if self._time is None:
             return block, None
         return block[:, :-1], block[:, -1].copy()
 
-    def _alone(self, line: bytes) -> Row:
+    def _alone(self, line: bytes) -> Row | None:
+        if not line or line[:1] == b"#":
+            return None
         layout = self._layout
         cells = layout.cells(_text(line))
         if len(cells) != layout.count:
             raise UnreadableError(f"{len(cells)} columns, but {layout.count} are expected")
-        places = range(layout.count) if self._places is None else self._places
-        row = [layout.number(cells, place) for place in places]
-        return row, None if self._time is None else layout.number(cells, self._time)
+        wanted = self._wanted()
+        return [
+            layout.number(cells, place) for place in (range(layout.count) if wanted is None else wanted)
+        ], None
 
 
 def _text(line: bytes) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ldmaps.inputs.text_columns import UnreadableError
-from ldmaps.streaming.sources.decoding import TROUBLE, LineDecoder, Row, as_points, times_of
-from ldmaps.text_rows import parsed_lines, parsed_rows
+from ldmaps.point_faults import wrong_width
+from ldmaps.streaming.sources.decoding import TROUBLE, LineDecoder, Row, as_point
+from ldmaps.text_rows import PlainRows
 
 __all__ = ["JsonDecoder"]
 
@@ -33,32 +32,29 @@ class JsonDecoder(LineDecoder):
         self._has_time = self._names is None or "time" not in self._names
         self._decode = json.JSONDecoder().raw_decode
 
-    def _together(self, lines: list[bytes]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-        # Line by line, not joined to one document: two broken halves must not make a whole.
-        joined = b"\n".join(lines)
-        if self.width is not None and self.many(len(lines)):
-            block = parsed_rows(joined, len(lines), self.width, ",", is_json=True)
-            if block is not None:
-                return block, None
-        texts = joined.decode("utf-8").split("\n")
-        rows, moments = zip(*(self._parts(text) for text in texts), strict=True)
-        points = as_points(rows, 2, self.facts.get("takes_frames", True))
-        self._checked_width(points.shape[1])
-        return points, times_of(moments)
+    def _begin(self, text: bytes, at: int, count: int) -> int:
+        """Let the first record say how many numbers there are, where no map does."""
+        while self.width is None and count:
+            end = text.index(b"\n", at)
+            with suppress(UnreadableError):
+                record = self._alone(text[at:end].strip())
+                self.width = None if record is None else len(record[0])
+            at, count = end + 1, count - 1
+        if self.width != self._plain.width:
+            self._plain = PlainRows(self.width or 0, ",", longest=self._lines.longest, is_json=True)
+        return 0
 
-    def _uncut_together(self, text: bytes, count: int) -> tuple[NDArray[Any], None, int] | None:
-        if self.width is None or not self.many(count):
+    def _alone(self, line: bytes) -> Row | None:
+        if not line:
             return None
-        parsed = parsed_lines(text, count, self.width, ",", is_json=True)
-        return None if parsed is None else (parsed[0], None, parsed[1])
-
-    def _alone(self, line: bytes) -> Row:
         try:
             row, moment = self._parts(line.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise UnreadableError(f"not UTF-8 at byte {error.start}") from error
-        point = as_points(row, 1, self.facts.get("takes_frames", True))
-        self._checked_width(len(point))
+        point = as_point(row, self.facts.get("takes_frames", True))
+        fault = None if self.width is None else wrong_width((len(point),), self.width)
+        if fault is not None:
+            raise UnreadableError(fault)
         return point, moment
 
     def _parts(self, text: str) -> tuple[Any, float | None]:

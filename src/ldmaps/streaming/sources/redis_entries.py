@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Rejected
-from ldmaps.streaming.sources.decoding import TROUBLE, as_points
+from ldmaps.streaming.sources.decoding import TROUBLE, as_point
 
 __all__ = ["Entry", "EntryDecoder"]
 
@@ -99,7 +99,7 @@ def _from_json(data: bytes) -> NDArray[Any]:
         raise UnreadableError(f"x is not JSON ({error}); raw bytes need a field dtype") from error
     if not isinstance(value, list):
         raise UnreadableError("x is not a list of numbers")
-    return as_points(value, 1)
+    return as_point(value)
 
 
 def _number(fields: Mapping[bytes, bytes], name: bytes) -> float:
