@@ -62,11 +62,6 @@ class Points(ABC):
         ----------
         indices : ndarray of int, or slice
             Which points; they may repeat.
-
-        Returns
-        -------
-        Points
-            Of the same kind.
         """
 
 
@@ -330,11 +325,6 @@ class Metric(ABC):
             Their shape; for frames ``n_features`` is the number of atoms.
         rng : numpy.random.Generator
             Draws them.
-
-        Returns
-        -------
-        ndarray
-            Of the shape that :meth:`prepare` expects.
         """
         places = rng.uniform(size=(n_points, 3)) @ rng.uniform(size=(3, n_features))
         return places + rng.uniform(0.1, 0.2, size=places.shape)
@@ -358,11 +348,6 @@ class Metric(ABC):
         ----------
         parameters : Mapping
             As :meth:`parameters` returned them.
-
-        Returns
-        -------
-        Metric
-            An equal one.
         """
         return cls(**parameters)
 
@@ -389,11 +374,6 @@ class Metric(ABC):
         ----------
         arrays : Mapping of str to ndarray
             As :meth:`export_points` returned them, or as a file claims it did.
-
-        Returns
-        -------
-        Points
-            Equal to those exported.
         """
 
     def joined(self, first: Points, second: Points) -> Points:
