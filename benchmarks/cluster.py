@@ -118,7 +118,7 @@ def since(begin: dict, end: dict) -> dict:
 
 
 def loaded() -> None:
-    """Load the compiled loops."""
+    """Load the kernels."""
     from ldmaps import LandmarkDiffusionMap
     from ldmaps.datasets import alanine_dipeptide, swiss_roll
 
@@ -320,7 +320,7 @@ def page(state: dict, options: argparse.Namespace) -> str:
         f"{size}Data are written to disk first, as .npy: {options.points:,} points of a Swiss roll in 3-D, and {options.frames:,} "
         "frames of alanine dipeptide (22 atoms), jittered copies of the bundled ones. Workers are processes of one thread with a "
         f"limit of {LIMIT}; they read pieces of 32 MB. Fit: ε given, M = {M}. Transform: all coordinates from the files, added up, "
-        f"by both. {turns} in which all cases follow each other; compiled loops are loaded before. Load average of the machine at "
+        f"by both. {turns} in which all cases follow each other; kernels are loaded before. Load average of the machine at "
         f"the start of each turn: {', '.join(f'{load:.1f}' for load in loads)}; the benchmark itself is part of it from the second on.",
         "",
         *table_of_runs(runs),

@@ -21,7 +21,6 @@ LDMAPS = [sys.executable, "-m", "ldmaps"]
 HEAVY = {
     "numpy",
     "scipy",
-    "numba",
     "sklearn",
     "mdtraj",
     "MDAnalysis",

@@ -169,6 +169,6 @@ def test_accepts_integers():
     np.testing.assert_array_equal(squared_block(metric, points, points), [[0, 25], [25, 0]])
 
 
-def test_import_does_not_load_numba():
-    code = "import sys, ldmaps.metrics; sys.exit('numba' in sys.modules or 'ot' in sys.modules)"
+def test_import_does_not_load_what_other_metrics_need():
+    code = "import sys, ldmaps.metrics; sys.exit('ot' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -4,8 +4,6 @@ Not checked here: speed (benchmarks/rmsd.py).
 """
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -512,11 +510,6 @@ def test_structures_are_the_frames_again(settings, dtype):
     assert structures.dtype == np.float64
     between = np.diag(RMSD().pairwise(frames[:, atoms].astype(np.float64), structures))
     np.testing.assert_allclose(between, 0.0, atol=1e-5 if dtype == np.float32 else 1e-7)
-
-
-def test_numba_is_loaded_late():
-    code = "import sys, ldmaps.metrics.rmsd as r; r.RMSD(); sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # -- errors -------------------------------------------------------------------

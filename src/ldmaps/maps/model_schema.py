@@ -1,6 +1,6 @@
 """What a model file may hold: dtype, shape and range of every array, type and range of every entry of the header.
 
-A file comes from anywhere, and what is in it goes to compiled loops that check
+A file comes from anywhere, and what is in it goes to kernels that check
 nothing. So each value is held against its rule here, once, and refused otherwise.
 """
 

@@ -79,7 +79,7 @@ class RecordEmbedder:
         return Embedded(records, extended.coordinates, coverage, regions, events)
 
     def warm_up(self) -> None:
-        """Load the compiled loops before the clock of the first record runs."""
+        """Make what the first point needs before the clock of the first record runs."""
         with suppress(Exception):  # distances that are only looked up cannot be asked for here
             self._embedder.extend(self._embedder.landmarks.take(np.zeros(1, dtype=np.intp)), 1)
 
