@@ -31,7 +31,10 @@ RUNNABLE := $(VENV)/.runnable
 INSTALLED := $(VENV)/.installed
 # The folder too: its time tells of files that are gone.
 KERNELS := CMakeLists.txt src/ldmaps/kernels $(wildcard src/ldmaps/kernels/*.cpp src/ldmaps/kernels/*.h)
-PIP := $(BIN)/python -m pip install --quiet
+# Python compiles to bytecode what it loads; pip would do so with all that is installed.
+PIP := $(BIN)/python -m pip install --quiet --no-compile
+# The same folder and the same tools every time, so that ninja compiles only what changed.
+BUILD := MAKEFLAGS= $(PIP) --no-build-isolation --no-deps -C build-dir="build/{wheel_tag}" --editable .
 
 # The compiler in CXX, or the machine's. Where there is none, the one inside the ziglang wheel.
 ifeq ($(origin CXX),default)
@@ -63,9 +66,9 @@ $(TOOLS): pyproject.toml
 	done
 	touch $@
 
-# The same folder and the same tools every time, so that ninja compiles only what changed.
+# Until the tests are installed, for this processor alone.
 $(BUILT): $(TOOLS) $(KERNELS)
-	MAKEFLAGS= $(PIP) --no-build-isolation --no-deps -C build-dir="build/{wheel_tag}" --editable .
+	$(BUILD) -C cmake.define.LDMAPS_NATIVE=$(if $(wildcard $(INSTALLED)),OFF,ON)
 	touch $@
 
 $(NEEDED): $(TOOLS)
@@ -79,6 +82,7 @@ $(RUNNABLE): $(TOOLS) $(KERNELS)
 	touch $@
 
 $(INSTALLED): pyproject.toml | $(RUNNABLE)
+	$(BUILD) -C cmake.define.LDMAPS_NATIVE=OFF
 	$(PIP) "ldmaps[$(EXTRAS)]" --group dev
 	touch $@
 

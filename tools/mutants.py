@@ -117,7 +117,7 @@ def compile_kernels(copy: Path, root: Path = ROOT) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # ninja lies beside Python
     for step in (
         ["-S", str(home), "-B", str(build), "-G", "Ninja", "-DSKBUILD_STATE=editable", python],
-        ["--build", str(build), "--target", "_baseline"],
+        ["--build", str(build), "--target", "_baseline", "_processor"],
     ):
         done = subprocess.run(
             [sys.executable, "-m", "cmake", *step],

@@ -72,8 +72,12 @@ def package_files(root: Path = ROOT) -> set[str]:
 
 
 def kernel_modules(machine: str = platform.machine()) -> set[str]:
-    """Return the modules that are compiled for a machine, one per instruction set."""
-    return {"_baseline", *(("_x86_64_v3", "_x86_64_v4") if machine in ("x86_64", "AMD64") else ())}
+    """Return the modules that are compiled for a machine, one per instruction set and one to choose."""
+    return {
+        "_processor",
+        "_baseline",
+        *(("_x86_64_v3", "_x86_64_v4") if machine in ("x86_64", "AMD64") else ()),
+    }
 
 
 def wheel_faults(names: Iterable[str], expected: set[str], modules: set[str]) -> list[str]:

@@ -56,7 +56,7 @@ def test_kernels_that_a_wheel_lacks_are_named():
 
 
 def test_a_module_for_each_instruction_set_of_the_machine():
-    assert package.kernel_modules("arm64") == {"_baseline"}
+    assert package.kernel_modules("arm64") == {"_processor", "_baseline"}
     assert package.kernel_modules("x86_64") == package.kernel_modules("AMD64") > {"_baseline", "_x86_64_v3"}
 
 

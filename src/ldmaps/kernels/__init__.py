@@ -21,47 +21,48 @@ if TYPE_CHECKING:
 
 
 _FOLDER = os.path.dirname(__file__)
-_SOURCES = checksum(_FOLDER)
 
 
-def _module_of(instruction_set: str) -> Any:
-    name = f"{__name__}._{instruction_set}"
+def _compiled(name: str) -> Any:
     try:
-        module: Any = import_module(name)
+        return import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name != f"{__name__}.{name}":
             raise
         raise ImportError(
-            f"{_FOLDER} has no kernels compiled for this Python: in a clone run `make install`, elsewhere "
-            "install the package again with `pip install --force-reinstall ldmaps`"
+            f"{_FOLDER} has no {name} compiled for this Python: in a clone run `make install`, elsewhere install "
+            "the package again with `pip install --force-reinstall ldmaps`"
         ) from error
-    if _SOURCES not in (None, module._sources):
-        raise ImportError(
-            f"the C++ sources in {_FOLDER} have changed since {name} was compiled from them: run `make install`, "
-            "which compiles what changed"
-        )
-    return module
 
 
-def _runnable(best: str) -> tuple[str, ...]:
-    """Return an instruction set and those that it includes, the least first."""
+def _runnable() -> tuple[str, ...]:
+    """Return the instruction sets that this processor runs, the least first."""
     known = ("baseline", "x86_64_v3", "x86_64_v4")
-    return known[: known.index(best) + 1]
+    return known[: known.index(_compiled("_processor").best_instruction_set()) + 1]
 
 
-def _chosen(runnable: tuple[str, ...]) -> str:
-    """Return the best, or the one that a developer asks for."""
-    asked = os.environ.get("LDMAPS_INSTRUCTION_SET") or runnable[-1]
-    if asked not in runnable:
+def _chosen() -> str:
+    """Return the best instruction set, or the one that a developer asks for."""
+    asked = os.environ.get("LDMAPS_INSTRUCTION_SET") or INSTRUCTION_SETS[-1]
+    if asked not in INSTRUCTION_SETS:
         raise ImportError(
-            f"LDMAPS_INSTRUCTION_SET is {asked!r}, but this processor runs {' or '.join(runnable)}"
+            f"LDMAPS_INSTRUCTION_SET is {asked!r}, but this processor runs {' or '.join(INSTRUCTION_SETS)}"
         )
     return asked
 
 
-_baseline = _module_of("baseline")
+def _kernels() -> Any:
+    """Return the module of the chosen instruction set, if it is of the sources beside it."""
+    module = _compiled(f"_{INSTRUCTION_SET}")
+    if checksum(_FOLDER) not in (None, module._sources):
+        raise ImportError(
+            f"the C++ sources in {_FOLDER} have changed since {module.__name__} was compiled from them: "
+            "run `make install`, which compiles what changed"
+        )
+    return module
+
+
 #: What this processor runs, and what of it was loaded: baseline, x86_64_v3 (AVX2) or x86_64_v4 (AVX-512).
-INSTRUCTION_SETS = _runnable(_baseline.best_instruction_set())
-INSTRUCTION_SET = _chosen(INSTRUCTION_SETS)
-_module = _baseline if INSTRUCTION_SET == "baseline" else _module_of(INSTRUCTION_SET)
-globals().update({name: value for name, value in vars(_module).items() if not name.startswith("_")})
+INSTRUCTION_SETS = _runnable()
+INSTRUCTION_SET = _chosen()
+globals().update({name: value for name, value in vars(_kernels()).items() if not name.startswith("_")})

@@ -23,13 +23,10 @@ FOR_EACH_TOPIC(DECLARE)
 // Of all files in this folder; written when they are compiled.
 extern const char* const sources_checksum;
 
-const char* best_instruction_set();
-
 }  // namespace ldmaps
 
 NB_MODULE(LDMAPS_MODULE, module) {
 #define CALL(bind_topic) ldmaps::bind_topic(module);
     FOR_EACH_TOPIC(CALL)
-    module.def("best_instruction_set", ldmaps::best_instruction_set);
     module.attr("_sources") = ldmaps::sources_checksum;
 }
