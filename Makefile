@@ -123,7 +123,7 @@ wheels: $(VENV)/.package ## The same with wheels for other Linux systems too, ke
 	$(BIN)/python tools/package.py --manylinux --pythons $(WHEEL_PYTHONS) --output dist
 
 # The oldest Python with the oldest of everything that pyproject.toml allows.
-.venv-floors/.installed: pyproject.toml tools/floors.py
+.venv-floors/.installed: pyproject.toml tools/floors.py $(KERNELS)
 	test -x .venv-floors/bin/python || $(FLOORS_PYTHON) -m venv .venv-floors
 	.venv-floors/bin/python tools/floors.py --without imd > .venv-floors/floors.txt
 	.venv-floors/bin/python -m pip install --quiet "pip>=25.1"
