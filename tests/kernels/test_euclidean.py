@@ -62,7 +62,7 @@ def test_squares_of_points_far_from_the_origin_do_not_cancel(kernels):
 @pytest.mark.parametrize("n_features", [1, 3, 5, 12])
 def test_group_sums(kernels, n_features, dtype):
     points, weights = columns(n_features, 60, dtype), np.random.default_rng(1).uniform(size=60)
-    bounds = np.array([1, 2, 2, 19, 59])
+    bounds = np.array([1, 2, 2, 19, 22, 59])
     sums = np.full(60, -1.0)
     kernels.euclidean_group_sums(points, bounds, weights, sums)
     distances = np.sqrt(squares(points, points))
@@ -88,9 +88,9 @@ def test_nearest(kernels, n_others, n_features, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_first_of_equally_near_points_is_nearest(kernels, dtype):
     b = np.tile(np.array([[5.0, 3.0, 3.0, 4.0, 3.0]]), 5).astype(dtype)
-    index, lowest = np.empty(2, np.intp), np.empty(2, dtype)
-    kernels.nearest_euclidean(np.array([[1.0, 4.2]], dtype), 0, 2, b, index, lowest)
-    assert index.tolist() == [1, 3]
+    index, lowest = np.empty(3, np.intp), np.empty(3, dtype)
+    kernels.nearest_euclidean(np.array([[1.0, 4.2, 6.0]], dtype), 0, 3, b, index, lowest)
+    assert index.tolist() == [1, 3, 0]
 
 
 def boxed(b, block):
@@ -223,6 +223,9 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
         ),
         r"origin must have shape \(5\)": lambda: kernels.centre_rows(
             a, 0, 2, np.ones(4), np.ones((2, 5)), np.ones(2)
+        ),
+        "columns must lie within 0 and 7, got 1 to 8": lambda: kernels.finish_gram(
+            out, np.ones(5), np.ones(7), 0.1, np.ones((5, 2)), 0, np.ones((7, 2)), 1
         ),
         "rows must lie within 0 and 2, got 1 to 6": lambda: kernels.finish_gram(
             out, np.ones(5), np.ones(7), 0.1, a, 1, np.ones((7, 5)), 0

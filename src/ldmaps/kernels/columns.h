@@ -60,6 +60,16 @@ void sum_features(Matrix<const Real> a, Index i, Matrix<const Real> b, Index sta
     for (; k < features; k += GROUP) add_features<GROUP, Height, false>(a, i, b, start, n, k, sums, stride, term);
 }
 
+// The same for one or HEIGHT points before `last`; returns for how many.
+template <class Real, class Term>
+Index sum_next(Matrix<const Real> a, Index i, Index last, Matrix<const Real> b, Index start, Index n, Real* sums,
+               Index stride, Term term) {
+    const bool is_whole = i + HEIGHT <= last;
+    const auto fill = is_whole ? sum_features<HEIGHT, Real, Term> : sum_features<1, Real, Term>;
+    fill(a, i, b, start, n, sums, stride, term);
+    return is_whole ? HEIGHT : 1;
+}
+
 struct Unchanged {};
 
 // A block of such sums: points r0 to before r1 of `a`, points c0 to before c1 of `b`. `finish(sum)` is what is written.
@@ -76,9 +86,7 @@ void fill_from_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const Re
         const Index n = std::min(PANEL, c1 - start);
         for (Index i = r0, height; i < r1; i += height) {
             Real* sums = out[i - r0].data() + (start - c0);
-            height = i + HEIGHT <= r1 ? HEIGHT : 1;
-            const auto fill = height == HEIGHT ? sum_features<HEIGHT, Real, Term> : sum_features<1, Real, Term>;
-            fill(a, i, b, start, n, sums, width, term);
+            height = sum_next(a, i, r1, b, start, n, sums, width, term);
             if constexpr (!std::is_same_v<Finish, Unchanged>) {
                 for (Index h = 0; h < height; ++h, sums += width) {
 #pragma omp simd

@@ -54,10 +54,7 @@ void euclidean_group_sums(Matrix<const Real> columns, Row<const Index> bounds, R
         std::copy_n(weights.data() + first, n, factors.data());
         std::fill(factors.data() + n, factors.data() + width, 0.0);
         for (Index i = first, height; i < last; i += height) {
-            height = i + HEIGHT <= last ? HEIGHT : 1;
-            const auto fill = height == HEIGHT ? sum_features<HEIGHT, Real, AddSquare<Real>>
-                                               : sum_features<1, Real, AddSquare<Real>>;
-            fill(columns, i, columns, first, n, squares.data(), width, AddSquare<Real>{});
+            height = sum_next(columns, i, last, columns, first, n, squares.data(), width, AddSquare<Real>{});
             for (Index h = 0; h < height; ++h) {
                 sums[i + h] = distance_sum(squares.data() + h * width, factors.data(), width);
             }
@@ -110,7 +107,7 @@ void find_nearest(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b
         for (Index i = 0; i < count; ++i) {
             Real other[Features];
             Index best = where[i];
-            // The first of eight that is as near; of all, because a branch could not be foreseen here either.
+            // The first of eight that is as near; all are tried, because a branch could not be foreseen here either.
             for (Index j = std::min(best + EIGHT, n) - 1, first = best; j >= first; --j) {
                 take(b, j, other);
                 best = between<Features>(x, i, other) == lowest[i] ? j : best;

@@ -46,7 +46,7 @@ def apply_operator(
     """
     degrees = np.empty(len(rows))
     products = np.empty((len(rows), vectors.shape[1]))
-    fill = kernels.kernel_rows
+    fill, weights = kernels.kernel_rows, np.ascontiguousarray(weights)  # ones may be one number, repeated
     everything = slice(0, len(columns))
 
     def work(tile: slice) -> None:
