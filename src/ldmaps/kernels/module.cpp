@@ -4,7 +4,7 @@
 namespace ldmaps {
 
 // A line per file of kernels.
-#define FOR_EACH_TOPIC(apply) apply(bind_blocks) apply(bind_text)
+#define FOR_EACH_TOPIC(apply) apply(bind_blocks) apply(bind_text) apply(bind_xtc)
 
 #define DECLARE(bind_topic) void bind_topic(nb::module_& module);
 FOR_EACH_TOPIC(DECLARE)
