@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fuzz_targets import ON_DEMAND, TARGETS, Target
+from fuzz_targets import TARGETS, Target
 from fuzz_world import World
 
 __all__ = ["attempt", "main"]
@@ -86,7 +86,7 @@ def attempt(world: World, target: Target, seed: int, number: int) -> BaseExcepti
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try all targets until the time is over; return 1 if something was found."""
-    names = [target.__name__ for target in (*TARGETS, *ON_DEMAND)]
+    names = [target.__name__ for target in TARGETS]
     parser = argparse.ArgumentParser(
         prog="fuzz", description="Hostile input; only documented errors may come."
     )
@@ -97,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--first", type=int, default=0, help="number of the first attempt (0)")
     options = parser.parse_args(arguments)
-    only = options.only or [target.__name__ for target in TARGETS]
-    targets = [target for target in (*TARGETS, *ON_DEMAND) if target.__name__ in only]
+    only = options.only or names
+    targets = [target for target in TARGETS if target.__name__ in only]
     counts: Counter[str] = Counter()
     found: dict[str, dict[str, str]] = {name: {} for name in names}
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder, World(Path(folder)) as world:

@@ -10,6 +10,7 @@ import math
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,16 @@ from ldmaps import load
 from ldmaps.cli import main as command
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.inputs import open as open_points
+from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.maps.absorbing import absorb
 from ldmaps.maps.model_file import read_header
 from ldmaps.regions import load_regions
+from ldmaps.streaming import GrowingTrajectory
 from ldmaps.streaming.checkpoint import Checkpoint
 from ldmaps.streaming.reservoir import read_outside
 from ldmaps.streaming.sources.decoders import open_decoder
 
-__all__ = ["ON_DEMAND", "TARGETS", "Target"]
+__all__ = ["TARGETS", "Target"]
 
 
 def model_bytes(world: World, rng: Random, folder: Path) -> None:
@@ -211,14 +214,42 @@ def decoded(form: str, data: bytes, cuts: list[int]) -> tuple[dict[int, list[flo
     return read, rejected, None
 
 
-def xtc(world: World, rng: Random, folder: Path) -> None:
-    """Read a damaged XTC file: refused, or frames of all atoms."""
-    topology = world.trajectory.topology
-    path = folder / "frames.xtc"
-    path.write_bytes(spoiled(rng, (world.folder / "frames.xtc").read_bytes()))
+def trajectories(world: World, rng: Random, folder: Path) -> None:
+    """Read a damaged trajectory, finished and while it grows: refused or rejected, and no sound frame lost."""
+    ending = str(rng.choice(["xtc", "trr", "dcd"]))
+    sound, top = world.trajectories[ending], world.folder / "run.pdb"
+    form = FRAME_FORMATS[ending.upper()]()
+    form.read_header(sound)
+    starts = form.index(lambda byte, count: sound[byte : byte + count], len(sound)).starts
+    path, damaged = folder / f"run.{ending}", int(rng.integers(1, len(starts) - 1))
+    is_word = bool(rng.random() < 0.6)
+    data = bytearray(sound)
+    if is_word:  # one bit of a frame, or one word
+        place = int(starts[damaged]) + 4 * int(rng.integers((starts[damaged + 1] - starts[damaged]) // 4))
+        flips = rng.bytes(4) if rng.random() < 0.5 else (1 << int(rng.integers(32))).to_bytes(4)
+        data[place : place + 4] = bytes(one ^ other for one, other in zip(data[place:], flips, strict=False))
+    path.write_bytes(data if is_word else spoiled(rng, sound))
+    warnings.simplefilter("ignore")  # of numbers that are not finite
     with contextlib.suppress(LdmapsError):
-        for chunk in open_points(path, topology, chunk=int(rng.integers(1, 30))):
-            assert chunk.frames.shape[1:] == (topology.n_atoms, 3)
+        open_points(path, top=top).read()
+    source = GrowingTrajectory(path, top=top, idle_end=0.0)
+    read: dict[int, Any] = {}
+    rejected: list[Any] = []
+    try:
+        source.open()
+        while (part := source.poll(7, 0.0)) is not None:
+            rejected += part.rejected
+            read.update(zip(part.numbers.tolist(), part.points, strict=True))
+    except LdmapsError:
+        assert not is_word, "sound frames were lost"
+        return
+    finally:
+        source.close()
+    if is_word:
+        block, *_ = form.decode(sound, starts, None)
+        others = [number for number in range(len(starts)) if number != damaged]
+        are_there = (number in read and (read[number] == block[number]).all() for number in others)
+        assert len(rejected) <= 1 and all(are_there), "sound frames are not as written"  # noqa: PT018
 
 
 def arguments(world: World, rng: Random, folder: Path) -> None:
@@ -362,8 +393,7 @@ TARGETS: tuple[Target, ...] = (
     outside,
     checkpoint,
     decoders,
+    trajectories,
     arguments,
     live_page,
 )
-#: Carried out only when named: mdtraj, which reads short XTC files, ends the process on some.
-ON_DEMAND: tuple[Target, ...] = (xtc,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -81,6 +82,21 @@ class World:
             self._page = LivePage(self.model)
             self._page.__enter__()
         return self._page
+
+    @cached_property
+    def trajectories(self) -> dict[str, bytes]:
+        """Trajectories of twelve atoms, by the endings of their names, and the topology as "pdb"."""
+        import mdtraj
+
+        topology = mdtraj.Topology()
+        residue = topology.add_residue("ARG", topology.add_chain())
+        for _ in range(12):
+            topology.add_atom("Ar", mdtraj.element.argon, residue)
+        xyz = np.random.default_rng(1).normal(size=(20, 12, 3)).astype(np.float32)
+        for ending in ("xtc", "trr", "dcd"):
+            mdtraj.Trajectory(xyz, topology).save(str(self.folder / f"run.{ending}"))
+        mdtraj.Trajectory(xyz[:1], topology).save(str(self.folder / "run.pdb"))
+        return {one: (self.folder / f"run.{one}").read_bytes() for one in ("xtc", "trr", "dcd", "pdb")}
 
     def __enter__(self) -> Self:
         return self

@@ -35,9 +35,10 @@ def is_whole(frames, whole):
     return np.diag(RMSD().pairwise(frames, whole)) < 5e-3
 
 
-@pytest.mark.parametrize("extension", ["dcd", "xtc", "trr", "h5", "pdb", "gro"])
+@pytest.mark.parametrize("extension", ["dcd", "xtc", "trr", "h5", "nc", "pdb", "gro"])
+@pytest.mark.filterwarnings("ignore:.*'netCDF4' Python package is not installed")
 def test_boxes_of_every_format_join_what_they_cut(tmp_path, cut, extension):
-    """Of these dcd and pdb are in Å."""
+    """Of these dcd, nc and pdb are in Å."""
     trajectory, whole = cut
     path = tmp_path / f"cut.{extension}"
     trajectory.save(str(path))

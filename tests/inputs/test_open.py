@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import warnings
 
 import mdtraj
@@ -14,7 +13,6 @@ from written_trajectories import FORMATS, STRIDE, TOLERANCE, mdtraj_trajectory
 import ldmaps.inputs
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import InvalidInputError, ShortFileWarning
-from ldmaps.inputs.dcd_layout import dcd_layout
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
 
@@ -156,51 +154,6 @@ def test_a_dcd_that_ends_between_two_frames_before_its_time_is_warned_of(files, 
         warnings.simplefilter("error", ShortFileWarning)
         ldmaps.inputs.open(cut, top=files["top"], stop=60).read()
         ldmaps.inputs.open(files["dcd"], top=files["top"]).read()
-
-
-@pytest.mark.parametrize("box", [None, 3.0])
-def test_a_dcds_layout_is_read_from_its_header(tmp_path, box):
-    trajectory = mdtraj_trajectory(box=box)[:5]
-    path = tmp_path / "some.dcd"
-    trajectory.save_dcd(str(path))
-    assert dcd_layout(path) == (5, 0, 5)
-    path.write_bytes(path.read_bytes() + b"abc")
-    assert dcd_layout(path) == (5, 3, 5)
-    (tmp_path / "other.dcd").write_bytes(b"no trajectory at all")
-    assert dcd_layout(tmp_path / "other.dcd") is None
-    (tmp_path / "empty.dcd").write_bytes(b"")
-    assert dcd_layout(tmp_path / "empty.dcd") is None
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("mark", ["i", "q"])
-@pytest.mark.parametrize("xplor", [False, True])
-@pytest.mark.parametrize(("fixed", "box", "fourth"), [(0, 0, 0), (0, 1, 0), (2, 1, 0), (0, 1, 1)])
-def test_dcds_of_every_dialect(tmp_path, order, mark, xplor, fixed, box, fourth):
-    """Both byte orders, both lengths of record marks, fixed atoms and a fourth dimension, written by hand."""
-    atoms, frames = 7, 4
-
-    def record(data):
-        return struct.pack(order + mark, len(data)) + data + struct.pack(order + mark, len(data))
-
-    numbers = [0] * 20
-    numbers[8], numbers[10], numbers[11], numbers[19] = fixed, box, fourth, 0 if xplor else 24
-    data = record(b"CORD" + struct.pack(f"{order}20i", *numbers)) + record(
-        struct.pack(order + "i", 1) + b" " * 80
-    )
-    data += record(struct.pack(order + "i", atoms))
-    if fixed:
-        data += record(struct.pack(f"{order}{atoms - fixed}i", *range(1, atoms - fixed + 1)))
-    for frame in range(frames):
-        moving = atoms if frame == 0 else atoms - fixed
-        data += record(bytes(48)) if box and not xplor else b""
-        data += 3 * record(bytes(4 * moving)) + (record(bytes(4 * atoms)) if fourth and not xplor else b"")
-    path = tmp_path / "by_hand.dcd"
-    path.write_bytes(data)
-    assert dcd_layout(path) == (4, 0, 0)
-    path.write_bytes(data[:-5])
-    assert dcd_layout(path).whole == 3
-    assert dcd_layout(path).left_over > 0
 
 
 def test_a_file_of_another_format(files, tmp_path):

@@ -151,6 +151,12 @@ def test_columns_are_chosen_and_others_may_hold_anything():
     assert text[place:] == b"#;7;8\n"  # a comment, not a cell that nobody wants
 
 
+def test_a_carriage_return_within_a_line_is_left_to_python():
+    """It ends a line of a file, but not one of a stream."""
+    assert read(b"a\rb;1\n", delimiter=";", targets=[-1, 0])[1] == 0
+    assert read(b"a;1\r\n", delimiter=";", targets=[-1, 0])[0] == 1
+
+
 def test_blanks_may_stand_between_cells():
     rows, _ = read(b" 1  2\t3\n4 x\xc3 6\n", 2, delimiter="\0", targets=[0, -1, 1])
     np.testing.assert_array_equal(rows, [[1, 3]])

@@ -49,7 +49,7 @@ def test_a_table_can_be_followed_and_then_read_or_the_other_way_round(model, tmp
 
 @pytest.mark.parametrize("first_follows", [True, False])
 def test_a_trajectory_goes_on_as_it_was_begun(tmp_path, first_follows):
-    pytest.importorskip("mdtraj", reason="mdtraj reads topologies and unpacks XTC")
+    pytest.importorskip("mdtraj", reason="mdtraj reads topologies")
     files = write_all(tmp_path, stride=1000)
     import ldmaps.inputs
 

@@ -15,11 +15,11 @@ from written_trajectories import mdtraj_trajectory, write_all
 
 import ldmaps.inputs
 from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.inputs.dcd_frames import DcdFrames
 from ldmaps.streaming.sources import growing_trajectory
-from ldmaps.streaming.sources.frame_formats import format_of_frames
 from ldmaps.streaming.sources.growing import GrowingTrajectory
 
-mdtraj = pytest.importorskip("mdtraj", reason="mdtraj reads topologies and unpacks XTC")
+mdtraj = pytest.importorskip("mdtraj", reason="mdtraj reads topologies")
 
 FORMATS = ("xtc", "trr", "dcd")
 
@@ -273,20 +273,121 @@ def test_another_file_under_the_same_name_is_known_on_restart(files, tmp_path):
         drain(GrowingTrajectory(path, top=files["top"]), position=position)
 
 
-def test_damage_is_told_with_its_place(files, tmp_path):
-    path = tmp_path / "run.trr"
-    data = bytearray(files["trr"].read_bytes())
-    frame = len(data) // len(finished(files, "trr"))
-    data[3 * frame : 3 * frame + 4] = b"\0\0\0\1"
+def frame_starts(data, extension, n_frames):
+    """Return where frames begin."""
+    if extension == "xtc":
+        starts = [0]
+        while len(starts) < n_frames:
+            starts.append(starts[-1] + 92 + (struct.unpack_from(">i", data, starts[-1] + 88)[0] + 3) // 4 * 4)
+        return starts
+    length = 3 * (22 * 4 + 8) if extension == "dcd" else len(data) // n_frames
+    return [len(data) - (n_frames - number) * length for number in range(n_frames)]
+
+
+#: What is damaged: the first bytes of a frame, an atom count, a length, a box, bounds, the bits, or bytes are missing.
+DAMAGE = {
+    "xtc": {
+        "magic": 3,
+        "atoms": 6,
+        "more atoms": 55,
+        "length": 90,
+        "shorter": 91,
+        "time": 12,
+        "bounds": 72,
+        "size": 87,
+    },
+    "trr": {"magic": 3, "atoms": 67, "length": 55},
+    "dcd": {"mark": 0, "end mark": 4 + 88, "middle mark": 96},
+}
+
+
+@pytest.mark.parametrize(
+    ("extension", "damage"), [(extension, name) for extension, names in DAMAGE.items() for name in names]
+)
+@pytest.mark.parametrize("frame", [0, 3])
+@pytest.mark.parametrize("most", [1, 1000])
+def test_a_damaged_frame_is_rejected_and_those_behind_it_are_not_lost(
+    files, tmp_path, extension, damage, frame, most
+):
+    expected, data = finished(files, extension), bytearray(files[extension].read_bytes())
+    start = frame_starts(data, extension, len(expected))[frame]
+    place = start + DAMAGE[extension][damage]
+    data[place] ^= {"length": 2, "shorter": 64, "time": 0x7F ^ data[place], "bounds": 0x80}.get(damage, 16)
+    if damage == "time":
+        data[place + 1] = 0x80
+    path = tmp_path / f"run.{extension}"
     path.write_bytes(data)
+    source = GrowingTrajectory(path, top=files["top"], idle_end=0.0)
+    if frame == 0 and (extension == "trr" or damage in ("magic", "atoms", "more atoms")):
+        with pytest.raises((SourceError, InvalidInputError)):  # no file of that kind, or of other atoms
+            drain(source)
+        return
+    parts = drain(source, most=most)
+    (rejected,) = [one for part in parts for one in part.rejected]
+    assert rejected.number == frame
+    assert rejected.reason.endswith(f", at byte {start}")
+    frames, numbers, _ = joined(parts)
+    sound = np.arange(len(expected)) != frame
+    np.testing.assert_array_equal(frames, expected.frames[sound])
+    np.testing.assert_array_equal(numbers, np.flatnonzero(sound))
+    # From wherever a run goes on, also in the middle of the search, the rest comes once.
+    for place, part in enumerate(parts):
+        rest = drain(
+            GrowingTrajectory(path, top=files["top"], idle_end=0.0), position=part.position, most=most
+        )
+        again = [one.numbers for one in [*parts[: place + 1], *rest]]
+        np.testing.assert_array_equal(np.concatenate(again), np.flatnonzero(sound))
+        assert sum(len(one.rejected) for one in [*parts[: place + 1], *rest]) == 1
+        if most == 1 and place > 6:
+            break
+
+
+def test_bytes_that_are_missing_or_too_many_cost_one_frame(files, tmp_path):
+    expected, data = finished(files, "xtc"), files["xtc"].read_bytes()
+    starts = frame_starts(data, "xtc", len(expected))
+    path = tmp_path / "run.xtc"
+    for changed in (
+        data[: starts[4] + 30] + data[starts[4] + 33 :],
+        data[: starts[4] + 100] + b"rubbish" + data[starts[4] + 100 :],
+        data[: starts[4]] + bytes(5000) + data[starts[5] :],
+    ):
+        path.write_bytes(changed)
+        parts = drain(GrowingTrajectory(path, top=files["top"], idle_end=0.0))
+        assert [one.number for part in parts for one in part.rejected] == [4]
+        frames, numbers, _ = joined(parts)
+        np.testing.assert_array_equal(frames, np.delete(expected.frames, 4, axis=0))
+        np.testing.assert_array_equal(numbers, np.delete(np.arange(len(expected)), 4))
+
+
+def test_damage_in_the_last_frame_hides_none_before_it(files, tmp_path):
+    """A length that is too large makes the frame wait for bytes that never come."""
+    expected, data = finished(files, "xtc"), bytearray(files["xtc"].read_bytes())
+    start = frame_starts(data, "xtc", len(expected))[-2]
+    struct.pack_into(">i", data, start + 88, 22 * 13)
+    path = tmp_path / "run.xtc"
+    path.write_bytes(data)
+    parts = drain(GrowingTrajectory(path, top=files["top"], idle_end=0.0))
+    assert [one.number for part in parts for one in part.rejected] == [len(expected) - 2]
+    assert joined(parts)[1][-1] == len(expected) - 1
+
+
+def test_a_search_ends_with_a_frame_that_comes_later(files, tmp_path):
+    data = files["xtc"].read_bytes()
+    starts = frame_starts(data, "xtc", 6)
+    path = tmp_path / "run.xtc"
+    path.write_bytes(data[: starts[2]] + bytes(3000))
     source = GrowingTrajectory(path, top=files["top"])
     source.open()
     try:
-        assert len(source.poll(100, 0.0)) == 3
-        with pytest.raises(SourceError, match=f"at byte {3 * frame}, where frame 3 should be"):
-            source.poll(3, 0.0)
+        assert len(source.poll(100, 0.0)) == 2
+        assert [one.number for one in source.poll(100, 0.0).rejected] == [2]
+        for begin in range(starts[3], starts[5], 10):
+            append(path, [data[begin : min(begin + 10, starts[5])]])
+            last = source.poll(100, 0.0)
+            assert not last.rejected
     finally:
         source.close()
+    assert last.numbers.tolist() == [4]
 
 
 def test_a_frame_that_is_never_finished_is_reported_at_the_end(files, tmp_path):
@@ -344,12 +445,12 @@ def test_oblique_boxes_of_dcd(tmp_path, written):
     with DCDTrajectoryFile(str(path), "w") as out:
         out.write(np.zeros((1, 4, 3), dtype=np.float32), np.array([[20.0, 30.0, 40.0]]), angles)
     data = bytearray(path.read_bytes())
-    form = format_of_frames(str(path))
+    form = DcdFrames()
     assert form.read_header(bytes(data))
-    begin = len(form.header)
+    begin = form.begin
     alpha, beta, gamma = angles[0] if written == "degrees" else np.cos(np.deg2rad(angles[0]))
     data[begin + 4 : begin + 52] = struct.pack("<6d", 20.0, gamma, 30.0, beta, alpha, 40.0)
-    _, _, box = form.decode([bytes(data[begin:])], None)
+    _, _, box = form.decode(bytes(data), np.array([begin]), None)
     path.write_bytes(data)
     with DCDTrajectoryFile(str(path)) as handle:
         _, lengths, degrees = handle.read()

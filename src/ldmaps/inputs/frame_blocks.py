@@ -21,6 +21,7 @@ from ldmaps.inputs.source import as_picoseconds
 __all__ = [
     "Block",
     "box_vectors",
+    "boxes_of",
     "import_mdtraj",
     "joined",
     "mdtraj_path",
@@ -48,7 +49,7 @@ def import_mdtraj() -> ModuleType:
 
 def mdtraj_path(path: str, form: Format) -> str:
     """Return the name under which mdtraj can read a file: its C readers take ASCII names only."""
-    if path.isascii() or form.name not in ("XTC", "TRR", "DCD", "Desmond"):
+    if path.isascii() or form.name != "Desmond":
         return path
     try:
         return _ascii_link(os.path.abspath(path), form.suffixes[0])
@@ -75,19 +76,14 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
-def unpacked(form: Format, handle: Any, read: Any) -> Block:
-    """Return what an open file of a format read."""
+def unpacked(handle: Any, read: Any) -> Block:
+    """Return what a file of mdtraj's kind read: coordinates, times, lengths and angles of boxes."""
     xyz = read[0] if len(read) else ()
     if len(xyz) == 0:
         return np.empty((0, 1, 3), dtype=np.float32), None, None
-    times = vectors = None
-    if form.name in ("XTC", "TRR"):
-        times, vectors = read[1], read[3]
-    else:
-        *rest, lengths, angles = read[1:3] if form.name == "DCD" else read[1:4]
-        times = rest[0] if rest else None
-        if lengths is not None and angles is not None:
-            vectors = _boxes_where_there_are_any(np.asarray(lengths), np.asarray(angles))
+    times, lengths, angles = read[1:4]
+    has_boxes = lengths is not None and angles is not None
+    vectors = boxes_of(np.asarray(lengths), np.asarray(angles)) if has_boxes else None
     frames = np.asarray(xyz, dtype=np.float32)
     if handle.distance_unit == "angstroms":
         frames = frames * np.float32(0.1)
@@ -99,7 +95,7 @@ def unpacked(form: Format, handle: Any, read: Any) -> Block:
     )
 
 
-def _boxes_where_there_are_any(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64] | None:
+def boxes_of(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64] | None:
     """Return lattice vectors, zeros for frames that have no box; None where none has one."""
     present = (lengths > 0).all(axis=1)
     if not present.any():
@@ -126,13 +122,16 @@ def sliced(block: Block, rows: slice) -> Block:
 
 def joined(blocks: Sequence[Block]) -> Block:
     """Return blocks as one; times that not all have are dropped, frames without a box have one of zeros."""
+    if len(blocks) == 1:
+        return blocks[0]
     frames, times, boxes = zip(*blocks, strict=True)
+    filled = [
+        np.zeros((len(xyz), 3, 3)) if box is None else box for xyz, box in zip(frames, boxes, strict=True)
+    ]
     return (
         np.concatenate(frames),
         None if any(part is None for part in times) else np.concatenate(times),
-        stacked_boxes(
-            [box for xyz, boxes_of in zip(frames, boxes, strict=True) for box in _each(boxes_of, len(xyz))]
-        ),
+        None if all(box is None for box in boxes) else np.concatenate(filled),
     )
 
 
@@ -141,7 +140,3 @@ def stacked_boxes(boxes: Sequence[NDArray[Any] | None]) -> NDArray[np.float64] |
     if all(box is None for box in boxes):
         return None
     return np.asarray([np.zeros((3, 3)) if box is None else box for box in boxes], dtype=np.float64)
-
-
-def _each(boxes: NDArray[np.float64] | None, n_frames: int) -> Sequence[NDArray[np.float64] | None]:
-    return [None] * n_frames if boxes is None else list(boxes)

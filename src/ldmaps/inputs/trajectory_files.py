@@ -1,4 +1,4 @@
-"""Trajectory files, read in chunks through mdtraj, or through MDAnalysis where mdtraj does not reach.
+"""Trajectory files in chunks: XTC, TRR and DCD as bytes, others through mdtraj, or MDAnalysis where that fails.
 
 Coordinates come straight from mdtraj's file objects: making an mdtraj Trajectory
 of every chunk would copy the topology each time.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import cached_property
 from itertools import islice, repeat
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ShortFileWarning
-from ldmaps.inputs.dcd_layout import dcd_layout
 from ldmaps.inputs.formats import conversion, known_format
 from ldmaps.inputs.frame_blocks import (
     Block,
@@ -30,11 +29,12 @@ from ldmaps.inputs.frame_blocks import (
     stacked_boxes,
     unpacked,
 )
+from ldmaps.inputs.frame_bytes import FrameFile, cut_off
+from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
-from ldmaps.inputs.xtc_frames import XtcFrames, is_worth_unpacking
 
 __all__ = ["TrajectoryFiles"]
 
@@ -127,7 +127,6 @@ class TrajectoryFiles(SelectedFrames):
         for numbers, (xyz, times, box) in blocks:
             empty = False
             yield FrameChunk(self._selection.take(xyz, box, numbers, path), numbers, times, path)
-        self._check_end(path)
         if empty:
             raise InvalidInputError(
                 f"{path} has no frame from {self._reading.first} on; lower ", Named("start")
@@ -135,27 +134,28 @@ class TrajectoryFiles(SelectedFrames):
 
     def _streamed(self, path: str) -> Iterator[tuple[NDArray[np.int64], Block]]:
         """Yield frame numbers and coordinates, striding by hand: mdtraj's own stride is not reliable at the end."""
-        reading = self._reading
-        with ExitStack() as stack:
-            handle = stack.enter_context(closing(self._open(path)))
+        reading, stop = self._reading, self._reading.stop
+        with closing(self._open(path)) as handle:
             if reading.stride >= SEEK_STRIDE:
                 wanted = np.asarray(reading.of(len(handle)), dtype=np.int64)
                 for begin in range(0, len(wanted), self._chunk):
                     numbers = wanted[begin : begin + self._chunk]
                     yield numbers, joined([self._one(handle, path, int(number)) for number in numbers])
+                if isinstance(handle, FrameFile) and (stop is None or stop > len(handle)):
+                    handle.check_end()
+                    _check_length(handle, path)
                 return
             position = reading.first
             if position:
                 if position >= len(handle):
                     return
                 handle.seek(position)
-            elif self._formats[path].name == "XTC" and is_worth_unpacking(path, self._n_file_atoms):
-                handle = stack.enter_context(closing(XtcFrames(handle, path, self._n_file_atoms)))
-            while reading.stop is None or position < reading.stop:
-                left = self._chunk if reading.stop is None else min(self._chunk, reading.stop - position)
+            while stop is None or position < stop:
+                left = self._chunk if stop is None else min(self._chunk, stop - position)
                 block = self._read(handle, path, left, position)
                 count = len(block[0])
                 if count == 0:
+                    _check_length(handle, path)
                     return
                 kept = reading.among(position, count)
                 numbers = np.arange(position, position + count, dtype=np.int64)[kept]
@@ -169,32 +169,13 @@ class TrajectoryFiles(SelectedFrames):
 
     def _read(self, handle: Any, path: str, count: int, position: int) -> Block:
         indices = self._selection.read_or_none(self._n_file_atoms)
+        if isinstance(handle, FrameFile):
+            return handle.read(count, indices)
         try:
-            return unpacked(self._formats[path], handle, handle.read(n_frames=count, atom_indices=indices))
+            return unpacked(handle, handle.read(n_frames=count, atom_indices=indices))
         except (RuntimeError, OSError) as error:
             whole = self._last_whole_frame(path, position)
-            raise _cut_off(path, whole, one_line(error)) from error
-
-    def _check_end(self, path: str) -> None:
-        """Raise at the end of a DCD that stops within a frame, and warn of one that stops early between two.
-
-        mdtraj ignores both silently. The latter is no error: programs that write
-        how many frames there will be leave such files while they run.
-        """
-        layout = dcd_layout(path) if self._formats[path].name == "DCD" else None
-        stop = self._reading.stop
-        if layout is None or (stop is not None and stop <= layout.whole):
-            return
-        whole = layout.whole
-        if layout.left_over:
-            raise InvalidInputError(_cut_off(path, whole, f"only {layout.left_over} bytes of it are there"))
-        if layout.announced > whole:
-            warnings.warn(
-                f"{path} holds {whole} frames but announces {layout.announced}: the run that wrote it was cut short or "
-                f"is still running, or the file was not copied to its end; the {whole} are used",
-                ShortFileWarning,
-                stacklevel=2,
-            )
+            raise cut_off(path, whole, one_line(error)) from error
 
     def _last_whole_frame(self, path: str, position: int) -> int:
         with closing(self._open(path)) as handle:
@@ -242,10 +223,13 @@ class TrajectoryFiles(SelectedFrames):
         return self._formats[path].reader in ("frames", "mdanalysis")
 
     def _open(self, path: str) -> Any:
+        form = self._formats[path]
         try:
-            if self._formats[path].reader == "mdanalysis":
+            if form.name in FRAME_FORMATS:
+                return FrameFile(path, FRAME_FORMATS[form.name]())
+            if form.reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
-            return self._md.open(mdtraj_path(path, self._formats[path]))
+            return self._md.open(mdtraj_path(path, form))
         except InvalidInputError:
             raise
         except ImportError as error:
@@ -264,7 +248,7 @@ class TrajectoryFiles(SelectedFrames):
         if self._is_streamed(path):
             with closing(self._open(path)) as handle:
                 try:
-                    first = handle.read(n_frames=1)
+                    first = handle.read(1)
                     frames: Any = first[0] if len(first) else []
                 except (RuntimeError, OSError) as error:
                     raise InvalidInputError(
@@ -285,9 +269,16 @@ class TrajectoryFiles(SelectedFrames):
             )
 
 
-def _cut_off(path: str, whole: int, why: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{path} is cut off or damaged: frame {whole} cannot be read ({why}), the {whole} before it can; copy the "
-        f"file again, or use those with ",
-        Named("stop", whole),
-    )
+def _check_length(handle: Any, path: str) -> None:
+    """Warn of a DCD that stops early between two frames.
+
+    That is no error: programs that write how many frames there will be leave such files while they run.
+    """
+    if isinstance(handle, FrameFile) and handle.announced > len(handle):
+        whole = len(handle)
+        warnings.warn(
+            f"{path} holds {whole} frames but announces {handle.announced}: the run that wrote it was cut short or "
+            f"is still running, or the file was not copied to its end; the {whole} are used",
+            ShortFileWarning,
+            stacklevel=2,
+        )

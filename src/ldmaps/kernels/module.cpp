@@ -15,7 +15,8 @@ namespace ldmaps {
     apply(bind_perturbation)  \
     apply(bind_products)      \
     apply(bind_rmsd)          \
-    apply(bind_text)
+    apply(bind_text)          \
+    apply(bind_xtc)
 
 #define DECLARE(bind_topic) void bind_topic(nb::module_& module);
 FOR_EACH_TOPIC(DECLARE)

@@ -10,18 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
-from ldmaps.inputs.frame_blocks import Block, joined
+from ldmaps.errors import InvalidInputError, Named, SourceError
+from ldmaps.inputs.frame_bytes import Found
+from ldmaps.inputs.frame_formats import growing_format
 from ldmaps.inputs.source import default_chunk
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
-from ldmaps.streaming.sources.frame_formats import FrameBytes, format_of_frames
 from ldmaps.streaming.sources.growing_file import READ_BYTES, GrowingFile
 
 __all__ = ["GrowingTrajectory"]
 
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
+_NOTHING = Found(np.empty(0, dtype=np.intp), 0)
 
 
 class GrowingTrajectory(Source):
@@ -45,9 +46,10 @@ class GrowingTrajectory(Source):
 
     Notes
     -----
-    Complete frames are found by their headers. The position is
-    ``{"frame": n, "byte": b, "mark": checksums}``; ``{"frame": n}`` alone works, too, and
-    skips n frames.
+    Complete frames are found by their headers. Where a frame is damaged, it is rejected,
+    and reading goes on at the next sound header. The position is ``{"frame": n, "byte": b,
+    "mark": checksums}``, with ``"searching": True`` where a sound header is still to be found;
+    ``{"frame": n}`` alone works, too, and skips n frames.
     """
 
     replayable: ClassVar[bool] = True
@@ -63,7 +65,7 @@ class GrowingTrajectory(Source):
         idle_end: float | None = None,
     ) -> None:
         self.name = os.fspath(path)
-        self._format = format_of_frames(self.name)
+        self._format = growing_format(self.name)
         if top is None:
             raise InvalidInputError(
                 f"{self.name} holds coordinates only, without atom names: give a topology of the same atoms with ",
@@ -79,6 +81,8 @@ class GrowingTrajectory(Source):
         self._frame = 0
         self._byte = 0  # where frame self._frame begins; self._data begins there too
         self._missing = 0  # bytes that the frame begun in self._data still lacks
+        self._begun = False  # whether the header of the file was read
+        self._searching = False  # for a sound frame, behind a damaged one
         self._told_half = False
 
     def open(self, position: Position = None) -> None:
@@ -91,6 +95,7 @@ class GrowingTrajectory(Source):
             )
         frame, byte = int(wanted["frame"]), int(wanted.get("byte", 0))
         self._data, self._frame, self._byte, self._told_half = b"", 0, 0, False
+        self._begun, self._searching = False, bool(wanted.get("searching"))
         if frame and byte:
             self._file.open(byte)
             self._frame, self._byte = frame, byte
@@ -105,63 +110,54 @@ class GrowingTrajectory(Source):
         """Return frames that are there in whole."""
         deadline = time.monotonic() + wait
         while True:
-            frames = self._whole_frames(min(most, self._most))
-            if frames:
-                return self._decoded(frames)
+            found = self._found(min(most, self._most))
+            if len(found.starts):
+                return self._decoded(found)
+            if found.fault is not None:
+                return self._damaged(found.fault)
             grown = self._file.read(max(READ_BYTES, self._missing))
             if grown:
                 self._data += grown
             elif self._file.finished:
                 return self._end()
             elif not self._file.pause(deadline):
-                return self._records(self._no_frames, None, _NO_NUMBERS, ())
+                return self._records(())
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-        self._format.close()
 
     # -- finding frames ------------------------------------------------------
 
-    def _whole_frames(self, most: int) -> list[FrameBytes]:
-        """Return the frames that the data begin with, as far as they are whole."""
-        frames: list[FrameBytes] = []
+    def _found(self, most: int) -> Found:
+        """Find the frames that the data begin with, as far as they are whole."""
         self._missing = 0
-        if self._format.header is None and not self._past_header():
-            return frames
-        view, at = memoryview(self._data), 0
-        while len(frames) < most:
-            try:
-                frame = self._format.frame(view[at:])
-                if frame is not None and frame.n_atoms:
-                    self._atoms.check_count(frame.n_atoms)
-            except (SourceError, InvalidInputError) as error:
-                if frames:
-                    break  # told when it is its turn
-                if isinstance(error, InvalidInputError):
-                    raise
-                raise SourceError(
-                    f"{self.name} is damaged, or was overwritten: {error}, at byte {self._byte}, where frame "
-                    f"{self._frame} should be; the frames before it were delivered"
-                ) from error
-            if frame is None:
-                break
-            if at + frame.length > len(view):
-                self._missing = at + frame.length - len(view)
-                break
-            at += frame.length
-            frames.append(frame)
-        return frames
+        if not self._begun and not self._past_header():
+            return _NOTHING
+        if self._searching:
+            self._advance(self._format.next_start(self._data))
+        found = self._format.find(self._data, 0, most, self._frame)
+        self._searching = self._searching and not len(found.starts)
+        found, self._missing = found.whole(len(self._data))
+        return found
 
     def _past_header(self) -> bool:
-        start = self._data if self._byte == 0 else self._file.at(0, READ_BYTES)
-        if not self._format.read_header(start):
-            return False
-        self._file.fixed_from = len(
-            self._format.header or b""
-        )  # it counts the frames, while they are written
+        start, size = (self._file.at(0, READ_BYTES), READ_BYTES) if self._byte else (self._data, 0)
+        try:
+            while not self._format.read_header(start):
+                if not size or len(start) < size:
+                    return False
+                size *= 2
+                start = self._file.at(0, size)
+        except ValueError as error:
+            raise SourceError(
+                f"{self.name} is damaged, or of another format ({error}); nothing of it was delivered"
+            ) from error
+        self._begun = True
+        self._atoms.check_count(self._format.n_atoms)
+        self._file.fixed_from = self._format.begin  # a header counts the frames, while they are written
         if self._byte == 0:
-            self._advance(self._file.fixed_from)
+            self._advance(self._format.begin)
         return True
 
     def _advance(self, length: int) -> None:
@@ -171,10 +167,12 @@ class GrowingTrajectory(Source):
     def _skip(self, frames: int) -> None:
         """Go past frames without decoding them."""
         while self._frame < frames:
-            skipped = self._whole_frames(frames - self._frame)
-            self._advance(sum(frame.length for frame in skipped))
-            self._frame += len(skipped)
-            if not skipped:
+            found = self._found(frames - self._frame)
+            self._advance(found.end)
+            self._frame += len(found.starts)
+            if not len(found.starts) and found.fault is not None:
+                self._damaged(found.fault)
+            elif not len(found.starts):
                 grown = self._file.read(max(READ_BYTES, self._missing))
                 if not grown:
                     raise SourceError(
@@ -185,57 +183,41 @@ class GrowingTrajectory(Source):
 
     # -- decoding them --------------------------------------------------------
 
-    def _decoded(self, whole: list[FrameBytes]) -> Records:
-        first, numbers, rejected = self._frame, [], []
-        pieces: list[bytes] = []
-        at = 0
-        for number, frame in enumerate(whole, first):
-            if frame.n_atoms:
-                numbers.append(number)
-                pieces.append(self._data[at : at + frame.length])
-            else:
-                rejected.append(Rejected(number, "the frame has no coordinates"))
-            at += frame.length
-        self._advance(at)
-        self._frame += len(whole)
-        if not numbers:
-            return self._records(self._no_frames, None, _NO_NUMBERS, tuple(rejected))
-        good, (xyz, times, box), unread = self._read(pieces, numbers)
-        rejected += unread
-        frames, kept, unfit = self._atoms.take(xyz, box, good)
-        rejected += unfit
-        if times is not None:
-            times = times[kept]
-        rejected.sort(key=lambda one: one.number)
-        return self._records(frames, times, good[kept], tuple(rejected))
+    def _decoded(self, found: Found) -> Records:
+        xyz, times, box = self._format.decode(self._data, found.starts, self._atoms.to_read)
+        count = len(xyz)
+        if not count:
+            return self._damaged("the frame cannot be decoded")
+        self._advance(found.end if count == len(found.starts) else int(found.starts[count]))
+        numbers = np.arange(self._frame, self._frame + count, dtype=np.int64)
+        self._frame += count
+        frames, kept, rejected = self._atoms.take(xyz, box, numbers)
+        return self._records(rejected, frames, None if times is None else times[kept], numbers[kept])
 
-    def _read(
-        self, pieces: list[bytes], numbers: list[int]
-    ) -> tuple[NDArray[np.int64], Block, list[Rejected]]:
-        """Decode frames; those that cannot be are rejected, one by one."""
-        try:
-            return np.asarray(numbers, dtype=np.int64), self._format.decode(pieces, self._atoms.to_read), []
-        except ValueError as error:
-            if len(pieces) == 1:
-                reason = f"the frame cannot be decoded ({one_line(error, 120)})"
-                empty = np.empty((0, self._atoms.n_to_read, 3), dtype=np.float32)
-                return _NO_NUMBERS, (empty, None, None), [Rejected(numbers[0], reason)]
-        parts = [self._read([piece], [number]) for piece, number in zip(pieces, numbers, strict=True)]
-        whole = [part for part in parts if len(part[0])]
-        rejected = [one for part in parts for one in part[2]]
-        if not whole:
-            return _NO_NUMBERS, parts[0][1], rejected
-        return np.concatenate([part[0] for part in whole]), joined([part[1] for part in whole]), rejected
+    def _damaged(self, reason: str) -> Records:
+        """Reject the next frame, and go on at the next sound header."""
+        count = self._format.other_count(self._data)
+        if count is not None:
+            self._atoms.check_count(count)
+        rejected = Rejected(self._frame, f"{reason}, at byte {self._byte}")
+        self._frame += 1
+        self._advance(self._format.step)
+        self._searching = True
+        return self._records((rejected,))
 
     # -- records --------------------------------------------------------------
 
     def _end(self) -> Records | None:
         """Report a frame that was never finished, once, and end."""
-        if not self._data or self._told_half:
+        if not self._data or self._told_half or self._searching:
             return None
+        # Sound frames may follow, if its length was damaged.
+        behind = self._data[self._format.step :] if self._begun else b""
+        if behind and len(self._format.find(behind, self._format.next_start(behind), 1).starts):
+            return self._damaged("the frame is cut off, or its length is damaged")
         self._told_half = True
         reason = f"the frame was not finished when the file stopped growing ({len(self._data)} bytes of it are there)"
-        return self._records(self._no_frames, None, _NO_NUMBERS, (Rejected(self._frame, reason),))
+        return self._records((Rejected(self._frame, reason),))
 
     @property
     def _no_frames(self) -> NDArray[np.float32]:
@@ -243,13 +225,17 @@ class GrowingTrajectory(Source):
 
     def _records(
         self,
-        frames: NDArray[np.float32],
-        times: NDArray[np.float64] | None,
-        numbers: NDArray[np.int64],
         rejected: tuple[Rejected, ...],
+        frames: NDArray[np.float32] | None = None,
+        times: NDArray[np.float64] | None = None,
+        numbers: NDArray[np.int64] = _NO_NUMBERS,
     ) -> Records:
         position: dict[str, Any] = {"frame": self._frame}
         if self._frame:
             position |= {"byte": self._byte, "mark": self._file.mark(self._byte)}
+        if self._searching:
+            position["searching"] = True
         arrived = np.full(len(numbers), time.monotonic())
-        return Records(frames, numbers, times, arrived, rejected, position)
+        return Records(
+            self._no_frames if frames is None else frames, numbers, times, arrived, rejected, position
+        )
