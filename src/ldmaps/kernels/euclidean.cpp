@@ -223,12 +223,15 @@ Real between_rows(const Real* x, const Real* y, Index features) {
         const Lanes<Real> t = load(x + k) - load(y + k);
         return fused(t, t, sum);
     };
-    const Index whole = features / WIDTH * WIDTH, fours = features / (4 * WIDTH) * (4 * WIDTH);
+    // Four chains of sums where they are long, two where putting them together would take longer.
+    const Index whole = features / WIDTH * WIDTH, twos = features / (2 * WIDTH) * (2 * WIDTH);
+    const Index fours = features < 16 * WIDTH ? 0 : features / (4 * WIDTH) * (4 * WIDTH);
     Lanes<Real> s0{}, s1{}, s2{}, s3{};
     for (Index k = 0; k < fours; k += 4 * WIDTH) {
         s0 = add(s0, k), s1 = add(s1, k + WIDTH), s2 = add(s2, k + 2 * WIDTH), s3 = add(s3, k + 3 * WIDTH);
     }
-    for (Index k = fours; k < whole; k += WIDTH) s0 = add(s0, k);
+    for (Index k = fours; k < twos; k += 2 * WIDTH) s0 = add(s0, k), s1 = add(s1, k + WIDTH);
+    if (twos < whole) s0 = add(s0, twos);
     Real total = total_of_lanes<Real>((s0 + s1) + (s2 + s3));
     for (Index k = whole; k < features; ++k) total = AddSquare<Real>{}(total, x[k], y[k]);
     return total;
