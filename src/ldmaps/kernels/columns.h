@@ -19,8 +19,8 @@ constexpr int GROUP = 4;
 // Add `Count` features from `k` on to the sums of `Height` points from i on with `n` others from `start` on, or begin
 // the sums with them. `term.at(k)(sum, x, y)` adds feature k. Rows of sums are `stride` apart.
 template <int Count, int Height, bool Begins, class Real, class Term>
-void add_features(Matrix<const Real> a, Index i, Matrix<const Real> b, Index start, Index n, Index k, Real* sums,
-                  Index stride, Term term) {
+void add_features(const Matrix<const Real>& a, Index i, const Matrix<const Real>& b, Index start, Index n, Index k,
+                  Real* sums, Index stride, Term term) {
     Real x[Count][Height];
     const Real* y[Count];
     decltype(term.at(0)) add[Count];
@@ -41,33 +41,31 @@ void add_features(Matrix<const Real> a, Index i, Matrix<const Real> b, Index sta
     }
 }
 
-template <int Height, int Count = 1, class Real, class Term>
-void begin_features(Index count, Matrix<const Real> a, Index i, Matrix<const Real> b, Index start, Index n, Real* sums,
-                    Index stride, Term term) {
-    if constexpr (Count < 2 * GROUP - 1) {
-        if (count > Count) return begin_features<Height, Count + 1>(count, a, i, b, start, n, sums, stride, term);
-    }
-    add_features<Count, Height, true>(a, i, b, start, n, 0, sums, stride, term);
-}
-
 // The sums over all features of `Height` points of `a` from i on with `n` points of `b` from `start` on.
 template <int Height, class Real, class Term>
-void sum_features(Matrix<const Real> a, Index i, Matrix<const Real> b, Index start, Index n, Real* sums, Index stride,
-                  Term term) {
+void sum_features(const Matrix<const Real>& a, Index i, const Matrix<const Real>& b, Index start, Index n, Real* sums,
+                  Index stride, Term term) {
+    static_assert(GROUP == 4, "which is what the list has forms for");
+    static constexpr decltype(&add_features<1, Height, true, Real, Term>) begin_with[] = {
+        add_features<1, Height, true>, add_features<2, Height, true>, add_features<3, Height, true>,
+        add_features<4, Height, true>, add_features<5, Height, true>, add_features<6, Height, true>,
+        add_features<7, Height, true>};
     const Index features = a.shape(0);
     Index k = features < GROUP ? features : GROUP + features % GROUP;
-    begin_features<Height>(k, a, i, b, start, n, sums, stride, term);
+    begin_with[k - 1](a, i, b, start, n, 0, sums, stride, term);
     for (; k < features; k += GROUP) add_features<GROUP, Height, false>(a, i, b, start, n, k, sums, stride, term);
 }
 
 // The same for one or HEIGHT points before `last`; returns for how many.
 template <class Real, class Term>
-Index sum_next(Matrix<const Real> a, Index i, Index last, Matrix<const Real> b, Index start, Index n, Real* sums,
-               Index stride, Term term) {
-    const bool is_whole = i + HEIGHT <= last;
-    const auto fill = is_whole ? sum_features<HEIGHT, Real, Term> : sum_features<1, Real, Term>;
-    fill(a, i, b, start, n, sums, stride, term);
-    return is_whole ? HEIGHT : 1;
+Index sum_next(const Matrix<const Real>& a, Index i, Index last, const Matrix<const Real>& b, Index start, Index n,
+               Real* sums, Index stride, Term term) {
+    if (i + HEIGHT <= last) {
+        sum_features<HEIGHT>(a, i, b, start, n, sums, stride, term);
+        return HEIGHT;
+    }
+    sum_features<1>(a, i, b, start, n, sums, stride, term);
+    return 1;
 }
 
 struct Unchanged {};

@@ -222,12 +222,15 @@ Real between_rows(const Real* x, const Real* y, Index features) {
         const Lanes<Real> t = load<Lanes<Real>>(x + k) - load<Lanes<Real>>(y + k);
         return fused(t, t, sum);
     };
-    const Index whole = features / step * step, fours = features / (4 * step) * (4 * step);
+    // Four chains of sums where they are long, two where putting them together would take longer.
+    const Index whole = features / step * step, twos = features / (2 * step) * (2 * step);
+    const Index fours = features < 16 * step ? 0 : features / (4 * step) * (4 * step);
     Lanes<Real> s0{}, s1{}, s2{}, s3{};
     for (Index k = 0; k < fours; k += 4 * step) {
         s0 = add(s0, k), s1 = add(s1, k + step), s2 = add(s2, k + 2 * step), s3 = add(s3, k + 3 * step);
     }
-    for (Index k = fours; k < whole; k += step) s0 = add(s0, k);
+    for (Index k = fours; k < twos; k += 2 * step) s0 = add(s0, k), s1 = add(s1, k + step);
+    if (twos < whole) s0 = add(s0, twos);
     Real total = sum_of<Real, LANES_BYTES>((s0 + s1) + (s2 + s3));
     for (Index k = whole; k < features; ++k) total = AddSquare<Real>{}(total, x[k], y[k]);
     return total;

@@ -67,6 +67,7 @@ void wrap_to_columns(Matrix<const Real> values, Row<const double> period, Matrix
         const double length = period[k], half = 0.5 * length;
         const Real* value = values.data() + k;
         Real* column = columns[k].data();
+#pragma GCC unroll 4
         for (Index i = 0; i < n; ++i) {
             double x = value[i * features];
             if (std::abs(x) > half) {
