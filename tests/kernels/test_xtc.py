@@ -96,17 +96,12 @@ def test_files_of_other_programs_are_read_as_by_mdtraj():
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 2**32), st.integers(1, 60), st.floats(-3, 5.5), st.booleans())
+@given(st.integers(0, 2**32), st.integers(1, 60), st.floats(-3, 3.3), st.booleans())
 def test_any_coordinates_are_those_of_mdtraj(tmp_path_factory, seed, n_atoms, size, is_chain):
+    """Up to thousands of nm: of much more, mdtraj writes files that end its own process."""
     path = tmp_path_factory.getbasetemp() / "any.xtc"
     xyz = np.random.default_rng(seed).normal(size=(2, n_atoms, 3)) * 10**size
-    try:
-        expected = written(path, np.cumsum(xyz, axis=1) if is_chain else xyz)[0]
-    except (
-        RuntimeError
-    ):  # mdtraj writes small differences beyond the format's table, and then cannot read them
-        assert size > 3
-        return
+    expected = written(path, np.cumsum(xyz, axis=1) if is_chain else xyz)[0]
     np.testing.assert_array_equal(unpack(path.read_bytes(), n_atoms)[0], expected)
 
 
