@@ -34,8 +34,8 @@ def test_the_documentation_tells_of_every_setting(estimator):
 
 def test_a_plan_has_the_defaults_of_the_fit():
     planned = inspect.signature(plan).parameters
-    shared = set(planned) & set(LANDMARK_FIT) - {"n_components"}  # the spectrum is not known yet
-    assert {"epsilon", "n_landmarks", "tolerance"} <= shared
+    shared = set(planned) & set(LANDMARK_FIT)  # the others go to the estimator as they are
+    assert shared == {"metric", "n_landmarks"}
     assert {name: planned[name].default for name in shared} == {
         name: LANDMARK_FIT[name].default for name in shared
     }

@@ -53,7 +53,8 @@ void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix
             const Row<Real> row = squared[start + std::min(lane, last)];
             for (Index j = 0; j < n_landmarks; ++j) block[j][lane] = row[j];
         }
-        for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) low[lane] = block[0][lane], place[lane] = 0, total[lane] = 0.0;
+        for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane)
+            low[lane] = block[0][lane], place[lane] = 0, total[lane] = 0.0;
         for (Index j = 1; j < n_landmarks; ++j) {
 #pragma omp simd
             for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) {

@@ -25,8 +25,8 @@ void members_by_cell(Row<const Index> assignment, Row<const Index> cells, Index 
     for (Index point = 0; point < n; ++point) order[following[slots[assignment[point]]]++] = point;
 }
 
-// Replace the landmark of each cell by the member with the lowest sum (the first among equals), unless that is not below
-// `gain` times the landmark's own.
+// Replace the landmark of each cell by the member with the lowest sum (the first among equals), unless that is not
+// below `gain` times the landmark's own.
 void best_of_cells(Row<const Index> order, Row<const Index> bounds, Row<const double> sums, double gain,
                    Row<Index> landmarks) {
     expect_shape("sums", sums, order.size());
@@ -62,8 +62,10 @@ void count_cells(Row<const Index> assignment, Row<const Real> squared, Row<const
             if (weight > 0.0 && square > widths[cell]) widths[cell] = square;
         }
     };
-    if (is_weighted) count([=](Index point) { return weights[point]; });
-    else count([](Index) { return 1.0; });
+    if (is_weighted)
+        count([=](Index point) { return weights[point]; });
+    else
+        count([](Index) { return 1.0; });
 }
 
 }  // namespace

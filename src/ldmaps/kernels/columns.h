@@ -1,6 +1,6 @@
-// Points in columns, shape (features, n): a feature of consecutive points is contiguous, so loops over the points of the
-// right-hand side run in SIMD. What a pair adds up to is summed feature by feature in their order, however the work is
-// cut, so it does not depend on tile or threads.
+// Points in columns, shape (features, n): a feature of consecutive points is contiguous, so loops over the points of
+// the right-hand side run in SIMD. What a pair adds up to is summed feature by feature in their order, however the work
+// is cut, so it does not depend on tile or threads.
 #pragma once
 
 #include <type_traits>

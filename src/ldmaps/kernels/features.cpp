@@ -32,7 +32,8 @@ struct AddShorterSquare {
     Feature at(Index k) const { return {periods[k]}; }
 };
 
-// Write the square of the fraction of features in which points r0 to before r1 of `a` and c0 to before c1 of `b` differ.
+// Write the square of the fraction of features in which points r0 to before r1 of `a` and c0 to before c1 of `b`
+// differ.
 template <class Real>
 void squared_hamming(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
                      Matrix<Real> out) {

@@ -77,9 +77,7 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
     const auto frame = [&](Index index) { return frames.data() + std::min(index, last) * frame_size; };
     const Given* begins[TOGETHER];
     for (Index lane = 0; lane < TOGETHER; ++lane) begins[lane] = frame(first + lane);
-    const auto atom = [&](Index k) {
-        return gather(begins, 3 * chosen[k], std::make_index_sequence<Side::WIDTH>{});
-    };
+    const auto atom = [&](Index k) { return gather(begins, 3 * chosen[k], std::make_index_sequence<Side::WIDTH>{}); };
     // Relative to the first atom, because differences of nearby numbers are exact.
     const Atom origin = atom(0);
     Atom centre = {0.0, 0.0, 0.0};
@@ -128,7 +126,7 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
             const Side u = Side::load(row) * inverse, v = Side::load(row + TOGETHER) * inverse,
                        w = Side::load(row + 2 * TOGETHER) * inverse;
             // Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
-            const auto add = [&](const Side (&axis)[3], Index offset, Side& sum) {
+            const auto add = [&](const Side(&axis)[3], Index offset, Side& sum) {
                 const Side turned = fused(u, axis[0], fused(v, axis[1], w * axis[2])).round_to(places, offset * width);
                 sum = fused(turned, turned, sum);
             };

@@ -14,8 +14,8 @@ constexpr double SMALLEST_Q = 1e-3;
 // times as large.
 constexpr double LARGEST_ERROR = 1e-8;
 
-// Write -rate·w_j (B_cj - y_c) for rows of d² whose lowest entries and coordinates are known: what each landmark adds to
-// the gradient of the online step.
+// Write -rate·w_j (B_cj - y_c) for rows of d² whose lowest entries and coordinates are known: what each landmark adds
+// to the gradient of the online step.
 template <class Real>
 void fill_shares(Matrix<const Real> squared, Row<const Real> lowest, Real rate, Row<const Real> weights,
                  Matrix<const Real> coefficients, Matrix<const Real> coordinates, Cube<Real> shares) {
@@ -49,8 +49,8 @@ void fill_shares(Matrix<const Real> squared, Row<const Real> lowest, Real rate, 
     }
 }
 
-// Write the sum of g_cj 2(x - z_j), taken the shorter way round where a feature is periodic: `period` is 0 where it does
-// not repeat.
+// Write the sum of g_cj 2(x - z_j), taken the shorter way round where a feature is periodic: `period` is 0 where it
+// does not repeat.
 template <class Real>
 void vector_gradients(Matrix<const double> columns, Matrix<const double> points, Row<const double> period,
                       Cube<const Real> shares, Cube<Real> gradient) {
@@ -79,7 +79,8 @@ void vector_gradients(Matrix<const double> columns, Matrix<const double> points,
     }
 }
 
-// -- RMSD ---------------------------------------------------------------------------------------------------------------
+// -- RMSD
+// ---------------------------------------------------------------------------------------------------------------
 //
 // With x near R z the superposition of a landmark z on the frame x, R need not be differentiated (it minimises d²), and
 // for atoms weighed by w_a with sum 1
@@ -87,8 +88,8 @@ void vector_gradients(Matrix<const double> columns, Matrix<const double> points,
 //     gradient of d² by x_a = 2 w_a (x_a - R z_a),      x and z centred.
 //
 // R is the proper rotation nearest to M = sum of w_a x_a z_aᵀ. With signed singular values s of M and their elementary
-// symmetric functions lambda, y, det M, every s_i satisfies s³ - lambda s² + y s - det M = 0, and so (compare both sides
-// on each singular vector)
+// symmetric functions lambda, y, det M, every s_i satisfies s³ - lambda s² + y s - det M = 0, and so (compare both
+// sides on each singular vector)
 //
 //     R = [(lambda² - y) M + lambda cof M - M Mᵀ M] / q,      q = y lambda - det M = (s1+s2)(s2+s3)(s1+s3).
 //
@@ -177,7 +178,8 @@ void add_turned(const Real* m, const Real* z, double* sums, Index count) {
     for (Index j = 0; j < count; j += LANES<Real>) {
         const Real *left = m + j, *right = z + j;
         for (int axis = 0; axis < 3; ++axis, left += B, right += B) {
-            const auto a = load<Lanes<Real>>(left), b = load<Lanes<Real>>(left + 3 * B), c = load<Lanes<Real>>(left + 6 * B);
+            const auto a = load<Lanes<Real>>(left), b = load<Lanes<Real>>(left + 3 * B),
+                       c = load<Lanes<Real>>(left + 6 * B);
             const auto x = load<Lanes<Real>>(right), y = load<Lanes<Real>>(right + 3 * B);
             s0 = fused(a, x, s0), s1 = fused(b, x, s1), s2 = fused(c, x, s2);
             s3 = fused(a, y, s3), s4 = fused(b, y, s4), s5 = fused(c, y, s5);
@@ -192,13 +194,13 @@ void add_turned(const Real* m, const Real* z, double* sums, Index count) {
 
 // Write the gradients of frames superposed on landmarks.
 //
-// `weights` of the atoms `kept` sum to 1. `blocks`, (blocks, 3·a⁺·GRADIENT_BLOCK), are landmarks, centred, times sqrt(w),
-// of norm 1; a⁺ is the number of atoms rounded up to a multiple of four. `norms` and `scales` are the squared norm and
-// norm that they had. `gradient` is zero for atoms without a weight, which are not written.
+// `weights` of the atoms `kept` sum to 1. `blocks`, (blocks, 3·a⁺·GRADIENT_BLOCK), are landmarks, centred, times
+// sqrt(w), of norm 1; a⁺ is the number of atoms rounded up to a multiple of four. `norms` and `scales` are the squared
+// norm and norm that they had. `gradient` is zero for atoms without a weight, which are not written.
 template <class Real>
 void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const double> weights,
-                    Matrix<const Real> blocks, Row<const Real> norms, Row<const Real> scales, Matrix<const Real> squared,
-                    Cube<const Real> shares, Array<Real, 4> gradient) {
+                    Matrix<const Real> blocks, Row<const Real> norms, Row<const Real> scales,
+                    Matrix<const Real> squared, Cube<const Real> shares, Array<Real, 4> gradient) {
     constexpr Index B = GRADIENT_BLOCK;
     const Index n_frames = frames.shape(0), n_landmarks = shares.shape(2), n_sets = shares.shape(1);
     const Index depth = blocks.shape(1) / B;
@@ -312,9 +314,9 @@ inline void write_turning(const Matrix3& fit, const Matrix3& whole, const Matrix
     }
 }
 
-// Write the gradients where only some atoms determine the superposition. `weights` and `fit_weights` of the atoms `kept`
-// each sum to 1 (0 for atoms that are not superposed); `landmarks` are moved so that the superposed atoms' weighted mean
-// is 0. `gradient` is zero for atoms without a weight, which are not written.
+// Write the gradients where only some atoms determine the superposition. `weights` and `fit_weights` of the atoms
+// `kept` each sum to 1 (0 for atoms that are not superposed); `landmarks` are moved so that the superposed atoms'
+// weighted mean is 0. `gradient` is zero for atoms without a weight, which are not written.
 template <class Real>
 void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<const double> weights,
                        Row<const double> fit_weights, Cube<const double> landmarks, Cube<const Real> shares,
@@ -353,7 +355,8 @@ void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<con
             for (Index a = 0; a < n_atoms; ++a) {
                 double turned[3];
                 for (int axis = 0; axis < 3; ++axis) {
-                    turned[axis] = rotation[axis][0] * z(a, 0) + rotation[axis][1] * z(a, 1) + rotation[axis][2] * z(a, 2);
+                    turned[axis] =
+                        rotation[axis][0] * z(a, 0) + rotation[axis][1] * z(a, 1) + rotation[axis][2] * z(a, 2);
                 }
                 for (int axis = 0; axis < 3; ++axis) {
                     const int next = (axis + 1) % 3, other = (axis + 2) % 3;

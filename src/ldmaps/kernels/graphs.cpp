@@ -23,8 +23,10 @@ bool all_within_hops(Matrix<const Real> squared, double cutoff, Row<const double
         for (Index place = 0; place < n_unseen; ++place) {
             const Index other = unseen[place];
             const double both = radii[here] + radii[other];
-            if (row[other] <= cutoff + both * (2.0 * hop + both)) waiting[n_waiting++] = other;
-            else unseen[kept++] = other;
+            if (row[other] <= cutoff + both * (2.0 * hop + both))
+                waiting[n_waiting++] = other;
+            else
+                unseen[kept++] = other;
         }
         n_unseen = kept;
     }

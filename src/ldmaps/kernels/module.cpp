@@ -4,19 +4,10 @@
 namespace ldmaps {
 
 // A line per file of kernels.
-#define FOR_EACH_TOPIC(apply) \
-    apply(bind_blocks)        \
-    apply(bind_cells)         \
-    apply(bind_euclidean)     \
-    apply(bind_features)      \
-    apply(bind_frames)        \
-    apply(bind_gradients)     \
-    apply(bind_graphs)        \
-    apply(bind_perturbation)  \
-    apply(bind_products)      \
-    apply(bind_rmsd)          \
-    apply(bind_text)          \
-    apply(bind_xtc)
+#define FOR_EACH_TOPIC(apply)                                                                                   \
+    apply(bind_blocks) apply(bind_cells) apply(bind_euclidean) apply(bind_features) apply(bind_frames)          \
+        apply(bind_gradients) apply(bind_graphs) apply(bind_perturbation) apply(bind_products) apply(bind_rmsd) \
+            apply(bind_text) apply(bind_xtc)
 
 #define DECLARE(bind_topic) void bind_topic(nb::module_& module);
 FOR_EACH_TOPIC(DECLARE)

@@ -31,8 +31,8 @@ constexpr double ROUNDING = 4.0;
 // Slots of one pass, each one row against one panel: their sums take 12 KB, which leaves most of a 32 KB cache to the
 // frames.
 constexpr Index SLOTS = 32;
-// Rows of the work array: the nine entries of M, a bound of its cofactors, what the quartic is made of, its largest root,
-// and whether that is in doubt.
+// Rows of the work array: the nine entries of M, a bound of its cofactors, what the quartic is made of, its largest
+// root, and whether that is in doubt.
 enum Work : Index { BOUND = 9, SQUARE, COFACTORS, DETERMINANT, NOISE, ROOT, SECOND, DOUBT, WORK_ROWS };
 
 template <class Real>

@@ -72,8 +72,9 @@ void symmetric_matvec_band(Matrix<const Real> matrix, Index first, Index last, R
         for (Index j = i; j < i + 4; ++j) add(j);
         Numbers t0{}, t1{}, t2{}, t3{};
         const auto add_lanes = [&](Index j) {
-            const Numbers x0 = load_double<LANES_BYTES>(a + j), x1 = load_double<LANES_BYTES>(b + j), x2 = load_double<LANES_BYTES>(c + j),
-                          x3 = load_double<LANES_BYTES>(d + j), y = load<Numbers>(v + j);
+            const Numbers x0 = load_double<LANES_BYTES>(a + j), x1 = load_double<LANES_BYTES>(b + j),
+                          x2 = load_double<LANES_BYTES>(c + j), x3 = load_double<LANES_BYTES>(d + j),
+                          y = load<Numbers>(v + j);
             t0 = fused(x0, y, t0), t1 = fused(x1, y, t1), t2 = fused(x2, y, t2), t3 = fused(x3, y, t3);
             store(fused(x3, w3, fused(x2, w2, fused(x1, w1, fused(x0, w0, load<Numbers>(sums + j))))), sums + j);
         };

@@ -23,8 +23,8 @@
 // As a function of lambda, f is the characteristic polynomial of a symmetric 4×4 matrix, so its four roots are real and
 // Laguerre's steps go to the largest one. A step t changes lambda by -t and y by -t(lambda - t/2), which is exact: y is
 // never formed as the difference (lambda² - F)/2, so nothing cancels when all atoms are nearly on one line. The root is
-// ill-conditioned only where q is small beside the rounding of C and det, that is for det M < 0 with s2 near |s3|; those
-// lanes are found by an error estimate and computed again.
+// ill-conditioned only where q is small beside the rounding of C and det, that is for det M < 0 with s2 near |s3|;
+// those lanes are found by an error estimate and computed again.
 //
 // Every lane takes the same steps, so a distance does not depend on how the block was cut; and every expression is
 // symmetric under M -> Mᵀ, so d(a, b) and d(b, a) are the same number, bit by bit.

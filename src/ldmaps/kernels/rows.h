@@ -46,7 +46,9 @@ double weighted_total(Row<const Real> row, Row<const Other> others) {
     const Other* factors = others.data();
     return sum_over(
         row.size(),
-        [=](Index j, Wide<double> sums) { return fused(load_double<WIDE_BYTES>(values + j), load_double<WIDE_BYTES>(factors + j), sums); },
+        [=](Index j, Wide<double> sums) {
+            return fused(load_double<WIDE_BYTES>(values + j), load_double<WIDE_BYTES>(factors + j), sums);
+        },
         [=](Index j, double total) { return fused(double(values[j]), double(factors[j]), total); });
 }
 

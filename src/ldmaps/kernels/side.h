@@ -45,7 +45,8 @@ public:
             const Narrow narrow = __builtin_convertvector(part[i], Narrow);
             for (Index piece = 0; piece < pieces; ++piece) {
                 Real* place = places[i * pieces + piece];
-                if (place) __builtin_memcpy(place + offset, reinterpret_cast<const char*>(&narrow) + piece * bytes, bytes);
+                if (place)
+                    __builtin_memcpy(place + offset, reinterpret_cast<const char*>(&narrow) + piece * bytes, bytes);
             }
             side.part[i] = __builtin_convertvector(narrow, Register);
         }
@@ -57,18 +58,17 @@ public:
         for (Index piece = 0; piece < PIECES<Real>; ++piece) places[piece] = to + piece * PIECE<Real>;
         return round_to(places, 0);
     }
-
 };
 
 struct SideMask {
     decltype(Side::Register{} > Side::Register{}) part[Side::COUNT];
 };
 
-#define LDMAPS_SIDE_OPERATOR(Result, sign)                                                      \
-    inline Result operator sign(const Side& a, const Side& b) {                                 \
-        Result result;                                                                          \
-        for (int i = 0; i < Side::COUNT; ++i) result.part[i] = a.part[i] sign b.part[i];        \
-        return result;                                                                          \
+#define LDMAPS_SIDE_OPERATOR(Result, sign)                                               \
+    inline Result operator sign(const Side& a, const Side& b) {                          \
+        Result result;                                                                   \
+        for (int i = 0; i < Side::COUNT; ++i) result.part[i] = a.part[i] sign b.part[i]; \
+        return result;                                                                   \
     }
 LDMAPS_SIDE_OPERATOR(Side, +)
 LDMAPS_SIDE_OPERATOR(Side, -)

@@ -108,11 +108,11 @@ bool read_line(const char* at, const char* stop, const Cells& cells, Row<const I
     return behind(at, stop, ' ') == stop;
 }
 
-// Read lines from `begin` on, a row each, until the block is full or a line is not a plain row of finite numbers (or has
-// more than `longest` bytes, or no end). Returns how many rows there are, and the place behind them. `targets` is the
-// column of the block for each column of the text, -1 to skip it.
-std::pair<Index, Index> read_rows(Row<const std::uint8_t> text, Index begin, Index delimiter, bool is_json, Index longest,
-                                  Row<const Index> targets, Matrix<double> block) {
+// Read lines from `begin` on, a row each, until the block is full or a line is not a plain row of finite numbers (or
+// has more than `longest` bytes, or no end). Returns how many rows there are, and the place behind them. `targets` is
+// the column of the block for each column of the text, -1 to skip it.
+std::pair<Index, Index> read_rows(Row<const std::uint8_t> text, Index begin, Index delimiter, bool is_json,
+                                  Index longest, Row<const Index> targets, Matrix<double> block) {
     expect_range("begin", begin, text.size(), text.size());
     for (Index column = 0; column < targets.size(); ++column) {
         expect(targets[column] < block.shape(1), "targets must be columns of the block");
@@ -218,9 +218,7 @@ struct Texts {
     }
     Index begin(Index place) const { return place ? stops[place - 1] : 0; }
     Index size(Index place) const { return stops[place] - begin(place); }
-    char* write(Index place, char* at) const {
-        return std::copy_n(bytes.data() + begin(place), size(place), at);
-    }
+    char* write(Index place, char* at) const { return std::copy_n(bytes.data() + begin(place), size(place), at); }
 };
 
 // Write rows of text; returns their length. A row is its values, one text before each and one behind the last. `forms`
@@ -251,7 +249,10 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
             const Index form = forms[column];
             if (form > 0) {
                 at = std::isfinite(value) ? write_number(value, static_cast<int>(form), at)
-                                          : word.write(std::isnan(value) ? 0 : value > 0 ? 1 : 2, at);
+                                          : word.write(std::isnan(value) ? 0
+                                                       : value > 0       ? 1
+                                                                         : 2,
+                                                       at);
                 continue;
             }
             const auto whole = bits_of<std::int64_t>(value);
@@ -272,7 +273,8 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
 void bind_text(nb::module_& module) {
     module.attr("CELL_BYTES") = CELL_BYTES;
     bind(module, "read_rows", forms(read_rows), "text", "begin", "delimiter", "is_json", "longest", "targets", "block");
-    bind(module, "write_rows", forms(write_rows), "values", "forms", "texts", "text_stops", "words", "word_stops", "out");
+    bind(module, "write_rows", forms(write_rows), "values", "forms", "texts", "text_stops", "words", "word_stops",
+         "out");
 }
 
 }  // namespace ldmaps

@@ -57,8 +57,10 @@ V spread(Real x) {
 }
 
 // a·b + c, rounded once where the processor can; see fused.h. Overloads by register.
-#define LDMAPS_FUSED(Real, Bytes, result) \
-    inline Vector<Real, Bytes> fused(Vector<Real, Bytes> a, Vector<Real, Bytes> b, Vector<Real, Bytes> c) { return result; }
+#define LDMAPS_FUSED(Real, Bytes, result)                                                                   \
+    inline Vector<Real, Bytes> fused(Vector<Real, Bytes> a, Vector<Real, Bytes> b, Vector<Real, Bytes> c) { \
+        return result;                                                                                      \
+    }
 #if defined(__FMA__)
 LDMAPS_FUSED(float, 16, (Vector<float, 16>)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c))
 LDMAPS_FUSED(double, 16, (Vector<double, 16>)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c))
@@ -68,8 +70,8 @@ LDMAPS_FUSED(double, 32, (Vector<double, 32>)_mm256_fmadd_pd((__m256d)a, (__m256
 LDMAPS_FUSED(float, 16, (Vector<float, 16>)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b))
 LDMAPS_FUSED(double, 16, (Vector<double, 16>)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b))
 #else
-LDMAPS_FUSED(float, 16, a * b + c)
-LDMAPS_FUSED(double, 16, a * b + c)
+LDMAPS_FUSED(float, 16, a* b + c)
+LDMAPS_FUSED(double, 16, a* b + c)
 #endif
 #if defined(__AVX512F__)
 LDMAPS_FUSED(float, 64, (Vector<float, 64>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c))
@@ -122,8 +124,8 @@ Vector<double, Bytes> load_double(const float* from) {
     return __builtin_convertvector(load<Vector<float, Bytes / 2>>(from), Vector<double, Bytes>);
 }
 
-// The sum over j of term(j) in float64: registers of terms in turn to four sums, so that additions need not wait for each
-// other, then what is left one by one. `wide(j)` gives the terms from j on as a register.
+// The sum over j of term(j) in float64: registers of terms in turn to four sums, so that additions need not wait for
+// each other, then what is left one by one. `wide(j)` gives the terms from j on as a register.
 template <class WideSum, class Term>
 inline double sum_over(Index count, WideSum add_wide, Term add_one) {
     constexpr Index step = WIDTH<double>;

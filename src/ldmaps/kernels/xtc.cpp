@@ -1,7 +1,7 @@
 // Frames of XTC files.
 //
-// A frame is a header and a stream of bits, all big-endian. Coordinates are whole numbers. The first of a run of atoms is
-// given by its place within the frame's bounds, the others by small differences; three numbers below given sizes are
+// A frame is a header and a stream of bits, all big-endian. Coordinates are whole numbers. The first of a run of atoms
+// is given by its place within the frame's bounds, the others by small differences; three numbers below given sizes are
 // packed as one number in a mixed base, of which the lowest byte comes first. So few atoms as nine are not packed.
 //
 //     0 magic   4 atoms   8 step   12 time   16 box (9)   52 atoms
@@ -26,12 +26,13 @@ constexpr Index ATOM_BYTES = 13;
 
 // How many values a small difference can have, by the number of bits of three; the format's own table.
 constexpr std::uint32_t SIZES[] = {
-    0,      0,      0,      0,      0,      0,      0,       0,       0,       8,       10,      12,      16,
-    20,     25,     32,     40,     50,     64,     80,      101,     128,     161,     203,     256,     322,
-    406,    512,    645,    812,    1024,   1290,   1625,    2048,    2580,    3250,    4096,    5060,    6501,
-    8192,   10321,  13003,  16384,  20642,  26007,  32768,   41285,   52015,   65536,   82570,   104031,  131072,
-    165140, 208063, 262144, 330280, 416127, 524287, 660561,  832255,  1048576, 1321122, 1664510, 2097152, 2642245,
-    3329021, 4194304, 5284491, 6658042, 8388607, 10568983, 13316085, 16777216};
+    0,       0,       0,       0,       0,        0,        0,       0,       0,       8,       10,
+    12,      16,      20,      25,      32,       40,       50,      64,      80,      101,     128,
+    161,     203,     256,     322,     406,      512,      645,     812,     1024,    1290,    1625,
+    2048,    2580,    3250,    4096,    5060,     6501,     8192,    10321,   13003,   16384,   20642,
+    26007,   32768,   41285,   52015,   65536,    82570,    104031,  131072,  165140,  208063,  262144,
+    330280,  416127,  524287,  660561,  832255,   1048576,  1321122, 1664510, 2097152, 2642245, 3329021,
+    4194304, 5284491, 6658042, 8388607, 10568983, 13316085, 16777216};
 constexpr int FIRST_SIZE = 9, N_SIZES = sizeof SIZES / sizeof *SIZES;
 // Three numbers are packed together only where each has fewer values than this.
 constexpr std::uint64_t PACKED_SIZE = 1 << 24;
@@ -158,12 +159,15 @@ Index frame_length(const std::uint8_t* at, Index left, Index n_atoms) {
 bool unpack(const std::uint8_t* frame, Index length, Matrix<float> out) {
     const Index n_atoms = out.shape(0);
     if (n_atoms <= UNPACKED_ATOMS) {
-        for (Index place = 0; place < 3 * n_atoms; ++place) out.data()[place] = real(frame + UNPACKED_HEADER + 4 * place);
+        for (Index place = 0; place < 3 * n_atoms; ++place)
+            out.data()[place] = real(frame + UNPACKED_HEADER + 4 * place);
         return true;
     }
     const auto inverse = static_cast<float>(1.0 / static_cast<double>(real(frame + 56)));
     const auto low = [=](int axis) { return whole(frame + 60 + 4 * axis); };
-    const auto size = [=](int axis) { return static_cast<std::uint64_t>(whole(frame + 72 + 4 * axis) - low(axis) + 1); };
+    const auto size = [=](int axis) {
+        return static_cast<std::uint64_t>(whole(frame + 72 + 4 * axis) - low(axis) + 1);
+    };
     const Point lowest{low(0), low(1), low(2)};
     const Divisor sizes[] = {Divisor(size(0)), Divisor(size(1)), Divisor(size(2))};
     const bool is_joint = std::max({size(0), size(1), size(2)}) < PACKED_SIZE;
@@ -215,8 +219,8 @@ bool unpack(const std::uint8_t* frame, Index length, Matrix<float> out) {
     return HEADER + (bits.bytes_read() + 3) / 4 * 4 == length;
 }
 
-// Find frames that follow one another from `begin` on. Returns how many there are whose headers are there and sound, the
-// byte behind them, which may be one that is still to come, and whether what stands there may be a header.
+// Find frames that follow one another from `begin` on. Returns how many there are whose headers are there and sound,
+// the byte behind them, which may be one that is still to come, and whether what stands there may be a header.
 std::tuple<Index, Index, bool> find_xtc_frames(Row<const std::uint8_t> data, Index begin, Index n_atoms,
                                                Row<Index> starts) {
     expect_range("begin", begin, data.size(), data.size());
@@ -262,7 +266,8 @@ Index unpack_xtc_frames(Row<const std::uint8_t> data, Row<const Index> starts, I
 void bind_xtc(nb::module_& module) {
     module.attr("XTC_MAGIC") = MAGIC;
     bind(module, "find_xtc_frames", forms(find_xtc_frames), "data", "begin", "n_atoms", "starts");
-    bind(module, "unpack_xtc_frames", forms(unpack_xtc_frames), "data", "starts", "n_atoms", "atoms", "frames", "heads");
+    bind(module, "unpack_xtc_frames", forms(unpack_xtc_frames), "data", "starts", "n_atoms", "atoms", "frames",
+         "heads");
 }
 
 }  // namespace ldmaps

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from ldmaps import kernels
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
-from ldmaps.errors import DisconnectedError, InvalidInputError
+from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.extension import EXTENSIONS
 from ldmaps.landmarks.grouping import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
@@ -42,16 +42,19 @@ class UnreachableError(DisconnectedError):
         self.n_points, self.distances = n_points, distances
         self.args = (component_sizes, epsilon, joining_epsilon, reach, n_points, distances)
 
-    def __str__(self) -> str:
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The text."""
         sizes, count = self.component_sizes, sum(self.component_sizes)
         shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
         near, far = self.distances
         return (
             f"{count} of {self.n_points} points are out of reach, in groups of {shown}: {near:.3g} to {far:.3g} "
             f"sqrt(epsilon) from the nearest landmark, and hops of {self.reach:g} sqrt(epsilon) do not lead to them "
-            f'(epsilon = {self.epsilon:.6g}). disconnected="leave" leaves them out and absorbs the other '
-            f"{self.n_points - count}; keep them until points in between have come. Or fit a new map to all data: "
-            f"epsilon={self.joining_epsilon:.6g} reaches them."
+            f"(epsilon = {self.epsilon:.6g}). ",
+            Named("disconnected", "leave"),
+            f" leaves them out and absorbs the other {self.n_points - count}; keep them until points in between have "
+            f"come. Or fit a new map to all data: epsilon={self.joining_epsilon:.6g} reaches them.",
         )
 
 
