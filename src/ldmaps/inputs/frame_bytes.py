@@ -24,6 +24,7 @@ __all__ = ["Found", "FrameFile", "FrameFormat", "cut_off"]
 _PIECE = 1 << 18
 #: Bytes of the longest header of a frame, and of frames between which it is read alone.
 _HEADER, _FAR = 128, 1 << 14
+_UNPACKED = "its coordinates cannot be unpacked"
 
 
 class Found(NamedTuple):
@@ -157,7 +158,7 @@ class FrameFile:
                 block = self._format.decode(self._data, found.starts, atoms)
                 count = len(block[0])
                 if count < len(found.starts):
-                    fault, end = "its coordinates cannot be unpacked", int(found.starts[count])
+                    fault, end = _UNPACKED, int(found.starts[count])
                 blocks += [block] if count else []
                 self._data = self._data[end:]
                 self._frame, self._byte, left = self._frame + count, self._byte + end, left - count
@@ -176,6 +177,21 @@ class FrameFile:
                 raise cut_off(self._path, self._frame, f"{fault}, at byte {self._byte}")
             break
         return joined(blocks) if blocks else (np.empty((0, self.n_atoms, 3), np.float32), None, None)
+
+    def pick(self, numbers: NDArray[np.int64], atoms: NDArray[np.intp] | None = None) -> Block:
+        """Return frames by their numbers, which ascend; raise at one that is damaged."""
+        starts, end = self._index.starts, self._index.end
+        begins, ends = starts[numbers].tolist(), np.append(starts[1:], end)[numbers].tolist()
+        data = b"".join(self._at(begin, end - begin) for begin, end in zip(begins, ends, strict=True))
+        found, _ = self._format.find(data, 0, len(numbers), int(numbers[0])).whole(len(data))
+        block = self._format.decode(data, found.starts, atoms) if len(found.starts) else None
+        count = 0 if block is None else len(block[0])
+        if block is None or count < len(numbers):
+            fault = _UNPACKED if count < len(found.starts) else found.fault or "the file became shorter"
+            raise InvalidInputError(
+                cut_off(self._path, int(numbers[count]), f"{fault}, at byte {begins[count]}")
+            )
+        return block
 
     def check_end(self) -> None:
         """Raise unless the file ends with a frame."""
@@ -199,13 +215,14 @@ class FrameFile:
 
     @cached_property
     def _index(self) -> Found:
-        def read(byte: int, count: int) -> bytes:
-            self._file.seek(byte)
-            return self._file.read(count)
+        return self._format.index(self._at, self._size)
 
-        found = self._format.index(read, self._size)
-        self._go_to(self._frame, self._byte)
-        return found
+    def _at(self, byte: int, count: int) -> bytes:
+        """Return bytes from elsewhere; where reading goes on does not move."""
+        self._file.seek(byte)
+        data: bytes = self._file.read(count)
+        self._file.seek(self._byte + len(self._data))
+        return data
 
 
 def cut_off(path: str, whole: int, why: str) -> InvalidInputError:

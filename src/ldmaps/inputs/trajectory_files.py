@@ -89,13 +89,9 @@ class TrajectoryFiles(SelectedFrames):
             with closing(self._open(path)) as handle:
                 length = len(handle)
                 self._check_number(path, last, length)
-                # Runs of frames are read at once: seeking takes as long as a frame.
-                breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
-                for run in np.split(numbers, breaks):
-                    handle.seek(int(run[0]))
-                    for begin in range(0, len(run), self._chunk):
-                        part = run[begin : begin + self._chunk]
-                        yield part, self._read(handle, path, len(part), int(part[0]))
+                for begin in range(0, len(numbers), self._chunk):
+                    part = numbers[begin : begin + self._chunk]
+                    yield part, self._picked(handle, path, part)
             return
         wanted = set(numbers.tolist())
         for part, block in self._loaded(path):
@@ -140,7 +136,7 @@ class TrajectoryFiles(SelectedFrames):
                 wanted = np.asarray(reading.of(len(handle)), dtype=np.int64)
                 for begin in range(0, len(wanted), self._chunk):
                     numbers = wanted[begin : begin + self._chunk]
-                    yield numbers, joined([self._one(handle, path, int(number)) for number in numbers])
+                    yield numbers, self._picked(handle, path, numbers)
                 if isinstance(handle, FrameFile) and (stop is None or stop > len(handle)):
                     handle.check_end()
                     _check_length(handle, path)
@@ -163,9 +159,16 @@ class TrajectoryFiles(SelectedFrames):
                 if len(numbers):
                     yield numbers, sliced(block, kept)
 
-    def _one(self, handle: Any, path: str, number: int) -> Block:
-        handle.seek(number)
-        return self._read(handle, path, 1, number)
+    def _picked(self, handle: Any, path: str, numbers: NDArray[np.int64]) -> Block:
+        """Return frames by their numbers, which ascend."""
+        if isinstance(handle, FrameFile):
+            return handle.pick(numbers, self._selection.read_or_none(self._n_file_atoms))
+        blocks = []
+        # Runs of frames are read at once: seeking takes as long as a frame.
+        for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+            handle.seek(int(run[0]))
+            blocks.append(self._read(handle, path, len(run), int(run[0])))
+        return joined(blocks)
 
     def _read(self, handle: Any, path: str, count: int, position: int) -> Block:
         indices = self._selection.read_or_none(self._n_file_atoms)
@@ -274,7 +277,7 @@ def _check_length(handle: Any, path: str) -> None:
 
     That is no error: programs that write how many frames there will be leave such files while they run.
     """
-    if isinstance(handle, FrameFile) and handle.announced > len(handle):
+    if isinstance(handle, FrameFile) and handle.announced and handle.announced > len(handle):
         whole = len(handle)
         warnings.warn(
             f"{path} holds {whole} frames but announces {handle.announced}: the run that wrote it was cut short or "
