@@ -234,5 +234,5 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
     for message, call in cases.items():
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="b must be an array of float64"):
+    with pytest.raises(TypeError, match="b must be a C-contiguous array of float64"):
         kernels.squared_euclidean(a, 0, 5, b.astype(np.float32), 0, 7, out)

@@ -11,13 +11,16 @@ __all__ = ["prefetch"]
 
 T = TypeVar("T")
 _END = object()
+#: Seconds that a caller who stops early waits for the item under way; a pipe that is silent may never bring it.
+PATIENCE = 1.0
 
 
 def prefetch(items: Iterable[T], depth: int = 3) -> Generator[T, None, None]:
     """Yield what ``items`` yields, computed up to ``depth`` items ahead in another thread.
 
     An error in ``items`` is raised where its item would have come. When the caller
-    stops early the thread ends after the item it is at; a generator is closed then.
+    stops early the thread ends after the item it is at; a generator is closed then. The
+    caller waits for that a second at the most.
 
     Parameters
     ----------
@@ -67,4 +70,4 @@ def prefetch(items: Iterable[T], depth: int = 3) -> Generator[T, None, None]:
             raise failure[0]
     finally:
         stopped.set()
-        thread.join()
+        thread.join(PATIENCE)

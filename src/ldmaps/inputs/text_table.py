@@ -30,6 +30,7 @@ class TextTable(Table):
         self.path = "stdin" if path == "-" else path
         self._name = path
         self._ahead: list[bytes] = []  # first lines of stdin, which can be read only once
+        self._stdin = _own_stdin() if path == "-" else ()
         self._begin = -1  # lines before the first row
         first = next(self._lines(), None)
         if first is None:
@@ -86,7 +87,7 @@ class TextTable(Table):
         return nullcontext(chain(self._ahead, self._from_stdin()))
 
     def _from_stdin(self) -> Iterator[bytes]:
-        for line in sys.stdin.buffer:
+        for line in self._stdin:
             if self._begin < 0:
                 self._ahead.append(line)
             yield line
@@ -144,6 +145,14 @@ def _numbered(raw: Iterable[bytes]) -> Iterator[tuple[int, str]]:
         for line in text.decode("utf-8", errors="replace").removesuffix("\n").split("\n"):
             number += 1
             yield number, line.removesuffix("\r")
+
+
+def _own_stdin() -> Iterable[bytes]:
+    """Return lines of stdin by a buffer of our own: Python cannot end while a thread waits inside its buffer."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # replaced by something that is no file
+        return sys.stdin.buffer
 
 
 def text_lines(path: str) -> Iterator[tuple[int, str]]:
