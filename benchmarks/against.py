@@ -30,8 +30,8 @@ Case = Callable[[], np.ndarray]
 
 def frames(n: int, atoms: int, dtype: type = np.float32) -> np.ndarray:
     rng = np.random.default_rng(atoms)
-    bend = rng.uniform(-1, 1, n)[:, None, None]
     shape = rng.normal(size=(atoms, 3))
+    bend = rng.uniform(-1, 1, n)[:, None, None]
     return (shape + bend * np.roll(shape, 1, axis=0) + 0.15 * rng.normal(size=(n, atoms, 3))).astype(dtype)
 
 
@@ -146,14 +146,14 @@ def cases() -> dict[str, Callable[[], Case]]:
             frames(3000, 22), metric="rmsd", solver="streamed"
         ),
     }
-    for n_landmarks in (8, 100, 400, 2000):
+    for n_landmarks in (30, 100, 400, 2000):
         listed[f"transform 100,000 points in 3-D, M = {n_landmarks}"] = lambda m=n_landmarks: (
             lambda fitted, X: lambda: fitted.transform(X)
         )(model(roll(8000), m), roll(100_000))
         listed[f"transform 10,000 frames of 22 atoms, M = {n_landmarks}"] = lambda m=n_landmarks: (
             lambda fitted, X: lambda: fitted.transform(X)
         )(model(frames(4000, 22), m, metric="rmsd"), frames(10_000, 22))
-    for n_landmarks in (8, 400):
+    for n_landmarks in (30, 400):
         listed[f"gradient, 22 atoms, M = {n_landmarks}"] = lambda m=n_landmarks: (
             lambda fitted, X: lambda: fitted.transform_with_gradient(X)[1]
         )(model(frames(3000, 22), m, metric="rmsd"), frames(200, 22))
@@ -190,7 +190,9 @@ def files() -> dict[str, Callable[[], Case]]:
         residue = top.add_residue("ALA", top.add_chain())
         for number in range(22):
             top.add_atom(f"C{number}", mdtraj.element.carbon, residue)
-        mdtraj.Trajectory(frames(100_000, 22), top).save_xtc(str(path))
+        run = mdtraj.Trajectory(frames(100_000, 22), top)
+        run[0].save_pdb(str(FOLDER / "top.pdb"))
+        run.save_xtc(str(path))
 
     def points_map(path: Path) -> None:
         model(roll(4000), 100).save(path)
@@ -235,6 +237,8 @@ def files() -> dict[str, Callable[[], Case]]:
             "embed",
             made(f"{own.name}f.ldm", frames_map),
             made("in.xtc", trajectory),
+            "-t",
+            str(FOLDER / "top.pdb"),
             "-o",
             str(own / "d.csv"),
             *quiet,
@@ -243,6 +247,8 @@ def files() -> dict[str, Callable[[], Case]]:
             "embed",
             made(f"{own.name}f.ldm", frames_map),
             made("in.xtc", trajectory),
+            "-t",
+            str(FOLDER / "top.pdb"),
             "-o",
             str(own / "e.npy"),
             *quiet,
