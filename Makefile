@@ -13,6 +13,8 @@ SANITIZE_TESTS ?= tests/kernels tests/inputs/test_xtc_frames.py tests/test_text_
 SANITIZE_TARGETS ?= decoders trajectories
 # More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
 KILL_ARGS ?=
+# More arguments for the simulated worlds, for example: make simulate SIMULATE_ARGS="--seed 4711"
+SIMULATE_ARGS ?=
 # More arguments for the package check, for example: make package PACKAGE_ARGS="--output dist"
 PACKAGE_ARGS ?=
 # The Pythons that wheels are built with; that of 3.12 is for all later ones too.
@@ -43,6 +45,8 @@ ZIG := ziglang
 export CXX := $(abspath $(BIN))/zig-c++
 endif
 endif
+
+PYTEST := $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -88,15 +92,26 @@ $(INSTALLED): pyproject.toml | $(RUNNABLE)
 
 .PHONY: demo
 demo: $(RUNNABLE) ## Map alanine dipeptide, stream new frames into the map, draw the figure
-	$(BIN)/ldmaps demo
+	$(BIN)/ldmaps demo --force
 
 .PHONY: paper
 paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an hour; goes on if interrupted): docs/paper
 	$(BIN)/python -m reproduction --output docs/paper
 
 .PHONY: test
-test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes (five minutes)
+	$(PYTEST) --dist worksteal -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: quotes
+quotes: $(INSTALLED) ## Run the commands that the pages quote, and write down what they print
+	$(BIN)/python tools/quotes.py
+
+.PHONY: test-slow
+test-slow: $(INSTALLED) ## Run what `make test` leaves out: kills, engines, examples, the reduced reproduction
+	$(PYTEST) --dist loadfile -m slow $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: test test-slow ## Run all tests
 
 $(VENV)/.coverage: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --group coverage
@@ -105,7 +120,7 @@ $(VENV)/.coverage: $(INSTALLED)
 .PHONY: coverage
 coverage: $(VENV)/.coverage ## Run the tests and count the lines they run; a file below 90 % fails (a quarter of an hour)
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile -o faulthandler_timeout=600 $(PYTEST_ARGS)
+	$(BIN)/python -m coverage run -m pytest -n 2 --dist worksteal -o faulthandler_timeout=600 $(PYTEST_ARGS)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage json --quiet --ignore-errors --include 'src/ldmaps/*' -o .coverage.json
 	$(BIN)/python tools/coverage_floor.py .coverage.json
@@ -133,7 +148,7 @@ wheels: $(VENV)/.package ## The same with wheels for other Linux systems too, ke
 # Old versions use what newer ones of their own dependencies deprecate; that is not ours to mend.
 .PHONY: floors
 floors: .venv-floors/.installed ## Run the tests of the library's core with the oldest versions that pyproject.toml allows
-	.venv-floors/bin/python -m pytest -n 2 --dist loadfile -W ignore::DeprecationWarning $(FLOORS_TESTS) $(PYTEST_ARGS)
+	.venv-floors/bin/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning $(FLOORS_TESTS) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(INSTALLED) ## Check style, formatting, types and what imports what
@@ -156,8 +171,8 @@ docs-links: $(VENV)/.docs ## Follow every link of the site
 	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/links
 
 .PHONY: mutants
-mutants: $(INSTALLED) ## Break the library one line at a time and see that a test notices (a quarter of an hour)
-	$(BIN)/python tools/mutants.py $(MUTANT_ARGS)
+mutants: $(INSTALLED) ## Break the library one line at a time, listed lines and drawn ones, and see that a test notices (an hour)
+	$(BIN)/python tools/mutants.py --random 2 $(MUTANT_ARGS)
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Feed hostile files, streams, arguments and messages for ten minutes; only documented errors may come
@@ -184,7 +199,11 @@ sanitize: $(INSTALLED) ## Run the kernels' tests and fuzzers with every index, a
 
 .PHONY: kills
 kills: $(INSTALLED) ## Kill streams 1,000 times, start them again, and compare their outputs byte by byte (minutes)
-	$(BIN)/python tools/kills.py --kills 1000 $(KILL_ARGS)
+	$(BIN)/python tools/kills.py --kills 1000 --faults 60 $(KILL_ARGS)
+
+.PHONY: simulate
+simulate: $(INSTALLED) ## Run streams in 100,000 simulated worlds, each with faults that its seed decides (ten minutes)
+	$(BIN)/python tools/simulate.py --worlds 100000 $(SIMULATE_ARGS)
 
 .PHONY: accuracy
 accuracy: $(INSTALLED) ## Measure landmark maps against the exact one at full size (half an hour, 3 GB): docs/accuracy.md
@@ -212,6 +231,7 @@ bench: $(VENV)/.peers .venv-peers/.installed ## Measure speed and agreement with
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/gradient.py
+	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/surroundings.py
 	$(BIN)/python benchmarks/compare.py
 

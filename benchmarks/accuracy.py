@@ -31,14 +31,15 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import LdmapsError
 from ldmaps.extension import Distilled, Embedder
 from ldmaps.landmarks import KMedoids, Landmarks
-from ldmaps.maps.landmark_fit import LandmarkFit
-from ldmaps.maps.solved_map import SolvedMap
+from ldmaps.maps.solved_map import LandmarkFit, SolvedMap
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.quality.fidelity import alignment, rms_error
 from ldmaps.threads import single_threaded_blas
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "accuracy"
+#: Words that stand before the tables.
+PROSE = Path(__file__).parent / "prose"
 CACHE = ROOT / ".cache" / "accuracy"
 SEED = 0
 N_FOLDS = 5
@@ -505,7 +506,7 @@ def page() -> None:
     lines = [
         "# Accuracy",
         "",
-        (OUT / "introduction.md").read_text().rstrip() if (OUT / "introduction.md").exists() else "",
+        (PROSE / "accuracy.md").read_text(encoding="utf-8").rstrip(),
         "",
     ]
     folds = {len(first.select(data=d.name, m=m, extension="distilled")) for d in TABLE for m in d.paper}
@@ -555,10 +556,9 @@ def page() -> None:
         "| speed-up | full over landmarks, as in the paper |",
         "| prepared too | the same with *prepare* counted on both sides; it takes longer than few landmarks do |",
         "| alone | points embedded one by one from Python |",
-        "| aim | the project's goal (and stretch goal) for the speed-up |",
         "",
-        "| data | N | M | Z test, folds | prepare, µs | full | landmarks | speed-up | prepared too | alone | aim |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| data | N | M | Z test, folds | prepare, µs | full | landmarks | speed-up | prepared too | alone |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for data in TABLE:
         counts = sorted({int(row["m"]) for row in times.select(data=data.name)})
@@ -571,7 +571,7 @@ def page() -> None:
                 f"| {data.name} | {number['n']:,.0f} | {m} | {_mean(z)}, {len(z)} | {number['prepare_us']:.2g} | "
                 f"{number['full_us']:.3g} | {number['landmark_us']:.2g} | {number['speedup']:.0f}× "
                 f"({min(ratios):.0f}–{max(ratios):.0f}) | {number['whole_speedup']:.0f}× | "
-                f"{number['single_speedup']:.0f}× | {data.target}× ({data.stretch}×) |"
+                f"{number['single_speedup']:.0f}× |"
             )
     lines += [
         "",
@@ -616,9 +616,6 @@ def page() -> None:
             f"| {row['data']}, {row['m']} | {float(row['noise']):g} √ε | {row['extension']} | "
             f"{float(row['farthest']):.3g} | {float(row['beyond']):.3g} | {float(row['z_to_exact']):.3g} |"
         )
-    if (OUT / "ideas.md").exists():
-        lines += ["", (OUT / "ideas.md").read_text().rstrip()]
-        lines += ["", (OUT / "ideas_discussion.md").read_text().rstrip()]
     lines += ["", "## How these tables were made", "", *_provenance(), ""]
     (OUT.parent / "accuracy.md").write_text("\n".join(lines))
     log(f"wrote {OUT.parent / 'accuracy.md'}")

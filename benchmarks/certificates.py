@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from harness import DOCS, commit
@@ -28,7 +29,7 @@ from ldmaps.quality.fidelity import rms_error
 
 STORE = DOCS / "certificates.csv"
 #: Written by hand; the page ends with it.
-DISCUSSION = DOCS.parent / "accuracy" / "certificates_discussion.md"
+DISCUSSION = Path(__file__).parent / "prose" / "certificates.md"
 HEAD = (
     "regime",
     "data",
@@ -221,31 +222,6 @@ def page() -> None:
             lines.append(
                 f"| {regime}, {label} | {number['certificates']} | {number['refused']} | {number['broken']} | "
                 f"{number['exceeded']} ({share}) |"
-            )
-    for regime in dict.fromkeys(row["regime"] for row in rows):
-        lines += [
-            "",
-            f"## {regime}",
-            "",
-            "| data | tolerance, % | certificates | refused | broken | exceeded | bound, median | fresh Z, median / largest | "
-            "landmarks, median |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
-        own = [row for row in rows if row["regime"] == regime]
-        for name, tolerance in dict.fromkeys((row["data"], row["tolerance"]) for row in own):
-            group = [row for row in own if (row["data"], row["tolerance"]) == (name, tolerance)]
-            kept = [row for row in group if row["held_out_z"]]
-            number = counts(group)
-            measured = "– | – | –"
-            if kept:
-                bound, fresh, count = (
-                    np.array([float(row[column]) for row in kept])
-                    for column in ("upper_bound", "fresh_z", "n_landmarks")
-                )
-                measured = f"{np.median(bound):.2f} | {np.median(fresh):.2f} / {fresh.max():.2f} | {np.median(count):.0f}"
-            lines.append(
-                f"| {name}{'*' if kinds[name].is_heavy else ''}{', blind' if kinds[name].is_blind else ''} | {float(tolerance):g} | {number['certificates']} | "
-                f"{number['refused']} | {number['broken']} | {number['exceeded']} | {measured} |"
             )
     lines += ["", DISCUSSION.read_text().rstrip()]
     (DOCS / "certificates.md").write_text("\n".join(lines) + "\n")

@@ -1,6 +1,6 @@
 """What was tried to get more out of M landmarks, on reduced data, judged by held-out points.
 
-    python benchmarks/distilling_ideas.py      (minutes; writes docs/accuracy/ideas.csv and ideas.md)
+    python benchmarks/distilling_ideas.py      (minutes; writes docs/accuracy/ideas.csv)
 
 Plain numpy on stored distances, apart from the library, so that ideas that were not
 taken up can be measured without living there.
@@ -273,20 +273,10 @@ def main() -> None:
         for name, runs in results.items():
             for seed, run in zip(SEEDS, runs, strict=True):
                 writer.writerows([name, idea, seed, f"{z:.5g}"] for idea, z in run.items())
-    lines = [
-        "## What was tried",
-        "",
-        "Which ideas reduce the error for a given M? Z test in percent on reduced data (about 4,000 training points), median over",
-        "three choices of landmarks. All have the same online cost, except a width for each landmark.",
-        "`python benchmarks/distilling_ideas.py`, [all numbers](accuracy/ideas.csv).",
-        "",
-        "| idea | " + " | ".join(results) + " |",
-        "|---|" + "---|" * len(results),
-    ]
+    lines = ["| idea | " + " | ".join(results) + " |", "|---|" + "---|" * len(results)]
     for idea in results[cases[0].name][0]:
         cells = [f"{statistics.median(run[idea] for run in runs):.3g}" for runs in results.values()]
         lines.append(f"| {idea} | " + " | ".join(cells) + " |")
-    (OUT / "ideas.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 

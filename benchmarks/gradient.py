@@ -21,7 +21,7 @@ from ldmaps.openmm import coordinate_force, domain_wall
 
 INTRODUCTION = """\
 What do derivatives of the coordinates cost, and what does a bias along them add to a simulation step? *Ratio* is the time
-of the value or the step alone over the time with the gradient or the force; the note gives the same as the target does. Both
+of the value or the step alone over the time with the gradient or the force. Both
 take turns in one run, and the median counts."""
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "replica_reset.py"

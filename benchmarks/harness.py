@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from functools import cache
 from importlib.metadata import version
@@ -116,16 +116,25 @@ def with_rows(rows: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:
     return [*others[:first], *fresh, *others[first:]]
 
 
-def write_table(name: str, title: str, command: str, introduction: str, rows: Sequence[Row]) -> None:
-    """Write rows as Markdown and CSV under docs/benchmarks, and print them."""
+def write_table(
+    name: str,
+    title: str,
+    command: str,
+    introduction: str,
+    rows: Sequence[Row],
+    shown: Mapping[str, str] | None = None,
+) -> None:
+    """Write rows as Markdown and CSV under docs/benchmarks, and print them; targets are for developers, in the CSV."""
     DOCS.mkdir(parents=True, exist_ok=True)
     head = [field.name for field in fields(Row)]
     cells = [
         [f"{value:.3g}" if isinstance(value, float) else str(value) for value in astuple(row)] for row in rows
     ]
     lines = [f"# {title}", "", introduction, "", f"`{command}` on {provenance()}.", ""]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(cell) + " |" for cell in cells]
+    names = shown or {name: name for name in head if name != "target"}
+    lines += ["| " + " | ".join(names.values()) + " |", "|" + "---|" * len(names)]
+    places = [head.index(name) for name in names]
+    lines += ["| " + " | ".join(cell[place] for place in places) + " |" for cell in cells]
     (DOCS / f"{name}.md").write_text("\n".join(lines) + "\n")
     with (DOCS / f"{name}.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([head, *cells])

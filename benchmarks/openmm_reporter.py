@@ -74,7 +74,7 @@ class Run:
             kind(self.model, INTERVAL, tracker=RegionTracker(self.basins.regions))
             for kind in (LandmarkReporter, Timed)
         )
-        for reporters in ([], [self.plain, self.timed]):  # compile and warm up
+        for reporters in ([], [self.plain, self.timed]):  # warm up
             self.simulation.reporters[:] = reporters
             self.simulation.step(5 * INTERVAL)
 

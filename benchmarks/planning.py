@@ -19,8 +19,10 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
 
+#: What the page calls the columns.
+SHOWN = {"what": "fit", "ours": "predicted", "theirs": "measured", "ratio": "ratio of times", "note": "note"}
 INTRODUCTION = """\
-How good are the predictions of `ldmaps.plan(points)`? *Ours* is predicted, *theirs* is measured right after it, *ratio* is predicted
+How good are the predictions of `ldmaps.plan(points)`? A fit is measured right after its prediction; *ratio* is predicted
 over measured time. The note gives the ratios of memory and of the time per point, how many points the largest trial had, and
 how long the plan took. Plan and fit run one after the other in processes of their own, so other work on the machine shows in
 the ratios."""
@@ -64,7 +66,7 @@ def data(kind: str, n: int):
 def measure(kind: str, n: int, settings: dict[str, float | int | str]) -> dict[str, float]:
     points, metric = data(kind, n)
     model = LandmarkDiffusionMap(2, metric=metric, **settings)
-    # Once untimed, to compile and to have the memory: a virtual machine that has lent its free memory out takes tens
+    # Once untimed, to have the memory: a virtual machine that has lent its free memory out takes tens
     # of seconds to get gigabytes back.
     model.fit(points)
     peak = peak_memory()
@@ -128,4 +130,6 @@ if __name__ == "__main__":
         began, rows, ended = os.getloadavg()[2], run(CASES), os.getloadavg()[2]
         load = f"Load average of the machine, 15 minutes: {began:.1f} at the start, {ended:.1f} at the end."
         title = "Predicted by plan, and measured"
-        write_table("planning", title, "python benchmarks/planning.py", f"{INTRODUCTION}\n\n{load}", rows)
+        write_table(
+            "planning", title, "python benchmarks/planning.py", f"{INTRODUCTION}\n\n{load}", rows, SHOWN
+        )

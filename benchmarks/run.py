@@ -15,7 +15,7 @@ from harness import DOCS, Row, stored, with_rows, write_table
 
 INTRODUCTION = """\
 How fast is it? *Ratio* says how many times as fast as the other contestant we are; above 1 we are faster. Both take turns in
-one run and the median of the ratios counts, because machines differ and are shared. *Target* is what the project aims at."""
+one run and the median of the ratios counts, because machines differ and are shared."""
 
 SUBJECTS = ("rmsd", "euclidean", "online", "batch", "k_medoids", "threads")
 
@@ -54,7 +54,7 @@ def main(names: list[str]) -> None:
         rows = with_rows(rows, importlib.import_module(name).run())
     write_table("speed", "Speed: ratios measured in one run", "make bench", INTRODUCTION, rows)
     with (DOCS / "speed.md").open("a") as stream:
-        stream.write("\n![Ratios as bars, targets as marks](speed.png)\n")
+        stream.write("\n![Ratios as bars](speed.png)\n")
     draw(rows)
 
 

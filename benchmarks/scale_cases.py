@@ -49,7 +49,7 @@ def landmark_fit(n: int) -> dict:
     from ldmaps import LandmarkDiffusionMap
 
     points = swiss(n)
-    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=M, extension="nystrom").fit(points[:8000])  # compile
+    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=M, extension="nystrom").fit(points[:8000])  # warm up
     return measured(lambda: model.fit(points) and None)
 
 
@@ -60,7 +60,7 @@ def landmark_fit_rmsd(n: int) -> dict:
     points, masses = frames(n)
     metric = RMSD(weights=masses)
     model = LandmarkDiffusionMap(2, 1.36e-3, metric=metric, n_landmarks=M, extension="nystrom")
-    model.fit(points[:8000])  # compile
+    model.fit(points[:8000])  # warm up
     return measured(lambda: model.fit(points) and None)
 
 
@@ -131,7 +131,7 @@ def streamed_rmsd(n: int) -> dict:
     points, masses = frames(n)
     metric = RMSD(weights=masses)
     settings = {"metric": metric, "memory_limit": 2e9}
-    model = DiffusionMap(2, "connected", solver="streamed", **settings).fit(points[:3000])  # compile
+    model = DiffusionMap(2, "connected", solver="streamed", **settings).fit(points[:3000])  # warm up
     row = {**measured(lambda: model.fit(points) and None), **solution(model)}
     if n <= 20_000:
         stored = DiffusionMap(2, "connected", solver="stored", **settings).fit(points[:3000])
@@ -150,11 +150,11 @@ def exact_3d(n: int) -> dict:
     from ldmaps.quality.fidelity import rms_error
 
     points, epsilon = box(n), 2e-4 * (300_000 / n) ** (2 / 3)
-    model = DiffusionMap(2, 2e-4 * (300_000 / 10_000) ** (2 / 3)).fit(points[:10_000])  # compile
+    model = DiffusionMap(2, 2e-4 * (300_000 / 10_000) ** (2 / 3)).fit(points[:10_000])  # warm up
     model.set_params(epsilon=epsilon)
     row = {**measured(lambda: model.fit(points) and None), **solution(model)}
     if n <= 100_000:
-        passes = DiffusionMap(2, 0.02, solver="streamed", max_passes=60).fit(points[:3000])  # compile
+        passes = DiffusionMap(2, 0.02, solver="streamed", max_passes=60).fit(points[:3000])  # warm up
         passes.set_params(epsilon=epsilon)
         taken = measured(lambda: passes.fit(points) and None)
         row |= {
@@ -175,7 +175,7 @@ def streamed_3d(n: int) -> dict:
     from ldmaps.quality.fidelity import rms_error
 
     points = box(n)
-    model = DiffusionMap(2, WIDE, solver="streamed", max_passes=20).fit(points[:3000])  # compile
+    model = DiffusionMap(2, WIDE, solver="streamed", max_passes=20).fit(points[:3000])  # warm up
     row = {**measured(lambda: model.fit(points) and None), **solution(model)}
     if n <= 20_000:
         stored = DiffusionMap(2, WIDE, solver="stored").fit(points[:3000])
@@ -192,7 +192,7 @@ def connected_rmsd(n: int) -> dict:
     data, masses = frames(n)
     metric = RMSD(weights=masses)
     points = metric.prepare(data)
-    connecting_tree(metric, points.take(slice(0, 3000)))  # compile
+    connecting_tree(metric, points.take(slice(0, 3000)))  # warm up
     return measured(lambda: {"epsilon": connecting_tree(metric, points).connecting_epsilon})
 
 

@@ -42,8 +42,7 @@ from written_trajectories import mdtraj_trajectory
 
 INTRODUCTION = """\
 What do the parts around the map cost: start-up, text, single points? *Ratio* says how many times as fast as the other
-contestant we are. Most contestants do only a part of the work, such as reading the file, so ratios below 1 are expected; the
-target says how much is acceptable."""
+contestant we are."""
 
 N_RECORDS, N_ROWS = 400_000, 200_000
 

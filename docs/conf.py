@@ -26,7 +26,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "accuracy/*.md", "gallery", "README.md"]
+exclude_patterns = ["_build", "gallery", "README.md"]
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -52,7 +52,7 @@ html_theme_options = {
     "footer_end": [],
     "header_links_before_dropdown": 8,
 }
-html_sidebars = {"index": [], "compare": []}  # they have no pages below them
+html_sidebars = {"index": [], "compare": [], "faq": []}  # they have no pages below them
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

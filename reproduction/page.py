@@ -126,13 +126,6 @@ def _accuracy(lab: Laboratory) -> Iterator[str]:
         )
         if sizes:
             yield f"**PST.** {sizes}."
-    gains = [line.gain for line in connected if not math.isnan(line.gain)]
-    if gains:
-        yield (
-            f"**Distilled maps** are {times(min(gains))} to {times(max(gains))} times as accurate (Z test) as "
-            f"the paper's extension over the same landmarks, in the median {times(float(np.median(gains)))} times, "
-            "at the same cost for each new point."
-        )
 
 
 def _trees_and_medoids(lab: Laboratory) -> Iterator[str]:

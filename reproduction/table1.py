@@ -193,13 +193,11 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             (
                 *("landmarks", "M", "M/N, %", "Z train, %", "Z test, %"),
                 *("paper: M", "Z train, %", "Z test, %", "paper's Z test / ours"),
-                *("distilled: Z train, %", "Z test, %", "plain Z test / distilled"),
             )
         )
         for line in block:
             beside = line.printed
             ratio = beside.z_test / line.z_test[0] if beside else None
-            note = "" if line.distilled_folds == line.n_folds else f" [{_folds(line.distilled_folds)}]"
             page_table.rows.append(
                 (
                     title_of(line),
@@ -211,9 +209,6 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
                     f"{beside.z_train} ({beside.z_train_sd})" if beside else None,
                     f"{beside.z_test} ({beside.z_test_sd})" if beside else None,
                     printed_over_ours(beside.z_test, line.z_test) if beside else None,
-                    _with_spread(line.distilled_train, percent) + note if line.distilled_folds else None,
-                    _with_spread(line.distilled_test, percent) + note if line.distilled_folds else None,
-                    times(line.gain),
                 )
             )
             csv_table.rows.append(
@@ -225,10 +220,6 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
                 )
             )
         text.append(page_table.markdown())
-    text.append(
-        "Maps with half of all points as landmarks are not distilled: there is nothing to gain. In square "
-        "brackets: how many folds were distilled, where not all."
-    )
     csv_table.write_csv(folder / "table1.csv", remark)
     return "\n\n".join(text)
 
@@ -242,9 +233,9 @@ def _introduction(lab: Laboratory) -> str:
     return (
         "Mean (standard deviation) over folds. Z is the root-mean-square deviation from the exact map in "
         "percent of its range (eqn Z_error), training and test points each by their own; test points are "
-        "judged against the exact map's own Nyström extension. *Distilled* keeps landmarks and online "
-        "cost and fits the coefficients to the exact map "
-        '(`extension="distilled"`). *Paper\'s Z test / ours* has in brackets what one standard deviation of '
+        "judged against the exact map's own Nyström extension. Distilled maps are on the page about "
+        "[accuracy](../accuracy.md#the-papers-table-1). "
+        "*Paper's Z test / ours* has in brackets what one standard deviation of "
         "ours makes of it: every fold has one draw of landmarks, and where modes lie close (C₂₄H₅₀) the draw "
         "decides as much as M does; [averages over draws](../accuracy.md#the-papers-table-1). "
         "All numbers: [table1.csv](table1.csv)."

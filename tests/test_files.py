@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import stat
@@ -7,7 +8,9 @@ import time
 
 import pytest
 
-from ldmaps.files import written_whole
+from ldmaps import door
+from ldmaps.errors import LdmapsWarning
+from ldmaps.files import lock, sync_folder, written_whole
 
 
 class InterruptedWriteError(Exception):
@@ -136,3 +139,71 @@ def test_what_another_process_is_still_writing_stays(tmp_path):
         assert part.exists()
     assert path.read_bytes() == b"slow"
     assert os.listdir(tmp_path) == ["map.ldm"]
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    with pytest.raises(OSError, match="No space left") as caught, written_whole(tmp_path / "map.ldm"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(tmp_path / "map.ldm")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what file systems answer --------------------------------------------------------------
+
+
+def answers(monkeypatch, call, number):
+    """Let a call of the door fail."""
+
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(door, call, fail)
+
+
+def test_a_folder_whose_fsync_fails_is_an_error(tmp_path, monkeypatch):
+    """The new name may be gone after a power failure, and whoever wrote the file must hear of it."""
+    path = tmp_path / "c"
+    path.write_bytes(b"old")
+    real = door.fsync
+
+    def fail_for_folders(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(door, "fsync", fail_for_folders)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)), written_whole(path) as stream:
+        stream.write(b"new")
+    assert os.listdir(tmp_path) == ["c"]
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EBADF])
+def test_file_systems_that_cannot_sync_folders_are_used(tmp_path, monkeypatch, number):
+    answers(monkeypatch, "fsync", number)
+    sync_folder(tmp_path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, number):
+    answers(monkeypatch, "flock", number)
+    with (
+        (tmp_path / "psi.csv").open("wb") as stream,
+        pytest.warns(LdmapsWarning, match="psi.csv.* has no locks"),
+    ):
+        assert lock(stream.fileno(), "psi.csv")
+    with written_whole(tmp_path / "c") as stream:  # which needs none
+        stream.write(b"new")
+
+
+def test_a_lock_that_fails_is_an_error(tmp_path, monkeypatch):
+    answers(monkeypatch, "flock", errno.EIO)
+    with (tmp_path / "psi.csv").open("wb") as stream, pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        lock(stream.fileno(), "psi.csv")
+
+
+def test_writing_changes_nothing_that_other_threads_see(tmp_path, monkeypatch):
+    """A umask is the process's own: setting it to look at it would show in files of other threads."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
+    with written_whole(tmp_path / "c") as stream:
+        stream.write(b"new")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 
 import pytest
 
@@ -36,6 +37,44 @@ def test_a_terminal_gets_a_bar_with_rate_and_eta(monkeypatch):
     assert "ETA 0:05" in line
     assert screen.getvalue().startswith("\rembedding")
     assert screen.getvalue().endswith("\r")
+
+
+class Displayed:
+    """What a cell of a notebook shows."""
+
+    def __init__(self):
+        self.shown = []
+
+    def display(self, both, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.shown.append(both)
+        return self
+
+    def update(self, both, *, raw):
+        self.shown[-1] = both
+
+
+def test_a_notebook_gets_one_bar_per_stage_and_keeps_what_was_done(monkeypatch, capsys):
+    cell = Displayed()
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    monkeypatch.setitem(sys.modules, "IPython", object())
+    monkeypatch.setitem(sys.modules, "IPython.display", cell)
+    clock = Clock(monkeypatch)
+    reporter = Progress(True)
+    with reporter.stage("a < b", 1000, "rows") as shown:
+        assert "<progress" in cell.shown[0]["text/html"]
+        clock.now += 1.0
+        shown.advance(250)
+        assert 'value="0.2500"' in cell.shown[0]["text/html"]
+        assert "a &lt; b" in cell.shown[0]["text/html"]
+    assert "a &lt; b: 250 rows in 1.0 s" in cell.shown[0]["text/html"]
+    with reporter.stage("search"):
+        assert "value" not in cell.shown[1]["text/html"]  # no total: a bar that only shows that work goes on
+    assert len(cell.shown) == 2
+    assert capsys.readouterr() == ("", "")
+    Progress(None)  # not asked for: a notebook stays quiet
+    assert not Progress(None).visible
 
 
 def test_nothing_is_shown_elsewhere_or_when_unwanted(capsys):
@@ -87,3 +126,28 @@ def test_an_eta_waits_for_what_it_can_be_told_from(monkeypatch):
         assert shown.remaining == pytest.approx(9000 * 2.0 / 999)
         tick(9000)
         assert "ETA 0:00" in shown.line()
+
+
+def test_a_log_counts_no_more_points_than_there_are_and_no_loops_within_a_stage(caplog):
+    reporter = Progress(True, io.StringIO())
+    with caplog.at_level(logging.INFO, "ldmaps"), reporting(reporter):
+        with stage("bandwidth", 100):
+            tick(250)
+        with stage("search", unit=""), stage("landmarks", unit=""):
+            tick(7_000)
+    assert caplog.records[0].message.partition(" in ")[0] == "bandwidth: 100 points"
+    assert len(caplog.records) == 2
+    assert caplog.records[1].message.startswith("search: 0.0 s")
+
+
+def test_a_log_hears_of_a_long_stage_before_its_end(caplog, monkeypatch):
+    clock = Clock(monkeypatch)
+    reporter = Progress(True, io.StringIO())
+    with caplog.at_level(logging.INFO, "ldmaps"), reporting(reporter), stage("search", unit=""):
+        for _ in range(10):
+            clock.now += 9.0
+            with stage("landmarks", 100, "points"):
+                tick(50)
+    said = [record.message for record in caplog.records]
+    assert said[0].startswith("search: 36 s so far (landmarks)   50 %  50 points")
+    assert [text.split()[1] for text in said] == ["36", "72", "90.0"]

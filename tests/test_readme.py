@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from ldmaps.cli.parser import parse
+from tools import quotes
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for folder in (".", "start", "howto") for path in (ROOT / "docs" / folder).glob("*.md"))
@@ -52,6 +57,57 @@ def _leads_somewhere(path: Path, target: str) -> bool:
     ).exists()
 
 
+def _command_lines(path: Path) -> list[list[str]]:
+    """Return the commands of ldmaps in a page's blocks of code, as a shell would split them."""
+    text = path.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:console|sh|)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    found = []
+    for line in lines:
+        match = re.match(r"^(?:\$ )?(?:[^#|]*\| )?(ldmaps [a-z]+ .*)", line)
+        if match and "..." not in match[1] and "$(" not in match[1]:
+            words = shlex.split(match[1], comments=True)
+            ends = [place for place, word in enumerate(words) if word in ("|", "&&", ">", "&")]
+            found.append(words[1 : min(ends, default=len(words))])
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_of_the_pages_are_understood(path, capsys):
+    for words in _command_lines(path):
+        with suppress(SystemExit):  # of --help
+            parse(words)
+        assert capsys.readouterr().err == "", words
+
+
+def test_there_are_commands_to_check():
+    assert sum(len(_command_lines(path)) for path in DOCUMENTS) > 30
+
+
+@pytest.mark.slow
+def test_quotes_are_what_is_printed(tmp_path):
+    pytest.importorskip("mdtraj")
+    pytest.importorskip("MDAnalysisTests")
+    quotes.make_files(tmp_path)
+    for path in quotes.pages():
+        text = path.read_text(encoding="utf-8")
+        new = quotes.quoted(text, tmp_path)
+        assert quotes.same(text, new), (path, new)
+
+
+@pytest.mark.slow
+def test_the_table_of_the_readme_is_what_the_demo_prints():
+    from ldmaps.demo import comparison
+
+    printed = comparison.table(comparison.run())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for line in printed.splitlines():
+        # Up to the errors, which a fit decides; what follows are times of a machine.
+        steady = line.partition(" %    ")[0] if line.endswith("×") else line
+        assert steady[:57] in readme, line
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -80,6 +136,7 @@ def test_pages_of_the_gallery_are_scripts_with_a_title(path):
     assert line == "=" * len(title)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", ["plot_4_coverage", "plot_4_dihedrals"])  # the others run in make docs
 def test_pages_of_the_gallery_run(stem):
     plt = pytest.importorskip("matplotlib.pyplot")

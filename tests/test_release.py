@@ -70,3 +70,26 @@ def test_issue_forms_have_what_the_host_asks_of_them(name):
     assert "textarea" in kinds
     ids = [entry["id"] for entry in form["body"] if entry["type"] != "markdown"]
     assert len(set(ids)) == len(ids)
+
+
+def test_remedies_name_what_an_index_has():
+    """ldmaps is on no package index, so ``pip install "ldmaps[plot]"`` would find nothing."""
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    named = [path for path in sources if "pip install" in path.read_text(encoding="utf-8")]
+    assert named
+    assert not [path for path in named if 'install "ldmaps[' in path.read_text(encoding="utf-8")]
+
+
+def test_every_extra_is_in_the_table():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    table = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    assert not [name for name in extras if f"`{name}`" not in table]
+
+
+def test_the_readme_names_the_two_commands_and_ci_runs_the_tests_by_theirs():
+    readme, ci = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", ".ci/run"))
+    assert "\nmake demo " in readme
+    assert "\nmake test " in readme
+    assert "\nmake test\n" in ci

@@ -42,7 +42,10 @@ def test_a_plan_has_the_defaults_of_the_fit():
 
 
 def test_names_are_those_of_the_tables():
-    assert set(LANDMARK_FIT["metric"].words) == set(METRICS) - {"function"}
+    assert set(LANDMARK_FIT["metric"].words) == set(METRICS) - {
+        "function",
+        "features",
+    }  # which have no default
     assert set(LANDMARK_FIT["landmarks"].words) == set(SELECTORS)
     assert set(LANDMARK_FIT["extension"].words) == {"auto", *EXTENSIONS}
 
@@ -60,7 +63,7 @@ def test_defaults_keep_their_rules(described):
         ("alpha", (0, 1, 0.5, np.float32(0.5)), (-1e-9, 1 + 1e-9, "0", None, True, np.nan, np.ones(1))),
         ("t", (0, 7.5), (-1e-9, np.inf, 10**400, None)),
         ("outliers", (0, 0.4999), (-1e-9, 0.5, np.nan)),
-        ("epsilon", ("connected", "coifman", 1e-9, 4), (0, -1.0, "gap", np.inf, None, False)),
+        ("epsilon", ("bulk", "connected", "coifman", 1e-9, 4), (0, -1.0, "gap", np.inf, None, False)),
         ("n_components", ("gap", 1, 3.0, np.int64(2)), (0, 2.5, "connected", None, True)),
         ("n_landmarks", (None, 2), (1, 2.5, "400")),
         ("tolerance", (None, 1e-9), (0, np.nan, "1")),

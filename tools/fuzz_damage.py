@@ -16,6 +16,7 @@ Random = np.random.Generator
 #: Values that no entry of a header, a region or a checkpoint expects.
 HOSTILE: tuple[Any, ...] = (
     *(None, True, -1, 0, 1, 2.5, -0.0, 1e308, 1e-320, 10**400, 2**63, -(2**63), "", "x", "x" * 5000),
+    *(1e153, 1e-160, 1e30, 1e-30, 1e39),
     *("\x1b[2J\x1b]0;owned\x07", "\u202egnp.exe", "\x9b31m", "../../etc/passwd", "psi2", "\ud800", "nan"),
     *([], {}, [[]], [None], [1, 2, 3], [1e400, "x"], {"a": {"b": []}}, {"__metric__": "rmsd"}),
     *({"__array__": [[1], [2, 3]], "dtype": "float64"}, {"__selector__": "kmedoids", "settings": {}}),
@@ -69,11 +70,25 @@ def altered_array(rng: Random, array: Any) -> Any:
     match int(rng.integers(6)):
         case 0 if array.size:
             array = array.copy()
-            value = rng.choice([np.nan, np.inf, -1.0, 0.0, 1e300, 7.0])
+            extremes = [0.0, 7.0]
+            if array.dtype.kind == "f":
+                limits = np.finfo(array.dtype)
+                extremes += [
+                    np.nan,
+                    np.inf,
+                    -1.0,
+                    1e30,
+                    1e300,
+                    limits.max,
+                    -limits.max,
+                    limits.tiny,
+                    limits.max**0.5,
+                ]
+            else:
+                extremes += [float(rng.integers(99))]
+            place = slice(None) if rng.random() < 0.3 else int(rng.integers(array.size))
             with np.errstate(all="ignore"):
-                array.flat[int(rng.integers(array.size))] = (
-                    value if array.dtype.kind == "f" else int(rng.integers(99))
-                )
+                array.flat[place] = rng.choice(extremes)
             return array
         case 1:
             return array.astype(rng.choice(["f4", "f8", "i4", "i8", "b1"]))

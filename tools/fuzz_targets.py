@@ -52,17 +52,21 @@ def model_bytes(world: World, rng: Random, folder: Path) -> None:
 def model_content(world: World, rng: Random, folder: Path) -> None:
     """Sign a model file with hostile content: refused, or a map that gives numbers."""
     path = folder / "map.ldm"
-    altered_archive(rng, world.model_file, path)
+    sound, points = world.any_model(rng)
+    altered_archive(rng, sound, path)
     status, out, err = run_command("info", str(path), *(["--json"] if rng.random() < 0.3 else []))
     assert status in (0, 1), err
     for text in (out, err):
         assert text.replace("\n", "").isprintable(), f"raw control characters: {text!r}"
     try:
         model = load(path)
-        if model.n_features_in_ != 3:  # scikit-learn's own check refuses our points
+        if model.n_features_in_ != math.prod(points.shape[1:]):  # scikit-learn's own check refuses our points
             return
-        values = model.transform(world.points[:20])
-        coverage = model.coverage(world.points[:20])
+        values = model.transform(points[:20])
+        assert np.isfinite(model.transform(points[:1])).all(), "one point without coordinates"
+        coverage = model.coverage(points[:20])
+        if model.metric_.is_differentiable:
+            assert np.isfinite(model.gradient(points[:5])).all(), "gradients that are not finite"
     except LdmapsError:
         return
     assert np.isfinite(values).all(), "coordinates that are not finite"

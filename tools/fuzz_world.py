@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from fuzz_damage import Random
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.archive import read_archive
+from ldmaps.metrics import RMSD, EarthMover, Periodic
 from ldmaps.streaming import OutputFile, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
 from ldmaps.streaming.reservoir import OutsideFile
@@ -38,8 +41,51 @@ class World:
         reservoir.flush()
         reservoir.close()
         self.checkpoint = self._checkpoint()
+        self.kinds = self._kinds()
         self._page: Any = None
         self._trajectory: Any = None
+
+    def _kinds(self) -> list[tuple[Any, Any, Any, str]]:
+        """Metric, points, precision and extension of the maps whose files are forged: all there are."""
+        rng = np.random.default_rng(2)
+        histograms = rng.random((60, 5)) + 0.1
+        frames = rng.normal(size=(60, 6, 3))
+        apart = np.linalg.norm(self.points[:60, None] - self.points[None, :60], axis=2)
+        transport = EarthMover(ground_distance=np.abs(np.subtract.outer(range(5), range(5))))
+        transport.pairwise(histograms[:2])  # its package takes long to load
+        metrics: list[tuple[Any, Any]] = [
+            ("euclidean", self.points),
+            ("euclidean", rng.normal(size=(60, 40))),
+            (Periodic(2 * np.pi), 2 * self.points),
+            (Periodic([6.0, 7.0, 8.0]), 2 * self.points),
+            ("hamming", rng.integers(0, 2, (60, 8)).astype(float)),
+            ("earth_mover", histograms),
+            (EarthMover(positions=[0.0, 1.0, 3.0, 4.0, 9.0]), histograms),
+            (transport, histograms[:20]),
+            (RMSD(weights=[1.0, 2.0, 3.0, 1.0, 0.0, 1.0]), frames),
+            (RMSD(align=[0, 1, 2]), frames),
+            ("precomputed", apart),
+        ]
+        return [
+            (*pair, dtype, extension)
+            for pair in metrics
+            for dtype in (np.float64, np.float32)
+            for extension in ("nystrom", "distilled", "exact")
+        ]
+
+    def any_model(self, rng: Random) -> tuple[Path, Any]:
+        """Return the file of a map of some kind, fitted when it is first drawn, and points that it takes."""
+        number = int(rng.integers(len(self.kinds)))
+        metric, points, dtype, extension = self.kinds[number]
+        path, given = self.folder / f"kind{number}.ldm", np.asarray(points, dtype=dtype)
+        if not path.exists():
+            model: Any = DiffusionMap(2, "connected", metric, alpha=0.5)
+            if extension != "exact":
+                model = LandmarkDiffusionMap(2, "connected", metric, n_landmarks=12, extension=extension)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(given).save(path)
+        return path, given
 
     def _checkpoint(self) -> dict[str, Any]:
         """Return what a checkpoint holds in the middle of a stream with every kind of durable sink."""

@@ -6,6 +6,9 @@ renaming the checkpoint, right after the renaming. Others get SIGINT or SIGTERM 
 when an attempt reaches the end of its source; then its outputs must be those of a stream that was left alone.
 
     python tools/kills.py --kills 1000 --seed 7 --only csv
+
+Where strace is installed, ``--faults 60`` lets calls of the system fail as well: a full or broken disk, a read that
+fails, a file system without locks. An attempt may then end with an error of ldmaps or of the disk; the next goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,8 +33,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import LandmarkDiffusionMap, door
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
+from ldmaps.errors import LdmapsError
 from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, StreamEmbedder
 from ldmaps.streaming.reservoir import OutsideFile
@@ -240,7 +245,7 @@ def _die() -> NoReturn:
 
 def _sabotage(way: str, countdown: int) -> None:
     """Let this process kill itself at the countdown-th call of something."""
-    write, replace, fsync = os.write, os.replace, os.fsync
+    write, replace, fsync = door.write, door.replace, door.fsync
     left = [countdown]
 
     def is_time() -> bool:
@@ -274,7 +279,7 @@ def _sabotage(way: str, countdown: int) -> None:
         "after a rename": ("replace", only_rename),
         "after an fsync": ("fsync", only_fsync),
     }[way]
-    setattr(os, name, function)
+    setattr(door, name, function)
 
 
 def _attempt(run: Callable[[], None], rng: random.Random, way: str | None) -> bool:
@@ -306,6 +311,88 @@ def _attempt(run: Callable[[], None], rng: random.Random, way: str | None) -> bo
     if os.WEXITSTATUS(status) != 0:
         raise RuntimeError(f"an attempt that was to be ended {way or 'by its source'} failed by itself")
     return False
+
+
+# -- calls that fail -----------------------------------------------------------------------
+
+#: Calls of the system, and what they may answer.
+FAULTS = (
+    ("write", "ENOSPC"),
+    ("write", "EIO"),
+    ("fsync", "EIO"),
+    ("fsync", "ENOSPC"),
+    ("rename", "EIO"),
+    ("ftruncate", "EIO"),
+    ("pread64", "EIO"),
+    ("read", "EIO"),
+    ("flock", "ENOLCK"),
+    ("flock", "ENOSYS"),
+    ("unlink", "EIO"),
+)
+_FAILED = 4  # exit status of an attempt that ended with an error which it may end with
+
+
+def _with_fault(case: Case, folder: Path, place: Path, rng: random.Random) -> tuple[str, int]:
+    """Run an attempt under strace, which lets one call fail; return which, and the exit status."""
+    call, answer = rng.choice(FAULTS)
+    paths = [folder / f"input.{case.name.split()[-1]}"] if call == "read" else []
+    if call == "write":
+        paths = [place / f"psi.{case.output}", place / "events.ndjson", place / "bad.ndjson"]
+    fault = f"{call}:error={answer}:when={rng.randint(1, 12)}"
+    command = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        os.devnull,
+        *(word for path in paths for word in ("-P", str(path))),
+    ]
+    command += ["-e", f"trace={call}", "-e", f"inject={fault}", sys.executable, __file__]
+    command += ["--attempt", str(folder), str(place), "--only", case.name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode not in (0, _FAILED):
+        raise RuntimeError(
+            f"{case.name}: {fault} ended an attempt with status {done.returncode}: {done.stderr[-800:]}"
+        )
+    return fault, done.returncode
+
+
+def _one_attempt(case: Case, folder: Path, place: Path) -> int:
+    """Do what an attempt under strace is to do."""
+    model, make_source = case.prepare(folder)
+    try:
+        _stream(case, model, make_source, place, place / "checkpoint")
+    except (LdmapsError, OSError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return _FAILED
+    return 0
+
+
+def fail_calls(case: Case, faults: int, seed: int, folder: Path) -> tuple[int, int]:
+    """Let so many calls of a case's streams fail; return how many did, and the rounds, or raise RuntimeError."""
+    rng, happened, done, rounds = random.Random(f"{seed} {case.name}"), 0, 0, 0
+    expected = folder / "expected"
+    expected.mkdir()
+    if _one_attempt(case, folder, expected):
+        raise RuntimeError(f"{case.name}: an attempt that nothing disturbed failed")
+    wanted = _written(case, expected)
+    while done < faults:
+        place = folder / f"faults{rounds}"
+        place.mkdir()
+        history = []
+        for _ in range(4):
+            fault, status = _with_fault(case, folder, place, rng)
+            history.append(fault)
+            done, happened = done + 1, happened + (status == _FAILED)
+            if status == 0:
+                break
+        else:
+            if _one_attempt(case, folder, place):
+                raise RuntimeError(f"{case.name}: a sound attempt failed after {history}, seed {seed}")
+        if _written(case, place) != wanted:
+            raise RuntimeError(f"{case.name}: an output differs after {history}, seed {seed}")
+        rounds += 1
+    return happened, rounds
 
 
 # -- a case ------------------------------------------------------------------------------
@@ -372,11 +459,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=1000, help="in all, shared by the cases (default: 1000)")
     parser.add_argument("--seed", type=int, default=None, help="by default another one each time")
     parser.add_argument("--only", metavar="NAME", help="one case: " + ", ".join(case.name for case in CASES))
+    parser.add_argument(
+        "--faults", type=int, default=0, help="calls of the system that fail, in all (default: 0)"
+    )
+    parser.add_argument("--attempt", nargs=2, type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(10**9) if options.seed is None else options.seed
     cases = [case for case in CASES if options.only in (None, case.name)]
     if not cases:
         parser.error(f"no case is called {options.only!r}")
+    if options.attempt:
+        return _one_attempt(cases[0], *options.attempt)
     for case in [case for case in cases if case.missing]:
         print(f"{case.name:16} left out: {', '.join(case.missing)} is not installed")
         cases.remove(case)
@@ -395,6 +488,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             total += done.total()
             ways = ", ".join(f"{done[way]} {way}" for way in WAYS if done[way])
             print(f"{case.name:16} {done.total()} kills in {rounds} rounds: {ways}", flush=True)
+        plain = [case for case in cases if case.name in ("csv", "ndjson", "followed csv")]
+        for case in plain if options.faults and shutil.which("strace") else []:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kills-")))
+            try:
+                happened, rounds = fail_calls(case, -(-options.faults // len(plain)), seed, folder)
+            except RuntimeError as error:
+                failed += 1
+                print(f"FAILED {error}", flush=True)
+                continue
+            print(
+                f"{case.name:16} {happened} attempts failed by calls that did, in {rounds} rounds", flush=True
+            )
     print(f"{total} kills, {failed} of {len(cases)} cases failed, seed {seed}")
     return 1 if failed else 0
 

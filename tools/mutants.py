@@ -2,8 +2,8 @@
 
 tools/mutants.toml lists the mutants: a file of src/ldmaps, a snippet that stands in it exactly once, what takes its
 place, and the tests that must fail then. Where no test can fail, because the two snippets mean the same, ``equivalent``
-says why. The sources are copied to a temporary folder, so the working tree is never touched; kernels (C++) are compiled
-there, for the least instruction set.
+says why. Mutants that a seed draws (random_mutants.py) show what the list forgot. The sources are copied to a temporary
+folder, so the working tree is never touched; kernels (C++) are compiled there, for the least instruction set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["LIST", "Mutant", "MutantError", "main", "read_mutants", "verdict"]
+sys.path.insert(0, str(Path(__file__).parent))  # for the tests, which import this file as tools.mutants
+import random_mutants
+
+__all__ = ["LIST", "Mutant", "MutantError", "drawn_mutants", "main", "read_mutants", "verdict"]
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_name("mutants.toml")
@@ -28,6 +31,8 @@ LIST = Path(__file__).with_name("mutants.toml")
 PATIENCE = 600.0
 #: What pytest's exit status says: some test failed, or a module could not be imported.
 _NOTICED = (1, 2)
+#: Of the mutants that a seed draws, this share must be noticed once the equivalent ones are listed.
+LEAST_NOTICED = 0.9
 #: Ends of the names of files that are compiled.
 _COMPILED = (".cpp", ".h")
 
@@ -181,34 +186,79 @@ def verdict(mutant: Mutant, copy: Path, root: Path = ROOT) -> str:
     raise MutantError(f"{mutant.name}: pytest ended with status {status}\n{output}")
 
 
+def drawn_mutants(count: int, seed: int, only: str = "", root: Path = ROOT) -> list[Mutant]:
+    """Draw mutants of every package, those that tools/mutants.toml calls equivalent left out."""
+    source, tests = root / "src", root / "tests"
+    folders = sorted(path.name for path in (source / "ldmaps").iterdir() if any(path.glob("*.py")))
+    listed = {
+        mutant.applied(source): mutant.equivalent
+        for mutant in read_mutants()
+        if mutant.equivalent and root == ROOT
+    }
+    drawn = []
+    for package in ("", *folders):
+        for change in random_mutants.sample(source, package, count, seed):
+            text = (source / "ldmaps" / change.file).read_text(encoding="utf-8")
+            new, name = change.applied(text), change.describe(text)
+            if only in f"{change.file} {name}":
+                found = random_mutants.tests_of(change.file, tests)
+                drawn.append(Mutant(name, change.file, text, new, found, listed.get(new, "")))
+    return drawn
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the list; return 1 if a mutant survived or an entry is out of date."""
+    """Run the list, then what the seed draws; return 1 if one of the list or too many of the drawn survive."""
     parser = argparse.ArgumentParser(
         prog="mutants", description="Break one line at a time; tests must notice."
     )
     parser.add_argument("--only", metavar="PATTERN", default="", help="those with this in their name or file")
+    parser.add_argument(
+        "--random", type=int, metavar="N", default=0, help="draw N of each package too (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="decides what is drawn (default: %(default)s)")
+    parser.add_argument("--random-only", action="store_true", help="leave the list out")
     options = parser.parse_args(arguments)
-    mutants = [mutant for mutant in read_mutants() if options.only in f"{mutant.file} {mutant.name}"]
-    if not mutants:
+    listed = [mutant for mutant in read_mutants() if options.only in f"{mutant.file} {mutant.name}"]
+    listed = [] if options.random_only else listed
+    drawn = drawn_mutants(options.random, options.seed, options.only)
+    if not listed and not drawn:
         print(f"no mutant has {options.only!r} in its name or file", file=sys.stderr)
         return 1
-    counts = dict.fromkeys(("killed", "survived", "equivalent", "stale"), 0)
     with copied(ROOT / "src") as copy:
-        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        tests = sorted(
+            {test for mutant in [*listed, *drawn] if not mutant.equivalent for test in mutant.tests}
+        )
         status, output = run_tests(copy, tests)
         if status != 0:
             print(f"the tests fail without any mutant:\n{output}", file=sys.stderr)
             return 1
-        for mutant in mutants:
-            try:
-                result = verdict(mutant, copy)
-            except MutantError as error:
-                result = "stale"
-                print(error, file=sys.stderr)
-            counts[result] += 1
-            print(f"{result:10} {mutant.file}: {mutant.name}", flush=True)
-    print(", ".join(f"{count} {result}" for result, count in counts.items()))
+        counts = counted(listed, copy)
+        by_chance = counted(drawn, copy)
+    if drawn:
+        judged = by_chance["killed"] + by_chance["survived"]
+        share = by_chance["killed"] / judged if judged else 1.0
+        print(
+            f"of {judged} drawn with --seed {options.seed}, {share:.0%} noticed (at least {LEAST_NOTICED:.0%} wanted)"
+        )
+        if share < LEAST_NOTICED or by_chance["stale"]:
+            return 1
     return 1 if counts["survived"] or counts["stale"] else 0
+
+
+def counted(mutants: Sequence[Mutant], copy: Path) -> dict[str, int]:
+    """Try mutants one after the other, and count what became of them."""
+    counts = dict.fromkeys(("killed", "survived", "equivalent", "stale"), 0)
+    for mutant in mutants:
+        try:
+            result = verdict(mutant, copy)
+        except MutantError as error:
+            result = "stale"
+            print(error, file=sys.stderr)
+        counts[result] += 1
+        print(f"{result:10} {mutant.file}: {mutant.name}", flush=True)
+    if mutants:
+        print(", ".join(f"{count} {result}" for result, count in counts.items()))
+    return counts
 
 
 if __name__ == "__main__":

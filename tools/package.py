@@ -43,7 +43,7 @@ IN_SDIST = (
     "Makefile",
     "pyproject.toml",
     "CMakeLists.txt",
-    "src/ldmaps/kernels/module.cpp",
+    "src/ldmaps/kernels/binding.cpp",
 )
 IN_SDIST_FOLDERS = ("src/ldmaps", "tests", "tools", "reproduction", "benchmarks", "examples", "docs")
 #: Folders of the working tree that no archive may hold.

@@ -32,6 +32,9 @@ __all__ = ["ArchiveError", "read_archive", "read_archive_header", "write_archive
 _HEADER, _MANIFEST = "header.json", "members"
 #: Longest header that is read: atom names of a million atoms take less.
 MAX_HEADER_BYTES = 1 << 26
+#: What a list and a value of a header take in memory, and how much all may take for each byte of it, beside some that
+#: are free: indented as it is written it takes less.
+LIST_BYTES, VALUE_BYTES, MOST_PER_BYTE, FREE_BYTES = 72, 58, 12, 1 << 22
 MAX_DIMENSIONS = 4
 _DTYPES = ("<f4", "<f8", "<i4", "<i8", "|b1")
 #: What reading flipped, missing or foreign bytes can raise in zipfile and json. RecursionError is a RuntimeError.
@@ -56,15 +59,7 @@ class ArchiveError(LdmapsError, ValueError):
 def write_archive(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write a header and arrays; the file appears whole or not at all.
-
-    Parameters
-    ----------
-    header : mapping
-        JSON values, no NaN.
-    arrays : mapping of str to ndarray
-        float32, float64, int32, int64 or bool.
-    """
+    """Write a header and arrays; the file appears whole or not at all."""
     members = {name: _member(array) for name, array in arrays.items()}
     manifest = {name: entry for name, (entry, _) in members.items()}
     text = json.dumps({**header, _MANIFEST: manifest}, indent=1, ensure_ascii=False, allow_nan=False)
@@ -155,7 +150,14 @@ def _header_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo | None) -> dict[s
             f"{archive.filename} is damaged: its header of {info.file_size} bytes is longer than "
             f"{MAX_HEADER_BYTES}"
         )
-    header = json.loads(archive.read(info), parse_constant=_refuse_constant)
+    text = archive.read(info)
+    n_lists, n_values = text.count(b"[") + text.count(b"{"), text.count(b",")
+    if LIST_BYTES * n_lists + VALUE_BYTES * n_values > MOST_PER_BYTE * len(text) + FREE_BYTES:
+        raise ArchiveError(
+            f"{archive.filename} is damaged: its header of {len(text)} bytes holds {n_lists} lists and {n_values} "
+            "values, more than any that ldmaps writes"
+        )
+    header = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(header, dict):
         raise ArchiveError(f"{archive.filename} is not an ldmaps file: its header is {type(header).__name__}")
     return header

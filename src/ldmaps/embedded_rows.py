@@ -44,21 +44,7 @@ def shared_columns(k: int) -> list[tuple[str, str]]:
 
 
 class EmbeddedText:
-    """Embedded points as lines of text.
-
-    Parameters
-    ----------
-    form : {"csv", "tsv", "ndjson"}
-    first, last : sequence of str
-        Names of the columns before and after those that all tables have.
-    writes_nan : bool
-        Whether numbers that are not finite are written. By default their cells are :attr:`unknown`.
-
-    Attributes
-    ----------
-    unknown : str
-        A cell without a value.
-    """
+    """Embedded points as lines of text."""
 
     def __init__(
         self, form: str, first: Sequence[str], last: Sequence[str] = (), *, writes_nan: bool = False

@@ -157,6 +157,9 @@ class DisconnectedError(InvalidInputError):
         self.joining_epsilon = float(joining_epsilon)
         self.reach = float(reach)
         self.counted = counted
+        #: Which points are in small groups apart, and the landmarks that are not, where a fit may leave them out.
+        self.outside: Any = None
+        self.remaining: Any = None
 
     @property
     def parts(self) -> tuple[Any, ...]:

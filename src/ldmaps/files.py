@@ -2,83 +2,195 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from stat import S_ISREG
 from typing import Any, BinaryIO
 
-__all__ = ["lock", "sync_folder", "to_stdout", "written_whole"]
+from ldmaps import door
+from ldmaps.errors import InvalidInputError, LdmapsWarning
+
+__all__ = [
+    "check_distinct",
+    "lock",
+    "read_whole",
+    "shown_name",
+    "sync_folder",
+    "temporary_beside",
+    "to_stdout",
+    "written_whole",
+]
 
 #: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
 _LEFT_BEHIND = 60.0
 #: Bytes after which a file that grows is sent to the disk, and after which it is waited for.
 _SENT_BYTES, _SETTLED_BYTES = 4 << 20, 64 << 20
+#: What the system says where a disk, a quota or a file can take no more.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-class _Settling(io.FileIO):
+class _Settling(io.RawIOBase):
     """A file that is brought to the disk as it grows, so that the end of a long one is no long wait."""
 
-    _written = _sent = _settled = 0
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._written = self._sent = self._settled = 0
 
     def write(self, data: Any) -> int:
         """Write, and every so often let the disk begin, or wait for it."""
-        count = super().write(data)
+        count = door.write(self._descriptor, data)
         self._written += count
         unsent = self._written - self._sent
         if self._written - self._settled >= _SETTLED_BYTES:
-            getattr(os, "fdatasync", os.fsync)(self.fileno())
+            door.fdatasync(self._descriptor)
             self._sent = self._settled = self._written
-        elif unsent >= _SENT_BYTES and hasattr(os, "posix_fadvise"):
-            # Linux begins to write what it is told that nobody needs. To wait each time would leave processors idle.
-            os.posix_fadvise(self.fileno(), self._sent, unsent, os.POSIX_FADV_DONTNEED)
+        # To wait each time would leave processors idle.
+        elif unsent >= _SENT_BYTES and door.send_to_disk(self._descriptor, self._sent, unsent):
             self._sent = self._written
         return count
+
+    def writable(self) -> bool:
+        """Say that it can be written to."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that one may go to another place."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place."""
+        return door.lseek(self._descriptor, offset, whence)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Cut the file, by default where it is."""
+        end = self.tell() if size is None else size
+        door.ftruncate(self._descriptor, end)
+        return end
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            super().close()
+            door.close(self._descriptor)
 
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a temporary file next to ``path`` and rename it to ``path`` when the block ends without an error.
-
-    Whatever stood at ``path`` stays untouched until then, and stays for good if
-    the block raises. The temporary file is ``.NAME.XXXXXXXX.part``. A process that
-    is killed leaves it behind, and one that writes to ``path`` a minute later removes it.
-    """
-    target = Path(path)
-    _remove_left_behind(target)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    """Open a temporary file next to ``path`` and rename it to ``path`` when the block ends without an error."""
+    # Whatever stood at ``path`` stays untouched until then, and stays for good if the block raises. The
+    # temporary file is ``.NAME.XXXXXXXX.part``. A process that is killed leaves it behind, and one that
+    # writes to ``path`` a minute later removes it.
+    target = os.fspath(path)
+    folder, base = os.path.split(target)
+    _remove_left_behind(folder or ".", base)
+    descriptor, name = _new_file(folder, base)
+    is_named = False
     try:
-        with io.BufferedWriter(_Settling(handle, "wb")) as stream:
+        with io.BufferedWriter(_Settling(descriptor)) as stream:
             with suppress(OSError):  # file systems without locks keep what killed processes leave
-                lock(handle)
+                door.flock(descriptor)
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes private files; the result gets the permissions any new file would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
-        sync_folder(target.parent)
-    except BaseException:
-        if os.path.exists(name):
-            os.unlink(name)
+            door.fsync(descriptor)
+        door.replace(name, target)
+        is_named = True
+        sync_folder(folder or ".")
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = target  # which a full disk does not say
+        if not is_named:
+            with suppress(OSError):  # the first error is the one to be told
+                door.unlink(name)
         raise
+
+
+@contextmanager
+def temporary_beside(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Make an empty file next to ``path`` for a writer that wants a name; it is removed when the block ends."""
+    # Named like those of written_whole, so that what a killed process leaves is removed by a later one.
+    folder, base = os.path.split(os.fspath(path))
+    descriptor, name = _new_file(folder, base)
+    try:
+        with suppress(OSError):
+            door.flock(descriptor)
+        yield name
+    finally:
+        door.close(descriptor)
+        with suppress(OSError):
+            door.unlink(name)
+
+
+def _new_file(folder: str, base: str) -> tuple[int, str]:
+    """Return the descriptor and the name of a new temporary file, with the permissions of any new file."""
+    while True:
+        name = os.path.join(folder, f".{base}.{door.token_hex(4)}.part")
+        with suppress(FileExistsError):
+            return door.open(name, _NEW, 0o666), name
+
+
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """Return all bytes of a file."""
+    descriptor = door.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        pieces = []
+        while piece := door.read(descriptor, 1 << 20):
+            pieces.append(piece)
+    finally:
+        door.close(descriptor)
+    return b"".join(pieces)
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
     """Make a new name survive a power failure, where folders can be synchronised."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    try:
+        descriptor = door.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder that may be written to but not read, or Windows
+        return
+    try:
+        door.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in door.NO_SYNC:
+            raise
+    finally:
+        door.close(descriptor)
+
+
+def check_distinct(read: Iterable[str | int], written: Iterable[str]) -> None:
+    """Raise if a file that is to be written is read as well, or written twice, under whatever names."""
+    seen: dict[object, str | int] = {}
+    for name in read:
+        seen.setdefault(_identity(name), name)
+    for name in written:
+        one = _identity(name)
+        other = seen.setdefault(one, name) if one is not None else name
+        if other is not name:
+            how = f"{name} is named twice" if other == name else f"{name} and {other} are the same file"
+            raise InvalidInputError(f"{how}; inputs, outputs and the checkpoint must be different files")
+
+
+def _identity(name: str | int) -> object:
+    """Return what two names of one file share; None for what is no file on a disk, such as /dev/null."""
+    try:
+        status = door.stat(name)
+    except OSError:
+        return os.path.abspath(name) if isinstance(name, str) else None
+    return (status.st_dev, status.st_ino) if S_ISREG(status.st_mode) else None
+
+
+def shown_name(path: str) -> str:
+    r"""Return a file's name as text that can be stored; bytes that are not UTF-8 become escapes, such as ``\\xff``."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def to_stdout(data: bytes) -> None:
@@ -90,28 +202,38 @@ def to_stdout(data: bytes) -> None:
         buffer.write(data)
 
 
-def _remove_left_behind(target: Path) -> None:
-    """Remove temporary files for ``target`` that no living process is writing."""
-    name = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.part")
-    with suppress(OSError), os.scandir(target.parent) as entries:
-        for entry in entries:
-            if name.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > _LEFT_BEHIND:
-                with suppress(OSError), open(entry.path, "rb") as stream:
-                    if lock(stream.fileno(), otherwise=False):
-                        os.unlink(entry.path)
+def _remove_left_behind(folder: str, base: str) -> None:
+    """Remove temporary files for a file that no living process is writing."""
+    name = re.compile(rf"\.{re.escape(base)}\.[a-z0-9_]{{8}}\.part")
+    with suppress(OSError):
+        for entry in door.listdir(folder):
+            path = os.path.join(folder, entry)
+            if name.fullmatch(entry) and door.wall_clock() - door.stat(path).st_mtime > _LEFT_BEHIND:
+                with suppress(OSError):
+                    _remove_if_free(path)
 
 
-def lock(descriptor: int, *, otherwise: bool = True) -> bool:
-    """Lock an open file against other processes until it is closed; say whether that worked.
-
-    Where the system has no such locks, the answer is ``otherwise``.
-    """
+def _remove_if_free(path: str) -> None:
+    descriptor = door.open(path, os.O_RDONLY)
     try:
-        import fcntl
-    except ImportError:
-        return otherwise
+        if door.flock(descriptor):
+            door.unlink(path)
+    finally:
+        door.close(descriptor)
+
+
+def lock(descriptor: int, path: str) -> bool:
+    """Lock an open file against other processes until it is closed; say whether no other process has it."""
+    # Where the system or the file system has no such locks, nobody can know: it warns, and the answer is yes.
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return door.flock(descriptor) is not False
+    except OSError as error:
+        if error.errno not in door.NO_LOCKS:
+            raise
+    warnings.warn(
+        f"{path}: this file system has no locks, so that a second process that writes there is not noticed; "
+        "make sure that there is none",
+        LdmapsWarning,
+        stacklevel=3,
+    )
     return True

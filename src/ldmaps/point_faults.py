@@ -37,13 +37,6 @@ def not_finite(
 ) -> str | None:
     """Return which point is the first with NaN or an infinite value, and how many have one; None if all are finite.
 
-    Parameters
-    ----------
-    item : str
-        What a point is called.
-    numbers : sequence of int, optional
-        Of the points; counted from 0 by default.
-
     >>> not_finite(np.array([[1.0, 2.0], [3.0, np.nan]]), "row")
     'row 1 (column 2) holds NaN or an infinite value (1 of 2 here do)'
     """

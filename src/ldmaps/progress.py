@@ -2,17 +2,21 @@
 
 Every stage's end is also logged to the logger "ldmaps": at level INFO where lines
 are shown, at DEBUG otherwise.
+
+Not tqdm: loops tick without knowing who shows that, a remaining time waits for what it can be told from, logs get
+a line per stage, and a notebook shows HTML's own bar without ipywidgets. tqdm would replace a third of this file.
 """
 
 from __future__ import annotations
 
+import html
 import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 __all__ = ["Progress", "Stage", "is_shown", "reporting", "stage", "tick"]
 
@@ -21,24 +25,59 @@ _log = logging.getLogger("ldmaps")
 REDRAW = 0.1
 #: Seconds of work after the first items before a remaining time is shown: fewer say nothing about it.
 ETA_AFTER = 1.0
+#: Seconds after which a log hears of a stage that goes on.
+TELL_AFTER = 30.0
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+class Screen:
+    """Where a bar is seen: a line of a terminal that is drawn over itself or, without a stream, HTML in a notebook."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._width = 0
+        self._display: Any = None
+
+    def show(self, line: str, page: str) -> None:
+        """Put a line, or what a notebook shows for it, in the place of the last."""
+        if self._stream is not None:
+            self._stream.write("\r" + line.ljust(self._width))
+            self._stream.flush()
+            self._width = len(line)
+            return
+        from IPython.display import display
+
+        both = {"text/plain": line, "text/html": f"<div>{page}</div>"}
+        if self._display is None:
+            self._display = display(both, raw=True, display_id=True)
+        else:
+            self._display.update(both, raw=True)
+
+    def end(self, summary: str) -> None:
+        """Take the bar away, and leave a line if there is one."""
+        if self._stream is None:
+            self.show(summary, html.escape(summary))
+            self._display = None
+        else:
+            self.show("", "")
+            self._stream.write("\r" + (summary + "\n" if summary else ""))
 
 
 class Stage:
     """One stretch of work; :meth:`advance` it as items are done."""
 
-    def __init__(self, name: str, total: int | None, unit: str, stream: TextIO | None) -> None:
+    def __init__(self, name: str, total: int | None, unit: str, screen: Screen | None) -> None:
         self.name = name
         self.total = total
         self.unit = unit
         self.done = 0
-        self._stream = stream
+        self._screen = screen
         self._began = time.monotonic()
         self._first: tuple[float, int] | None = None  # when the first items were done, and how many
         self._drawn = 0.0
-        self._width = 0
         self._lock = threading.Lock()
+        self.on_advance: Callable[[Stage], None] | None = None
 
     def advance(self, count: int) -> None:
         """Note that ``count`` more items are done."""
@@ -46,8 +85,24 @@ class Stage:
             self.done += count
             if self._first is None:
                 self._first = time.monotonic(), self.done
-            if self._stream is not None and time.monotonic() - self._drawn >= REDRAW:
-                self._draw()
+            if time.monotonic() - self._drawn >= REDRAW:
+                self.draw()
+        if self.on_advance is not None:
+            self.on_advance(self)
+
+    def draw(self) -> None:
+        """Show it, if it is seen."""
+        if self._screen is not None:
+            share = "" if self.share is None else f' value="{self.share:.4f}"'
+            bar = f'<progress max="1"{share} style="width: 16em; vertical-align: middle"></progress>'
+            page = f"{html.escape(self.name)}&ensp;{bar}&ensp;{html.escape(self.figures())}"
+            self._screen.show(self.line(), page)
+            self._drawn = time.monotonic()
+
+    @property
+    def share(self) -> float | None:
+        """Which part is done, if that is known."""
+        return min(1.0, self.done / self.total) if self.total else None
 
     @property
     def seconds(self) -> float:
@@ -66,43 +121,34 @@ class Stage:
         return (self.total - self.done) * seconds / done if done and seconds >= ETA_AFTER else None
 
     def summary(self) -> str:
-        """Say in a line what was done and how fast."""
-        if not self.done:
+        """Say in a line what was done and how fast; without a unit, what a loop counts means nothing to a reader."""
+        if not self.done or not self.unit:
             return f"{self.name}: {self.seconds:.1f} s"
-        rate = self.done / max(self.seconds, 1e-9)
-        return (
-            f"{self.name}: {self.done:,} {self.unit} in {self.seconds:.1f} s ({_count(rate)} {self.unit}/s)"
-        )
+        done = (
+            self.done if self.total is None else min(self.done, self.total)
+        )  # some loops look at a point twice
+        rate = done / max(self.seconds, 1e-9)
+        return f"{self.name}: {done:,} {self.unit} in {self.seconds:.1f} s ({_count(rate)} {self.unit}/s)"
 
     def line(self) -> str:
         """Return what the terminal shows now."""
-        parts = [self.name]
-        rate = self.done / max(self.seconds, 1e-9)
-        if self.total:
-            share = min(1.0, self.done / self.total)
-            parts += [_bar(share), f"{100 * share:3.0f} %"]
-        if self.done:
-            parts += [f"{self.done:,} {self.unit}", f"{_count(rate)}/s"]
+        return "  ".join([self.name, *([] if self.share is None else [_bar(self.share)]), self.figures()])
+
+    def figures(self) -> str:
+        """Return how much is done, how fast, and how long the rest will take."""
+        parts = [] if self.share is None else [f"{100 * self.share:3.0f} %"]
+        if self.done and self.unit:
+            rate = self.done / max(self.seconds, 1e-9)
+            parts += [
+                f"{self.done if self.total is None else min(self.done, self.total):,} {self.unit}",
+                f"{_count(rate)}/s",
+            ]
         remaining = self.remaining
         if remaining is not None:
             parts.append(f"ETA {_clock(remaining)}")
-        elif not self.done:
+        elif not self.done or not self.unit:
             parts.append("...")
         return "  ".join(parts)
-
-    def _draw(self) -> None:
-        if self._stream is None:
-            return
-        text = self.line()
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width = len(text)
-        self._drawn = time.monotonic()
-
-    def _clear(self) -> None:
-        if self._stream is not None and self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
 
 
 #: The stage under way, for loops that do not know who called them.
@@ -116,18 +162,8 @@ def tick(count: int) -> None:
 
 
 class Progress:
-    """Shows stages.
+    """Shows stages: True as a bar on a terminal or in a notebook, and log lines elsewhere; None on a terminal only.
 
-    Parameters
-    ----------
-    show : bool or None
-        True shows a bar on a terminal or in a notebook, and log lines elsewhere. None
-        shows a bar on a terminal and nothing elsewhere. False shows nothing.
-    stream : text file, optional
-        Where bars go; stderr by default.
-
-    Examples
-    --------
     >>> with Progress(show=False).stage("embedding", 10, "frames") as stage:
     ...     stage.advance(10)
     >>> stage.done
@@ -136,47 +172,56 @@ class Progress:
 
     def __init__(self, show: bool | None = None, stream: TextIO | None = None) -> None:
         target = sys.stderr if stream is None else stream
-        on_screen = _is_terminal(target) or (bool(show) and stream is None and _in_notebook())
-        self._stream = target if show is not False and on_screen else None
-        self._log_lines = show is True and not on_screen
+        self._screen: Screen | None = None
+        if show is not False and _is_terminal(target):
+            self._screen = Screen(target)
+        elif show and stream is None and "ipykernel" in sys.modules:
+            self._screen = Screen(None)
         self._keep_lines = show is True
+        self._told = time.monotonic()
 
     @property
     def visible(self) -> bool:
         """Whether a bar is shown, so that finding out a total is worth it."""
-        return self._stream is not None
+        return self._screen is not None
 
     @contextmanager
     def stage(
         self, name: str, total: int | None = None, unit: str = "points", *, ticked: bool = False
     ) -> Iterator[Stage]:
-        """Open a stage; its bar goes when the block ends.
-
-        Parameters
-        ----------
-        name, unit : str
-        total : int or None
-            Items to do, if known.
-        ticked : bool
-            Whether :func:`tick` advances it; otherwise only its own ``advance`` does.
-        """
-        stage = Stage(name, total, unit, self._stream)
-        stage._draw()
+        """Open a stage; its bar goes when the block ends. If it is ticked, :func:`tick` advances it."""
+        stage = Stage(name, total, unit, self._screen)
+        if self._keep_lines and self._screen is None:
+            stage.on_advance = self._tell
+        stage.draw()
+        is_part = bool(_under_way)  # of a stage that gets a line of its own
         if ticked:
             _under_way.append(stage)
+        keep = False
         try:
             yield stage
+            keep = self._keep_lines and not is_part
         finally:
             if ticked:
                 _under_way.remove(stage)
-            stage._clear()
-        if self._stream is not None and self._keep_lines:
-            self._stream.write(stage.summary() + "\n")
-        if self._log_lines:
+            if self._screen is not None:
+                self._screen.end(stage.summary() if keep else "")
+        if keep and self._screen is None:
+            self._told = time.monotonic()
             with _shown():
                 _log.info("%s", stage.summary())
         else:
             _log.debug("%s", stage.summary())
+
+    def _tell(self, stage: Stage) -> None:
+        """Log how far a long stage is, so that nobody who reads a file thinks that nothing happens."""
+        if time.monotonic() - self._told < TELL_AFTER:
+            return
+        self._told = time.monotonic()
+        whole = _under_way[0] if _under_way else stage
+        part = f" ({stage.name})" if stage is not whole else ""
+        with _shown():
+            _log.info("%s: %.0f s so far%s  %s", whole.name, whole.seconds, part, stage.figures())
 
 
 #: Who shows the stages of the fit under way.
@@ -185,14 +230,7 @@ _reporter: list[Progress] = []
 
 @contextmanager
 def reporting(show: bool | Progress) -> Iterator[None]:
-    """Let the stages that open inside the block be shown.
-
-    Parameters
-    ----------
-    show : bool or Progress
-        False leaves things as they are, so that a fit inside a fit reports as the
-        outer one does.
-    """
+    """Let the stages that open inside the block be shown; False leaves a fit in a fit to report as the outer one."""
     if show is False:
         yield
         return
@@ -238,10 +276,6 @@ def _is_terminal(stream: TextIO) -> bool:
         return stream.isatty()
     except (AttributeError, ValueError):
         return False
-
-
-def _in_notebook() -> bool:
-    return "ipykernel" in sys.modules
 
 
 def _bar(share: float) -> str:

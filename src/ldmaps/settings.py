@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from ldmaps.errors import InvalidInputError, Named
@@ -29,52 +29,31 @@ __all__ = [
 
 def is_whole_number(value: object) -> bool:
     """Say whether a setting is a whole number, 3.0 included and True not."""
-    return not isinstance(value, bool) and isinstance(value, Real) and float(value).is_integer()
+    if isinstance(value, Integral):  # which may be longer than any float
+        return not isinstance(value, bool)
+    return isinstance(value, Real) and float(value).is_integer()
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
+    """One setting."""
 
-    Attributes
-    ----------
-    name : str
-        As the estimators' argument.
-    default : object
-        Of that argument.
-    rule : str
-        What a value must be, in words; empty where more than its type and range decides, so that others check it.
-    kind : type
-        int for whole numbers, float for numbers, object for neither.
-    low, high : float
-        Between which a number lies, both included.
-    above, below : float
-        The same, not included.
-    words : tuple of str
-        Names that stand for something else than a number.
-    may_be_none : bool
-    option, letter : str
-        With which the command line sets it, such as "--n-landmarks" and "-m"; empty where it does not.
-    metavar : str or None
-        What ``--help`` calls the value.
-    help : str
-        What ``--help`` says.
-    """
-
-    name: str
-    default: Any
+    name: str  # as the estimators' argument
+    default: Any  # of that argument
+    #: What a value must be, in words; empty where others check it, as more than type and range decides.
     rule: str = ""
-    kind: type = object
-    low: float = -math.inf
+    kind: type = object  # int for whole numbers, float for numbers, object for neither
+    low: float = -math.inf  # between these a number lies, both included
     high: float = math.inf
-    above: float = -math.inf
+    above: float = -math.inf  # the same, not included
     below: float = math.inf
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # names that stand for something else than a number
     may_be_none: bool = False
+    #: With which the command line sets it, such as "--n-landmarks" and "-m"; empty where it does not
     option: str = ""
     letter: str = ""
-    metavar: str | None = None
-    help: str = ""
+    metavar: str | None = None  # what ``--help`` calls the value
+    help: str = ""  # what ``--help`` says
 
     def holds(self, value: Any) -> bool:
         """Say whether type and range are right."""
@@ -107,17 +86,17 @@ _COMMON = (
     Setting(
         "metric",
         "euclidean",
-        words=("rmsd", "euclidean", "hamming", "earth_mover", "periodic", "precomputed"),
+        words=("rmsd", "euclidean", "scaled", "hamming", "earth_mover", "periodic", "precomputed"),
         option="--metric",
         help="distance (rmsd for trajectories, euclidean for tables)",
     ),
     Setting(
         "epsilon",
         "connected",
-        '"connected", "coifman" or a positive number',
+        '"bulk", "connected", "coifman" or a positive number',
         float,
         above=0,
-        words=("connected", "coifman"),
+        words=("bulk", "connected", "coifman"),
         option="--epsilon",
         metavar="E",
         help="bandwidth, a squared distance: a number, 'connected' (smallest that joins all points) or 'coifman'",
@@ -151,7 +130,7 @@ _OF_LANDMARKS = (
         "kmedoids",
         words=("kmedoids", "pst", "uniform", "farthest"),
         option="--landmarks",
-        help="how to choose them (kmedoids)",
+        help="how landmarks are chosen (kmedoids)",
     ),
     Setting(
         "n_landmarks",
@@ -163,7 +142,7 @@ _OF_LANDMARKS = (
         option="--n-landmarks",
         letter="-m",
         metavar="M",
-        help="how many (400; pst finds the number from epsilon)",
+        help="number of landmarks, where --tolerance does not find it (400)",
     ),
     Setting(
         "tolerance",
@@ -174,7 +153,7 @@ _OF_LANDMARKS = (
         may_be_none=True,
         option="--tolerance",
         metavar="Z",
-        help="choose as many landmarks as keep the error below Z percent",
+        help="find the fewest landmarks that keep new points within Z %% of the exact map; 1 is a good choice",
     ),
     Setting(
         "extension",
@@ -203,8 +182,8 @@ _MAX_PASSES = Setting(
     may_be_none=True,
     option="--max-passes",
     metavar="P",
-    help="most passes over all pairs of points for the exact map to distil from, where its kernel does not fit "
-    "into memory; 0 distils from a map of many more landmarks (20, fewer above 100,000 points)",
+    help="how often the fit may go over all pairs of points when the N x N matrix does not fit into memory; 0 learns "
+    "from a map of many more landmarks instead (20, fewer above 100,000 points)",
 )
 _FURTHER = (
     Setting(

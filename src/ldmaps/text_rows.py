@@ -19,11 +19,7 @@ _BRACE = ord("{")
 
 
 def quoted(text: str, delimiter: str) -> str:
-    """Quote a cell where it must be.
-
-    >>> quoted("plain", ","), quoted("a,b", ",")
-    ('plain', '"a,b"')
-    """
+    """Quote a cell where it must be."""
     if any(mark in text for mark in (delimiter, '"', "\n")):
         return '"' + text.replace('"', '""') + '"'
     return text
@@ -32,21 +28,6 @@ def quoted(text: str, delimiter: str) -> str:
 class PlainRows:
     r"""Reads lines that are plain rows of finite numbers, as Python's ``float`` does.
 
-    Parameters
-    ----------
-    n_columns : int
-        Cells of a line.
-    delimiter : str or None
-        What separates them; None is white space.
-    places : sequence of int, optional
-        Columns to read, in this order; all by default.
-    longest : int
-        Most bytes of a line.
-    is_json : bool
-        Whether lines are lists.
-
-    Examples
-    --------
     >>> block = np.empty((3, 2))
     >>> PlainRows(2, ",").fill(b"1,2.5\n-3e-4,.1\n1,nan\n", 0, block)
     (2, 15)
@@ -87,13 +68,12 @@ def read_lines(
 ) -> tuple[NDArray[np.float64], int]:
     r"""Return the rows of ``count`` lines, and the byte behind them.
 
-    A line that is not plain is for ``other(line, which)``, counted from 0, which returns its
-    numbers, or None where it is no row.
-
     >>> read_lines(PlainRows(2, ","), b"1,2\n# remark\n3,4\n5", 0, 3, lambda line, which: None)
     (array([[1., 2.],
            [3., 4.]]), 17)
     """
+    # A line that is not plain is for ``other(line, which)``, counted from 0, which returns its numbers, or
+    # None where it is no row.
     block = np.empty((count, plain.width))
     row, at, which = 0, begin, 0
     while which < count:
@@ -112,17 +92,6 @@ def read_lines(
 class RowWriter:
     r"""Writes rows of text, numbers as Python's ``"%.17g"`` does.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        What stands before each column and behind the last.
-    forms : sequence of int or of sequences of str
-        Of each column: significant digits, at most 17; WHOLE; or the words that its values are places of.
-    unknown : str, optional
-        What is written for a number that is not finite, in place of nan, inf and -inf.
-
-    Examples
-    --------
     >>> RowWriter(["", ",", ",", "\n"], [WHOLE, 17, ["A", "B"]], "").rows([[7, 8], [0.1, np.nan], [1, 0]])
     b'7,0.10000000000000001,B\n8,,A\n'
     """
@@ -130,6 +99,8 @@ class RowWriter:
     def __init__(
         self, texts: Sequence[str], forms: Sequence[int | Sequence[str]], unknown: str | None = None
     ) -> None:
+        # Texts stand before each column and behind the last; forms are significant digits (at most 17), WHOLE, or
+        # the words that values are places of; ``unknown`` is written in place of nan, inf and -inf.
         words = ["nan", "inf", "-inf"] if unknown is None else [unknown] * 3
         self._first_words, codes = [], []
         for form in forms:

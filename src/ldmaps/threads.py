@@ -51,11 +51,10 @@ def _blas_keeper(process: int) -> ThreadPoolExecutor:
 
 
 class _SingleThreadedBlas:
-    """Holds BLAS to one thread while tiles run; re-entrant across Python threads.
+    """Holds BLAS to one thread while tiles run; re-entrant across Python threads."""
 
-    The last call to end is seldom the one that set the limit, but threadpoolctl lets
-    only the thread that set a limit lift it. So a dedicated thread does both.
-    """
+    # The last call to end is seldom the one that set the limit, but threadpoolctl lets only the thread that
+    # set a limit lift it. So a dedicated thread does both.
 
     def __init__(self) -> None:
         self._controller: Any = None
@@ -122,11 +121,9 @@ def run_tiles(
 def run_slices(
     slices: list[slice], work: Callable[[slice], None], n_threads: int, *, asks_metric: bool = True
 ) -> None:
-    """Call ``work`` on slices of rows, on threads; an error of any is raised.
-
-    Metrics may call BLAS, which is then held to one thread; it takes 0.2 ms, so
-    callers that ask no metric for distances say so.
-    """
+    """Call ``work`` on slices of rows, on threads; an error of any is raised."""
+    # Metrics may call BLAS, which is then held to one thread; it takes 0.2 ms, so callers that ask no metric
+    # for distances say so.
     if len(slices) == 1:
         work(slices[0])
         return

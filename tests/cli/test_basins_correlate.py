@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,3 +119,40 @@ def test_mistakes_are_explained(folder, tmp_path, capsys):
     roll.save(tmp_path / "roll.ldm")
     assert main(["correlate", str(tmp_path / "roll.ldm")]) == 1
     assert "there is nothing to correlate with" in capsys.readouterr().err
+
+
+def test_a_core_is_said_to_be_one_and_can_be_widened(folder, tmp_path, capsys):
+    path, output = str(folder / "map.ldm"), str(tmp_path / "basin.xtc")
+    counts = []
+    for enter in ("0.7", "0.5"):
+        frames = ["frames", path, *inputs(folder), "--n-basins", "2", "--basin", "1", "-f", "-o", output]
+        assert main([*frames, "--enter", enter]) == 0
+        assert f"its core: membership of at least {enter}" in capsys.readouterr().err
+        counts.append(mdtraj.load(output, top=str(folder / "top.pdb")).n_frames)
+        assert main(["basins", path, "--n-basins", "2", "--enter", enter, "--json"]) == 0
+        core = json.loads(capsys.readouterr().out)["basins"][0]["core"]
+        assert round(core * 1001) == counts[-1]
+    assert counts[1] > counts[0]
+
+
+def test_a_basin_that_cannot_be_entered_names_the_option(folder, capsys):
+    assert main(["basins", str(folder / "map.ldm"), "--n-basins", "3", "--enter", "0.999999"]) == 1
+    assert "ask for fewer basins, or lower --enter" in capsys.readouterr().err
+
+
+def test_frames_without_times_dwell_for_frames(folder, tmp_path, capsys):
+    model = ldmaps.load(folder / "map.ldm")
+    model.training_ = replace(model.training_, times=np.zeros(1001))
+    model.save(tmp_path / "timeless.ldm")
+    assert main(["basins", str(tmp_path / "timeless.ldm"), "--n-basins", "2"]) == 0
+    text = capsys.readouterr().out
+    assert "dwell (records)" in text
+    assert "0 ± 0" not in text
+
+
+def test_columns_of_a_colvar_are_correlated(folder, tmp_path, capsys):
+    model = ldmaps.load(folder / "map.ldm")
+    rows = [f" {0.1 * row:.4f} {value:.9f}" for row, value in enumerate(model.embedding_[:, 0])]
+    (tmp_path / "COLVAR").write_text("\n".join(["#! FIELDS time cv", *rows]) + "\n")
+    assert main(["correlate", str(folder / "map.ldm"), "--data", str(tmp_path / "COLVAR"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["spearman"]["cv"][0] == pytest.approx(1.0, abs=1e-4)

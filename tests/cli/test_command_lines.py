@@ -112,7 +112,8 @@ def command_parser(name):
         ("embed", Named("stop", 5), "--stop 5"),
         ("absorb", Named("disconnected", "leave"), "--unreachable leave"),
         ("stream", Named("stall_after", 0.5), "--stall-after 0.5"),
-        ("stream", Named("periodic", "keep"), 'periodic="keep"'),  # which it has no option for
+        ("stream", Named("periodic", "keep"), "--periodic keep"),
+        ("absorb", Named("periodic", "keep"), 'periodic="keep"'),  # which it has no option for
         ("fit", Named("memory_limit", 10), "memory_limit=10"),
     ],
 )
@@ -266,3 +267,29 @@ def test_captured_output_has_a_line_per_stage(folder, tmp_path):
     assert "\r" not in said
     done = subprocess.run([*command, "--quiet"], capture_output=True, text=True, check=True)
     assert done.stdout == done.stderr == ""
+
+
+def test_a_stream_reads_frames_as_embed_does(files, tmp_path):
+    """Of a molecule that the box has split, kept split: the options must reach the source, followed or not."""
+    import mdtraj
+
+    whole = mdtraj.load(str(files["xtc"]), top=str(files["top"]))
+    whole.xyz[:, : whole.n_atoms // 2] += [2.0, 0, 0]  # half of it in the next image
+    whole.unitcell_lengths, whole.unitcell_angles = (
+        np.full((len(whole), 3), 2.0),
+        np.full((len(whole), 3), 90.0),
+    )
+    whole.save(str(tmp_path / "split.xtc"))
+    model = tmp_path / "map.ldm"
+    assert run("fit", files["xtc"], "-t", files["top"], "-m", 20, "-o", model) == 0
+    reading = (tmp_path / "split.xtc", "-t", files["top"], "-q", "-f")
+    for options in ((), ("--periodic", "keep")):
+        run("embed", model, *reading, *options, "-o", tmp_path / "embed.csv")
+        expected = np.genfromtxt(tmp_path / "embed.csv", delimiter=",", names=True)["psi2"]
+        for follow in ((), ("--follow", "--idle-end", 0.1)):
+            run("stream", model, *reading, *options, *follow, "-o", tmp_path / "stream.csv")
+            streamed = np.genfromtxt(tmp_path / "stream.csv", delimiter=",", names=True)["psi2"]
+            np.testing.assert_allclose(streamed, expected, rtol=1e-5)
+    kept = expected
+    run("embed", model, *reading, "-o", tmp_path / "embed.csv")
+    assert not np.allclose(kept, np.genfromtxt(tmp_path / "embed.csv", delimiter=",", names=True)["psi2"])

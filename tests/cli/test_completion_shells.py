@@ -16,6 +16,8 @@ from ldmaps.cli.completion import script
 from ldmaps.cli.parser import COMMANDS as MODULES
 from ldmaps.cli.parser import build_parser
 
+pytestmark = pytest.mark.slow
+
 ZSHRC = """
 PROMPT=
 unsetopt beep

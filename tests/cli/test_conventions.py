@@ -14,7 +14,8 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, __version__
 from ldmaps.cli import main
-from ldmaps.cli.parser import COMMANDS
+from ldmaps.cli.help import commands_of
+from ldmaps.cli.parser import COMMANDS, build_parser
 from ldmaps.datasets import swiss_roll
 
 LDMAPS = [sys.executable, "-m", "ldmaps"]
@@ -132,3 +133,53 @@ def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, st
     assert "Traceback" not in said
     if number == signal.SIGINT:
         assert "interrupted" in said
+
+
+# -- help ----------------------------------------------------------------------------
+
+NAMES = [module.__name__.rpartition(".")[2] for module in COMMANDS]
+
+
+def help_of(capsys, monkeypatch, *arguments):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_fits_a_terminal_of_80_columns(name, capsys, monkeypatch):
+    for form in ("--help", *(["--help-all"] if main([name, "--help-all"]) == 0 else [])):
+        text = help_of(capsys, monkeypatch, name, form)
+        assert max(map(len, text.splitlines())) <= 80
+        assert f"usage: ldmaps {name} " in text
+    assert max(map(len, help_of(capsys, monkeypatch, "--help").splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_shows_a_dozen_options_and_help_all_every_one(name, capsys, monkeypatch):
+    def listed(form):
+        lines = help_of(capsys, monkeypatch, name, form).splitlines()
+        return {line.split()[0].strip(",") for line in lines if line.startswith("  -") and line[3] != " "}
+
+    command = commands_of(build_parser())[name]
+    options = {action.option_strings[0] for action in command._actions if action.option_strings}
+    shown = listed("--help")
+    assert len(shown) <= 14
+    assert options == (listed("--help-all") if "--help-all" in options else shown)
+    module = COMMANDS[NAMES.index(name)]
+    assert set(module.SHOWN.split()) <= {action.dest for action in command._actions}
+
+
+def test_a_bare_command_greets(capsys):
+    assert main([]) == 0
+    greeting = capsys.readouterr().out
+    assert "ldmaps demo --files" in greeting
+    assert max(map(len, greeting.splitlines())) <= 80
+
+
+def test_a_missing_output_is_said_first(capsys):
+    assert main(["fit", "traj.xtc"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "ldmaps fit: error: the following arguments are required: -o/--output",
+        "see ldmaps fit --help",
+    ]

@@ -376,7 +376,6 @@ def test_debug_shows_the_traceback(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["fly"],
         ["fit"],
         ["fit", "a.xtc"],
@@ -386,7 +385,9 @@ def test_debug_shows_the_traceback(tmp_path):
 )
 def test_usage_errors_are_2(arguments, capsys):
     assert run(*arguments) == 2
-    assert "usage:" in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert "error: " in said[0]
+    assert said[-1].startswith("see ldmaps")
 
 
 @pytest.mark.filterwarnings("always::ldmaps.errors.OutlierWarning")

@@ -31,17 +31,18 @@ def test_prints_a_table(capsys):
     assert main(["plan", "2000", "3", "-m", "100"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "fit of 2,000 points to 100 landmarks, by fits of 2,000:"
-    assert [line.split()[0] for line in out[1:8]] == [
+    assert [line.split()[0] for line in out[1:9]] == [
         "stage",
         "preparation",
         "bandwidth",
         "landmarks",
         "eigenproblem",
+        "resampling",
         "embedding",
         "all",
     ]
-    assert "per point in batches" in out[8]
-    assert "of memory left" in out[9]
+    assert "per point in batches" in out[9]
+    assert "of memory left" in out[10]
 
 
 def test_json_holds_the_figures(capsys):

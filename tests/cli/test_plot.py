@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("kind", ["map", "energy", "profile", "spectrum"])
+@pytest.mark.parametrize("kind", ["embedding", "free_energy", "profile", "spectrum"])
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_every_kind_in_every_format(folder, kind, suffix, capsys):
     output = folder / f"{kind}.{suffix}"
@@ -62,3 +62,14 @@ def test_mistakes_are_explained(folder, capsys):
     assert main([*plot, "-o", str(folder / "x.png"), "-x", "psi9"]) == 1
     assert "numbered 0 to 1" in capsys.readouterr().err
     assert not (folder / "x.png").exists()
+
+
+def test_short_names_and_hidden_landmarks(folder, capsys):
+    plot = ["plot", str(folder / "roll.ldm"), "-f", "-o", str(folder / "short.svg")]
+    for short, kind in (("map", "embedding"), ("energy", "free_energy")):
+        assert main([*plot, "--kind", short]) == 0
+        assert f"{kind} of" in capsys.readouterr().err
+    assert main(plot) == 0
+    circles = (folder / "short.svg").read_text().count("PathCollection")
+    assert main([*plot, "--no-landmarks"]) == 0
+    assert (folder / "short.svg").read_text().count("PathCollection") == circles - 1

@@ -47,7 +47,7 @@ def test_a_model_becomes_a_page(folder, page, capsys):
     text = page.read_text(encoding="utf-8")
     assert "<h1>A roll</h1>" in text
     assert data_of(page)["n"] == 300
-    assert [entry["key"] for entry in data_of(page)["fields"]] == ["frame", "distance"]
+    assert [entry["key"] for entry in data_of(page)["fields"]] == ["frame", "distance", "uncertainty"]
 
 
 def test_existing_pages_are_kept(folder, page, capsys):
@@ -68,7 +68,12 @@ def test_what_embed_wrote_is_shown(folder, page, tmp_path, suffix):
     assert run("report", folder / "roll.ldm", "-o", page, "--data", table) == 0
     data = data_of(page)
     assert data["n"] == 100
-    assert [entry["label"] for entry in data["fields"]] == ["Row", "Distance to nearest landmark", "inside"]
+    assert [entry["label"] for entry in data["fields"]] == [
+        "Row",
+        "Distance to nearest landmark",
+        "Uncertainty by resampling",
+        "inside",
+    ]
     assert data["files"] == [str(folder / "roll.csv")]
     assert data["fields"][0]["values"] == {"type": "linear", "start": 0.0, "step": 3.0, "n": 100}
 
@@ -101,7 +106,7 @@ def test_frames_times_and_structures_of_a_trajectory(files, page, tmp_path):
     )
     assert run("report", model, "-o", page) == 0
     data = data_of(page)
-    assert [entry["key"] for entry in data["fields"]] == ["frame", "time", "distance"]
+    assert [entry["key"] for entry in data["fields"]] == ["frame", "time", "distance", "uncertainty", "basin"]
     assert data["structures"]["atoms"] == 10
     assert sorted(data["structures"]["elements"]) == sorted("CCCCCCNNOO")
     assert data["landmarks"]["time"] is not None

@@ -45,9 +45,7 @@ def saved(tmp_path):
     ids=" ".join,
 )
 def test_a_command_that_embeds_loads_no_estimator(saved, command):
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, *command, "--quiet"], cwd=saved, capture_output=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", RUN, *command], cwd=saved, capture_output=True, check=True)
     report = json.loads(done.stderr.splitlines()[-1])
     assert report["status"] == 0
     assert not [name for name in report["modules"] if name.startswith(NOT_NEEDED)]

@@ -132,6 +132,7 @@ def test_large_results_stay_in_blocks(monkeypatch, in_memory, tmp_path):
     np.testing.assert_array_equal(ldmaps.load(tmp_path / "map.ldm").embedding_, in_memory.embedding_)
 
 
+@pytest.mark.slow
 def test_a_saved_map_loads_without_dask(tmp_path):
     roll_map().fit(da.from_array(ROLL, chunks=(800, 3))).save(tmp_path / "map.ldm")
     code = (
@@ -142,6 +143,7 @@ def test_a_saved_map_loads_without_dask(tmp_path):
     assert done.stdout.strip() == "(1, 2)"
 
 
+@pytest.mark.slow
 def test_error_estimates_of_a_blocked_fit(in_memory):
     blocked = roll_map().fit(da.from_array(ROLL, chunks=(800, 3)))
     expected = in_memory.error_estimate(ROLL[:50])

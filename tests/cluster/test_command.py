@@ -142,6 +142,7 @@ def children(process):
     return [int(number) for number in listed.stdout.split()]
 
 
+@pytest.mark.slow
 def test_workers_of_its_own_and_an_interruption(run, tmp_path):
     """A whole process: it fits on two workers; interrupted in the middle it leaves no output and no process."""
     command = [sys.executable, "-m", "ldmaps"]

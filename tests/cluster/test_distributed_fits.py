@@ -23,7 +23,9 @@ def in_memory():
     return LandmarkDiffusionMap(**SETTINGS).fit(ROLL)
 
 
-@pytest.mark.parametrize(("workers", "chunk"), [(1, 700), (2, 1500), (4, 333)])
+@pytest.mark.parametrize(
+    ("workers", "chunk"), [(1, 700), (2, 1500), pytest.param(4, 333, marks=pytest.mark.slow)]
+)
 def test_the_same_map_on_one_two_and_four_processes(with_workers, monkeypatch, in_memory, workers, chunk):
     monkeypatch.setattr(blocked_training, "MAX_RECORDED", 1000)
     client = with_workers(workers)
@@ -50,6 +52,7 @@ def test_frames_on_two_processes(with_workers):
     np.testing.assert_allclose(model.embedding_, plain.embedding_, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.25, 0.0], ids=["prepared points are kept", "read again"])
 def test_the_same_map_whether_workers_keep_points_or_not(
     with_workers, monkeypatch, in_memory, tmp_path, share

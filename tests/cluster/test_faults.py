@@ -78,6 +78,7 @@ def test_a_worker_killed_in_a_fit_changes_nothing(with_workers, tmp_path, in_mem
     client.wait_for_workers(2, timeout=180)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_a_transform_changes_nothing(with_workers, tmp_path, in_memory):
     client = with_workers(2)
     embedded = in_memory.transform(slow_points(tmp_path))
@@ -88,6 +89,7 @@ def test_a_worker_killed_in_a_transform_changes_nothing(with_workers, tmp_path, 
     client.wait_for_workers(2, timeout=180)
 
 
+@pytest.mark.slow
 def test_the_only_worker_killed_takes_nothing_with_it(with_workers, tmp_path, in_memory):
     client = with_workers(1)
     embedded = in_memory.transform(slow_points(tmp_path))
@@ -98,6 +100,7 @@ def test_the_only_worker_killed_takes_nothing_with_it(with_workers, tmp_path, in
     client.wait_for_workers(1, timeout=180)
 
 
+@pytest.mark.slow
 def test_a_worker_that_stands_still_is_given_up(cluster, with_workers, tmp_path, in_memory, monkeypatch):
     with_workers(2)
 
@@ -126,6 +129,7 @@ def greedy(block):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_block_that_needs_too_much_memory_ends_with_one_line(cluster, with_workers, in_memory):
     client = with_workers(2)
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
@@ -140,6 +144,7 @@ def test_a_block_that_needs_too_much_memory_ends_with_one_line(cluster, with_wor
     client.wait_for_workers(2, timeout=180)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_ends_with_one_line(tmp_path):
     settings = {"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}
     with dask.config.set(settings):

@@ -254,6 +254,6 @@ def test_prepared_points_are_kept_where_reading_them_again_costs(
 ):
     monkeypatch.setattr(points, "fits_in_workers", lambda n_bytes: True)
     files = open_blocks(tables / f"0.{suffix}", piece=piece_of(100, 16))
-    sources, kept = points.BlockedPoints(Euclidean(), files.blocks).pass_over()
+    sources, kept = points.BlockedPoints(Euclidean(), files.blocks).blocks_to_pass()
     assert len(kept) == n_kept
     assert len(sources) == len(files.blocks.sizes)

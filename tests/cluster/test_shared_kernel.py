@@ -27,7 +27,7 @@ def kernels(points=POINTS, metric=None):
     return StreamedKernel(*settings), SharedKernel(*settings)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_pass_is_the_same_on_processes(with_workers, workers):
     with_workers(workers)
     plain, shared = kernels()
@@ -69,7 +69,7 @@ def test_without_a_client_the_kernel_is_the_plain_one():
     assert type(kernel_of(walk)) is StreamedKernel
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_worker_killed_in_a_pass_changes_nothing(with_workers, workers):
     client = with_workers(workers)
     frames = np.concatenate([alanine_dipeptide().frames[:2000]] * 4)

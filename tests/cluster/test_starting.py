@@ -16,7 +16,7 @@ from ldmaps.errors import ClusterError, InvalidInputError
 def test_without_dask_the_remedy_is_named(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with (
-        pytest.raises(InvalidInputError, match=r'workers need Dask.*pip install "ldmaps\[cluster\]"'),
+        pytest.raises(InvalidInputError, match=r"workers need Dask.*pip install dask distributed"),
         workers(2),
     ):
         pass
@@ -49,3 +49,14 @@ def test_workers_are_other_processes_with_the_threads_asked_for():
         with workers(scheduler=client.scheduler.address) as joined:
             assert joined.submit(sum, [1, 2]).result(timeout=60) == 3
         assert client.submit(sum, [3, 4]).result(timeout=60) == 7
+
+
+def test_workers_that_do_not_start_are_no_internal_error(monkeypatch):
+    """Such as when one is killed before it has said hello."""
+
+    def fail(**_):
+        raise RuntimeError("Cluster failed to start: Nanny failed to start.")
+
+    monkeypatch.setattr("distributed.LocalCluster", fail)
+    with pytest.raises(ClusterError, match="2 workers could not be started .*Nanny.*Start fewer"), workers(2):
+        pass

@@ -56,6 +56,42 @@ def test_all_points_the_same_leave_nothing_to_set_epsilon_by():
         choose("connected", np.ones((7, 3)))
 
 
+# -- the bulk ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "neighbours"), [(2, 1.0), (12, 5.5), (300, 10.0), (1500, 14.99)])
+def test_the_bulk_reaches_one_percent_from_a_typical_point(n, neighbours):
+    """By sorting all distances; 1,000 rows of 1,500 points are drawn at random."""
+    X = sheet(n, 0)
+    squares = np.sort(euclidean_squares(X), axis=1)
+    below = int(neighbours)
+    above = min(below + 1, n - 1)
+    typical = squares[:, below] + (neighbours - below) * (squares[:, above] - squares[:, below])
+    chosen = choose("bulk", X)
+    assert chosen.rule == "bulk"
+    assert chosen.epsilon == pytest.approx(np.median(typical), rel=1e-9 if n <= 1000 else 0.03)
+
+
+@pytest.mark.parametrize("make", [sheet, lambda n, seed: np.random.default_rng(seed).standard_t(2, (n, 3))])
+def test_disjoint_subsets_and_any_number_of_points_give_one_bulk(make):
+    X = make(24_000, 3)
+    found = [choose("bulk", part).epsilon for part in np.array_split(X, 4)]
+    found += [choose("bulk", X[:count]).epsilon for count in (1500, 24_000)]
+    assert max(found) < 1.2 * min(found)
+
+
+def test_the_bulk_depends_on_no_seed_and_no_threads():
+    X = sheet(5000, 1)
+    assert choose("bulk", X, seed=1, n_threads=1).epsilon == choose("bulk", X, seed=2, n_threads=2).epsilon
+
+
+def test_copies_do_not_make_the_bulk_a_point():
+    X = np.repeat(np.arange(10.0), 50)[:, None]
+    assert choose("bulk", X).epsilon == 1.0
+    with pytest.raises(InvalidInputError, match="all 7 points coincide"):
+        choose("bulk", np.ones((7, 3)))
+
+
 # -- the log-log rule -------------------------------------------------------------------
 
 
@@ -196,7 +232,7 @@ def test_number_is_taken_as_it_is(number):
 )
 def test_neither_rule_nor_positive_number(rule):
     with pytest.raises(
-        InvalidInputError, match='epsilon must be "connected", "coifman" or a positive number, got '
+        InvalidInputError, match='epsilon must be "bulk", "connected", "coifman" or a positive number, got '
     ) as caught:
         choose(rule, sheet(10, 0))
     assert repr(rule) in str(caught.value)

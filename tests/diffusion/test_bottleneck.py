@@ -17,6 +17,7 @@ from ldmaps.diffusion.connectivity import (
     connecting_tree,
     minimum_spanning_tree,
 )
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, OutlierWarning
 from ldmaps.metrics import RMSD, Euclidean, Function, Periodic
 from ldmaps.metrics.stored import StoredSquares
@@ -160,12 +161,16 @@ def test_connectivity_at_a_given_bandwidth():
     X = np.concatenate([swiss_roll(300).points, swiss_roll(200, random_state=1).points + 400.0])
     points = metric.prepare(X)
     joining = minimum_spanning_tree(metric, points).connecting_epsilon
-    check_points_connected(metric, points, joining / 25.0 * (1 + 1e-9), 5.0)
+
+    def walk(epsilon):
+        return Walk(metric, points, np.ones(len(X)), epsilon)
+
+    check_points_connected(walk(joining / 25.0 * (1 + 1e-9)))
     with pytest.raises(DisconnectedError, match="300, 200"):
-        check_points_connected(metric, points, joining / 25.0 * (1 - 1e-6), 5.0)
+        check_points_connected(walk(joining / 25.0 * (1 - 1e-6)))
 
 
 def test_a_bandwidth_that_is_plenty_takes_no_search(monkeypatch):
     monkeypatch.setattr(bottleneck._Cells, "ways_out", lambda *args: pytest.fail("nothing needs to be cut"))
     metric, points = prepared("gauss")
-    check_points_connected(metric, points, 1000.0)
+    check_points_connected(Walk(metric, points, np.ones(len(points)), 1000.0))

@@ -94,6 +94,16 @@ def test_nothing_is_said_where_residuals_exceed_gaps():
     np.testing.assert_array_equal(value_errors, 0.1)
 
 
+def test_small_eigenvalues_are_bounded_as_large_ones_are():
+    """Bounds are relative: a hundredth of the walk has a hundredth of the errors, at the same angles."""
+    values, residuals = np.array([0.9, 0.6, 0.2]), np.full(3, 1e-3)
+    errors, angles = error_bounds(values, residuals)
+    small_errors, small_angles = error_bounds(0.01 * values, 0.01 * residuals)
+    assert (angles[:2] < 0.1).all()
+    np.testing.assert_allclose(small_errors, 0.01 * errors)
+    np.testing.assert_allclose(small_angles, angles)
+
+
 def test_nothing_is_said_of_a_single_pair():
     assert error_bounds(np.array([0.5]), np.array([1e-9]))[1] == [1.0]
 

@@ -26,6 +26,7 @@ def examples(monkeypatch):
         del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_exploring_goes_on_where_it_stopped(examples, tmp_path, capsys):
     command = ["--output", str(tmp_path), "--seeds", "1", "--round-ps", "2"]
     examples["explore"].main([*command, "--rounds", "1"])
@@ -45,6 +46,7 @@ def test_exploring_goes_on_where_it_stopped(examples, tmp_path, capsys):
     assert "unbiased run 1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_free_energies_from_runs_on_disk(examples, tmp_path, capsys):
     command = [
         "--output",

@@ -11,6 +11,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 EXAMPLE = "replica_reset"
 
 
+@pytest.mark.slow
 def test_a_reduced_run(example, tmp_path, capsys):
     picture = tmp_path / "escapes.png"
     replicas = example.main(["--quick", "--seed", "3", "--output", str(picture)])

@@ -8,6 +8,7 @@ import pytest
 EXAMPLE = "sensor_anomalies"
 
 
+@pytest.mark.slow
 def test_it_runs_from_the_command_line_and_the_map_finds_more_than_the_others(example, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install matplotlib)")
     outcome = example.main(["--quick", "--output", str(tmp_path / "figure.png")])

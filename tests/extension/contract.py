@@ -13,8 +13,7 @@ from point_sets import sheet
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension import EXTENSIONS, OnlineStep, resolve_extension
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps.landmark_fit import LandmarkFit
-from ldmaps.maps.solved_map import solve
+from ldmaps.maps.solved_map import LandmarkFit, solve
 from ldmaps.metrics import Euclidean
 from ldmaps.quality.fidelity import rms_error
 

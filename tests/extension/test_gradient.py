@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -11,6 +12,7 @@ from point_sets import angles, sheet
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, kernels
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import GradientError
+from ldmaps.extension.domain import excess_with_gradient
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.metrics import RMSD, EarthMover, Euclidean, Hamming, Periodic
 
@@ -279,8 +281,10 @@ def test_gradient_of_one_distance_in_single_precision(case):
     assert np.abs(gradient - svd_gradient(x, z)).max() <= worst * scale
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("gap", [0.3, 1e-2, 1e-4, 1e-6, 0.0])
+@pytest.mark.parametrize(
+    ("seed", "gap"),
+    [*itertools.product(range(5), [0.3, 1e-2, 1e-4, 1e-6]), *((seed, 0.0) for seed in range(100))],
+)
 def test_superposition_that_is_hardly_unique(seed, gap):
     """Of M = Σ x zᵀ, s2 + s3 = gap: the rotation about one axis is determined ever less."""
     rng = np.random.default_rng(seed)
@@ -484,7 +488,7 @@ def test_metrics_without_gradient_say_so(metric):
         X = np.abs(X[:, :1] - X[:, :1].T)
     model = DiffusionMap(1, 1.0, metric=metric).fit(X)
     with pytest.raises(
-        GradientError, match=r"the metric .* has no gradient.*need Euclidean, Periodic or RMSD"
+        GradientError, match=r"the metric .* has no gradient.*need Euclidean, Periodic, RMSD or Features"
     ):
         model.gradient(X[:2])
 
@@ -513,3 +517,14 @@ def test_ordinary_superpositions_take_the_quick_way():
     assert clear.sum() > 50
     assert (certain[clear] == 1).all()
     np.testing.assert_allclose(matrices.T.reshape(-1, 3, 3)[clear], (left @ right)[clear], atol=1e-9)
+
+
+def test_the_border_of_the_domain_belongs_to_it():
+    step = online_step(np.ones(2), np.array([[1.0], [-1.0]]), 4.0)
+    landmarks = Euclidean().prepare(np.array([[0.0], [1e4]]))
+    embedder = Embedder.build(Euclidean(), landmarks, 4.0, step, np.ones(2))
+    excess, gradient = excess_with_gradient(embedder, np.array([[2.0], [2.5]]))  # √ε is 2
+    assert excess[0] == 0
+    assert gradient[0, 0] == 0
+    assert excess[1] > 0
+    assert gradient[1, 0] > 0

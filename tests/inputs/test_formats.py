@@ -33,8 +33,10 @@ def readers(monkeypatch):
     monkeypatch.setattr("ldmaps.inputs.trajectory_files.TrajectoryFiles", reaches("trajectory"))
     monkeypatch.setattr("ldmaps.inputs.table_source.TableSource", reaches("table"))
     monkeypatch.setattr("ldmaps.streaming.sources.pipe.FileSource", reaches("table"))
-    monkeypatch.setattr("ldmaps.streaming.sources.growing.GrowingTable", reaches("table"))
-    monkeypatch.setattr("ldmaps.streaming.sources.growing.GrowingTrajectory", reaches("trajectory"))
+    monkeypatch.setattr("ldmaps.streaming.sources.growing_table.GrowingTable", reaches("table"))
+    monkeypatch.setattr(
+        "ldmaps.streaming.sources.growing_trajectory.GrowingTrajectory", reaches("trajectory")
+    )
 
 
 @pytest.mark.parametrize(("suffix", "form"), SUFFIXES, ids=[suffix for suffix, _ in SUFFIXES])

@@ -21,6 +21,7 @@ mda = pytest.importorskip("MDAnalysis", reason="MDAnalysis is not installed")
 datafiles = pytest.importorskip("MDAnalysisTests.datafiles", reason="pip install MDAnalysisTests")
 
 
+@pytest.mark.slow
 def test_a_tpr_names_atoms_as_the_gro_of_the_same_system_does():
     settings = {"select": "name CA", "stop": 3}
     by_tpr = ldmaps.inputs.open(datafiles.XTC, top=datafiles.TPR, **settings)
@@ -71,6 +72,7 @@ def test_compressed_text_and_unknown_times(files, tmp_path):
     assert chunk.times is None  # MDAnalysis would make some up
 
 
+@pytest.mark.slow
 def test_fit_and_embed_on_the_command_line(tmp_path, capsys):
     model, psi = str(tmp_path / "map.ldm"), str(tmp_path / "psi.npy")
     top = ["-t", datafiles.TPR]

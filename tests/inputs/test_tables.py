@@ -431,7 +431,7 @@ def test_zarr_groups_name_their_arrays(tmp_path):
         (
             "zarr",
             "points.zarr",
-            r'is read with zarr, which cannot be imported .*; pip install "ldmaps\[zarr\]"',
+            r"is read with zarr, which cannot be imported .*; pip install zarr",
         ),
     ],
 )

@@ -68,8 +68,8 @@ def test_weights_reach_fit_file_and_report(files, colvar, bias, tmp_path, capsys
     from ldmaps.views.report.contents import gather
 
     shown = gather(again)
-    np.testing.assert_allclose(shown.weights, expected, rtol=1e-4)
-    surface = free_energy_surface(shown.coordinates[:, [0, 1]], expected)
+    np.testing.assert_allclose(shown.points.weights, expected, rtol=1e-4)
+    surface = free_energy_surface(shown.points.coordinates[:, [0, 1]], expected)
     np.testing.assert_allclose(shown.surfaces[0, 1].energy, surface.energy, rtol=1e-3, atol=1e-5)
 
     assert main([*fit, "-f", "--weights", f"{colvar}:metad.rbias", "--kt", str(KT)]) == 0
@@ -159,7 +159,8 @@ def test_mistakes_are_explained(files, colvar, tmp_path):
         opened(files, weights=str(tmp_path / "w.npy")).read()
     text = colvar.read_text().splitlines()
     colvar.write_text("\n".join(text[:40]))
+    last = float(text[39].split()[0])
     with pytest.raises(
-        InvalidInputError, match=r"has no row at .* ps, the time of frame \d+; the nearest is"
+        InvalidInputError, match=rf"has no row at .* ps, the time of frame \d+; the nearest is {last:g} "
     ):
         opened(files, weights=f"{colvar}:metad.rbias", kt=KT).read()

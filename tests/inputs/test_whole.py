@@ -89,6 +89,11 @@ def test_a_molecule_bonded_to_its_own_image_is_refused():
     bonds = np.array([(0, 1), (1, 2), (2, 3), (3, 0)])
     with pytest.raises(InvalidInputError, match="bonded to its own periodic image"):
         make_whole(ring, CUBIC * 0.9, bonds)
+    # The message names the first such frame, and not one that is only cut by the box.
+    x = np.array([[0.9, 0.95, 0.05, 0.0], [0.0, 0.25, 0.5, 0.75]]) * CUBIC[0, 0]
+    frames = np.stack([x, 0 * x, 0 * x], axis=2).astype(np.float32)
+    with pytest.raises(InvalidInputError, match="in frame 1 a molecule is bonded to its own"):
+        make_whole(frames, CUBIC, bonds)
 
 
 def test_files_are_made_whole_even_through_a_selection_without_bonds(tmp_path):

@@ -27,6 +27,13 @@ def arguments(real=np.float64, **changes):
     return {**sound, **changes}
 
 
+def odd(values):
+    """Return a copy that begins at an odd byte."""
+    copy = np.empty(values.nbytes + 1, np.uint8)[1:].view(values.dtype)
+    copy[:] = values
+    return copy
+
+
 def read_only(values):
     values.flags.writeable = False
     return values
@@ -57,6 +64,7 @@ def test_both_precisions_are_taken_by_place_and_by_name(real):
             read_only(np.zeros((3, 2))),
             "can be written to, got float64 with 2 dimensions, read-only",
         ),
+        ("lowest", odd(np.zeros(3)), "can be written to, got float64 with 1 dimension, not aligned"),
         ("lowest", [0.0, 0.0, 0.0], "got list"),
         ("lowest", None, "got NoneType"),
         ("rate", "0.5", "a number of type float64, got str"),
@@ -69,6 +77,16 @@ def test_a_wrong_argument_is_named_with_what_was_given(name, value, fault):
 
 def test_a_read_only_array_can_be_read():
     kernels.extend(**arguments(weights=read_only(np.ones(5))))
+
+
+def test_an_array_at_an_odd_byte_is_read_as_any_other():
+    """As messages between processes leave them."""
+    weights = np.linspace(0.5, 1.0, 5)
+    plain, other = arguments(weights=weights), arguments(weights=odd(weights))
+    assert not other["weights"].flags.aligned
+    kernels.extend(**plain)
+    kernels.extend(**other)
+    np.testing.assert_array_equal(other["coordinates"], plain["coordinates"])
 
 
 @pytest.mark.parametrize(
@@ -113,3 +131,60 @@ def test_other_threads_run_meanwhile():
     thread.join()
     # Between two of the ten calls there is a turn too, whoever holds the lock.
     assert turns > 20
+
+
+# -- arguments that are held -----------------------------------------------------------------
+
+
+def test_held_arguments_are_given_once():
+    given = arguments()
+    wanted = {name: np.copy(value) for name, value in given.items()}
+    kernels.extend(**wanted)
+    out = {name: given.pop(name) for name in ("coordinates", "lowest")}
+    held = kernels.extend.hold(**given)
+    held(*out.values())
+    held(**out)
+    for name, array_ in out.items():
+        np.testing.assert_array_equal(array_, wanted[name])
+
+
+def test_what_is_held_may_be_of_either_precision():
+    given = arguments(np.float32)
+    held = kernels.extend.hold(nearest=given.pop("nearest"), rate=given.pop("rate"))
+    held(**given)
+    held(**{name: value.astype(np.float64) for name, value in given.items()})
+    with pytest.raises(TypeError, match="weights must be .* float32"):
+        held(**{**given, "weights": np.ones(5)})
+
+
+def test_a_held_array_lives_as_long_as_it_is_held():
+    weights = array("d", [1.0] * 5)
+    given = arguments(weights=weights)
+    held = kernels.extend.hold(weights=weights)
+    del given["weights"]
+    held(**given)
+    with pytest.raises(BufferError):
+        weights.append(1.0)
+    del held
+    weights.append(1.0)
+
+
+def test_arguments_that_there_are_not_are_refused():
+    with pytest.raises(TypeError, match="extend takes no .* argument colour"):
+        kernels.extend(**arguments(), colour=1)
+    with pytest.raises(TypeError, match="extend takes fewer arguments"):
+        kernels.extend(*arguments().values(), 1)
+    with pytest.raises(TypeError, match="extend takes no .* argument squared"):
+        kernels.extend(arguments()["squared"], **arguments())
+    with pytest.raises(TypeError, match="lowest must be .* got nothing"):
+        kernels.extend(*list(arguments().values())[:-1])
+    with pytest.raises(TypeError, match="argument colour"):
+        kernels.extend.hold(colour=1)
+    with pytest.raises(TypeError, match="argument rate"):
+        kernels.extend.hold(rate=1.0)(**arguments())
+    with pytest.raises(TypeError, match="by name, and once"):
+        kernels.extend.hold(1.0)
+
+
+def test_a_kernel_says_what_it_takes():
+    assert repr(kernels.gaussian) == "<kernel gaussian: squared rate>"

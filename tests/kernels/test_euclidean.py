@@ -194,7 +194,7 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
             np.ones((4, 5)), 0, 5, np.ones((4, 7)), index, lowest
         ),
         "b must have a point": lambda: kernels.nearest_euclidean(a, 0, 5, b[:, :0].copy(), index, lowest),
-        r"index must have shape \(4\)": lambda: kernels.nearest_euclidean(a, 0, 4, b, index, lowest[:4]),
+        r"index must have shape \(4\)": lambda: kernels.nearest_euclidean(a, 0, 4, b, index, lowest),
         "bounds must lie within 0 and 5": lambda: kernels.euclidean_group_sums(
             a, np.array([0, 6]), np.ones(5), np.ones(5)
         ),

@@ -119,7 +119,7 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
             square[:, :3].copy(), 1.0, four
         ),
         r"radii must have shape \(4\)": lambda: kernels.all_within_hops(square, 1.0, four[:3]),
-        "squared must have a row": lambda: kernels.all_within_hops(square[:0], 1.0, four[:0]),
+        "squared must have a row": lambda: kernels.all_within_hops(square[:0, :0].copy(), 1.0, four[:0]),
         "starts must have two entries": lambda: kernels.reaches_all(
             np.zeros(1, np.int32), np.zeros(4, np.int32), four, 1.0
         ),

@@ -101,6 +101,7 @@ def fit_with(instruction_set):
     return maps
 
 
+@pytest.mark.slow
 def test_maps_do_not_depend_on_it():
     expected = fit_with("baseline")
     for instruction_set in OTHERS:

@@ -72,7 +72,7 @@ needs_sources = pytest.mark.skipif(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda folder: (folder / "module.cpp").write_text("// edited\n"),
+        lambda folder: (folder / "binding.cpp").write_text("// edited\n"),
         lambda folder: (folder / "array.h").unlink(),
         lambda folder: (folder / "new.cpp").write_text(""),
         lambda folder: (folder / "rows.h").rename(folder / "row.h"),

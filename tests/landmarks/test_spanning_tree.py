@@ -19,7 +19,7 @@ from scipy.stats import chisquare, ttest_ind
 from ldmaps.diffusion.bandwidth import choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
-from ldmaps.landmarks import PrunedSpanningTree
+from ldmaps.landmarks import PrunedSpanningTree, spanning_tree
 from ldmaps.landmarks.spanning_tree import _grow_adopting, _grow_literal
 from ldmaps.metrics import Euclidean, Periodic, Precomputed
 
@@ -269,3 +269,13 @@ def test_unknown_growth(growth):
     with pytest.raises(InvalidInputError, match='growth must be "adopting" or "literal", got ') as caught:
         run(PrunedSpanningTree(growth=growth), sheet(20, 0))
     assert repr(growth) in str(caught.value)
+
+
+@pytest.mark.parametrize("parent", [[-1, 0, 1, 2, 3], [1, 2, -1, 2, 3, 0], [-1, 0, 0, 0, 1, 4]])
+def test_nodes_with_two_neighbours_stay_whichever_is_the_root(parent, monkeypatch):
+    edges = [(child, above) for child, above in enumerate(parent) if above != -1]
+    degree = Counter(node for edge in edges for node in edge)
+    inner = [node for node in range(len(parent)) if degree[node] > 1]
+    assert spanning_tree._prune(np.array(parent)).tolist() == inner
+    monkeypatch.setattr(spanning_tree, "_grow_adopting", lambda *_, **__: np.array(parent))
+    assert spanning_tree._sampled_tree(None, None).tolist() == inner

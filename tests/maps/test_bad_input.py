@@ -253,3 +253,25 @@ def test_points_without_names_are_told_of_where_the_map_has_names():
     model = LandmarkDiffusionMap(2, n_landmarks=10).fit(pandas.DataFrame(GOOD, columns=["a", "b", "c"]))
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         model.transform(GOOD[:1])
+
+
+def test_masked_values_are_not_taken_for_what_stands_under_the_mask():
+    masked = np.ma.masked_greater(GOOD, 2.0)
+    assert masked.mask.any()
+    model = LandmarkDiffusionMap(2, n_landmarks=10).fit(GOOD)
+    row = int(np.flatnonzero(masked.mask.any(axis=1))[0])
+    for call in (
+        lambda: DiffusionMap(2).fit(masked),
+        lambda: LandmarkDiffusionMap(2, n_landmarks=10).fit(masked),
+        lambda: LandmarkDiffusionMap(2, n_landmarks=10).fit(
+            GOOD, sample_weight=np.ma.masked_less(GOOD[:, 0] ** 2, 0.1)
+        ),
+        lambda: model.transform(masked),
+        lambda: model.transform(masked[row : row + 1]),
+        lambda: model.coverage(masked),
+        lambda: model.embedder_.embed_one(masked[row]),
+        lambda: model.embedder_.prepare(masked),
+    ):
+        with pytest.raises(InvalidInputError, match=r"values of \w+ are masked; leave out those rows"):
+            call()
+    np.testing.assert_array_equal(model.transform(np.ma.masked_array(GOOD)), model.transform(GOOD))

@@ -216,8 +216,15 @@ HOSTILE_ARRAYS = {
     "landmark_embedding_": (*NOT_FINITE, lambda a: a.T, lambda a: a[:-1]),
     "landmark_indices_": (filled(-1), lambda a: a.astype(np.int32), lambda a: a.astype(np.float64)),
     "multiplicities_": (*NOT_FINITE, filled(-1.0), filled(0.0), lambda a: np.append(a, 1.0)),
-    "embedder/source_weights": (*NOT_FINITE, filled(-0.1), filled(1.1), np.zeros_like, lambda a: a[:-1]),
-    "embedder/coefficients": (*NOT_FINITE, lambda a: a.T, lambda a: a.astype(np.float32)),
+    "embedder/source_weights": (
+        *NOT_FINITE,
+        filled(-0.1),
+        filled(1.1),
+        np.zeros_like,
+        lambda a: a[:-1],
+        lambda a: a.astype(np.float32),
+    ),
+    "embedder/coefficients": (*NOT_FINITE, filled(1.7e308), lambda a: a.T, lambda a: a.astype(np.float32)),
     "embedder/squared_radii": (*NOT_FINITE, filled(-1.0), lambda a: a.astype(np.float32)),
     "bandwidth/curve_sums": (lambda a: np.ones(3),),
     "embedding_": (*NOT_FINITE, lambda a: a[:, :1], lambda a: a.astype(np.int64)),
@@ -265,6 +272,8 @@ def test_values_that_make_no_map_are_refused(saved, name, place):
         ("settings", {"landmarks": {"__array__": [1, "x"], "dtype": "int64"}}),
         ("settings", {"landmarks": {"__array__": [1], "dtype": "object"}}),
         ("settings", {"landmarks": {"__array__": [1], "dtype": "no dtype"}}),
+        ("settings", {"landmarks": [{"__array__": [0], "dtype": "(250000,)f8"}] * 4}),
+        ("settings", {"landmarks": {"__array__": [0], "dtype": ["float64"]}}),
     ],
 )
 def test_headers_that_describe_no_map_are_refused(saved, entry, value):
@@ -295,6 +304,57 @@ def test_no_array_may_be_missing_renamed_or_misshapen(name, tmp_path):
         with pytest.raises(ModelFileError, match=r"shape|cannot be read"):
             load(path)
         path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("entry", ["epsilon", "interpolation_bandwidth"])
+@pytest.mark.parametrize("value", [1e153, 1e39, 1e-39, 1e-160])
+def test_widths_are_numbers_in_the_precision_of_the_map(saved, entry, value, tmp_path):
+    if value in (1e39, 1e-39):  # which a map in double precision may have
+        edit_header(saved, **{entry: value})
+        load(saved)
+    single = tmp_path / "single.ldm"
+    LandmarkDiffusionMap(2, 16.0, n_landmarks=60).fit(ROLL.astype(np.float32)).save(single)
+    edit_header(single, **{entry: value})
+    with pytest.raises(ModelFileError, match="too small or too large for a map in float32"):
+        load(single)
+
+
+@pytest.mark.parametrize(
+    ("metric", "change"),
+    [
+        (EarthMover(), filled(2.0)),
+        (EarthMover(), filled(-0.1)),
+        (EarthMover(ground_distance=1.0 - np.eye(4)), filled(2.0)),
+        (EarthMover(ground_distance=1.0 - np.eye(4)), lambda a: 0.5 * a),
+    ],
+)
+def test_stored_histograms_must_add_up_to_one(metric, change):
+    histograms = np.random.default_rng(0).random((30, 4)) + 0.1
+    stored = metric.export_points(metric.prepare(histograms))
+    assert len(metric.import_points(stored)) == 30
+    with pytest.raises(InvalidInputError, match="not shares that add up to 1"):
+        metric.import_points({"values": change(stored["values"])})
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        Periodic(1e30),
+        Periodic(1e-320),
+        Periodic([1.0, 1e30, 1.0, 1.0]),
+        EarthMover([0.0, 1.0, 2.0, 1e30]),
+        EarthMover(ground_distance=1e30 * (1.0 - np.eye(4))),
+    ],
+)
+def test_lengths_whose_squares_overflow_are_refused(metric):
+    with pytest.raises(InvalidInputError, match=r"at most 1e\+15"):
+        metric.prepare(np.ones((2, 4)))
+
+
+def test_atoms_of_vanishing_weight_are_refused():
+    with pytest.raises(InvalidInputError, match="weights must be 0 or at least 1e-24 of their sum"):
+        RMSD(weights=[1.0, 1.0, 1e-320]).prepare(FRAMES[:, :3])
+    RMSD(weights=np.full(3, 1e308)).prepare(FRAMES[:, :3])
 
 
 def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):

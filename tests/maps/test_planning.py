@@ -40,10 +40,13 @@ def tried(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "stages"),
     [
-        ({"epsilon": 4.0}, ["bandwidth", "landmarks", "eigenproblem", "embedding"]),
-        ({"outliers": 0.01}, ["outliers", "bandwidth", "landmarks", "eigenproblem", "embedding"]),
+        ({"epsilon": 4.0}, ["bandwidth", "landmarks", "eigenproblem", "resampling", "embedding"]),
         (
-            {"epsilon": 9.0, "extension": "distilled"},
+            {"outliers": 0.01, "n_components": 2},
+            ["outliers", "bandwidth", "landmarks", "eigenproblem", "embedding"],
+        ),
+        (
+            {"epsilon": 9.0, "extension": "distilled", "n_components": 2},
             ["distances", "bandwidth", "landmarks", "reference map", "distillation", "embedding"],
         ),
     ],
@@ -228,7 +231,7 @@ def test_points_made_up_have_the_precision_asked_for(small, tried):
     [
         ({"metric": "euclid"}, "Did you mean 'euclidean'"),
         ({"extension": "magic"}, 'extension must be "auto" or one of "distilled", "nystrom"'),
-        ({"epsilon": -1.0}, 'epsilon must be "connected", "coifman" or a positive number, got -1'),
+        ({"epsilon": -1.0}, 'epsilon must be "bulk", "connected", "coifman" or a positive number, got -1'),
         ({"outliers": 0.5}, "outliers must be the share of points"),
         ({"landmarks": "magic"}, 'landmarks="magic" is not known'),
         ({"tolerance": 1.0}, "tolerance=1 finds the number of landmarks"),

@@ -11,9 +11,8 @@ from ldmaps.diffusion import sampled_residuals
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import CheckpointError, ConvergenceWarning, DisconnectedError, InvalidInputError
-from ldmaps.maps import reference_map
-from ldmaps.maps.exact_map import Limits
-from ldmaps.maps.reference_map import reference_passes, reference_size, solve_reference
+from ldmaps.maps import exact_map
+from ldmaps.maps.exact_map import Limits, reference_passes, reference_size, solve_reference
 from ldmaps.metrics import Euclidean, Function
 from ldmaps.quality.fidelity import align, rms_error
 
@@ -156,7 +155,7 @@ def test_bounds_of_medoid_maps_shrink_with_their_number():
 
 def test_density_normalisation_leaves_medoids_without_a_bound(monkeypatch):
     # Rows of the walk without it would tell errors of another map.
-    monkeypatch.setattr(reference_map, "sampled_errors", lambda *_: np.zeros(3))
+    monkeypatch.setattr(exact_map, "sampled_errors", lambda *_: np.zeros(3))
     assert solved(ROLL, size=350, alpha=1.0).error_bound is None
 
 

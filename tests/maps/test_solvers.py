@@ -285,10 +285,11 @@ print(model.solution_.solver)
 @pytest.mark.parametrize(
     ("solver", "kind", "limit", "outcome"),
     [
-        ("auto", "frames", 100e6, "streamed"),  # no pair of frames is negligible
-        ("auto", "10.0", 100e6, "streamed"),
+        # no pair of frames is negligible
+        pytest.param("auto", "frames", 100e6, "streamed", marks=pytest.mark.slow),
+        pytest.param("auto", "10.0", 100e6, "streamed", marks=pytest.mark.slow),
         ("auto", "0.2", 100e6, "sparse"),
-        ("auto", "10.0", 700e6, "stored"),
+        pytest.param("auto", "10.0", 700e6, "stored", marks=pytest.mark.slow),
         ("streamed", "10.0", 30e6, "streamed"),  # blocks as narrow as there is room for
         ("stored", "frames", 100e6, "MemoryError"),  # the limit is real
     ],

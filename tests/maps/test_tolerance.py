@@ -54,6 +54,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 def test_fresh_points_meet_the_promise():
     """Over data and seeds, Z of fresh points exceeds a certified bound about as rarely as the confidence says.
 

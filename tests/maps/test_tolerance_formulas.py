@@ -149,3 +149,24 @@ def test_all_certificates_together_have_the_doubt_asked_for(monkeypatch):
     doubts = [1 - confidence for _, confidence in certified]
     assert len(doubts) > 5
     np.testing.assert_allclose(doubts, 0.1 / 2.0 ** np.arange(1, len(doubts) + 1))
+
+
+def test_no_error_exceeds_what_both_maps_can_reach():
+    """Both average over their coefficients, so neither leaves the range of these."""
+    walk = Walk(METRIC, METRIC.prepare(ROLL), WEIGHTS, 16.0)
+    reference = solve(walk, 3)
+    search = ToleranceSearch(
+        Distilled(), reference, HeldOut(*np.split(np.arange(700), [400, 500])), None, None, 0
+    )
+    step = Distilled().fit(
+        reference,
+        Uniform(30).select(walk, np.random.default_rng(0)),
+        np.arange(400),
+        np.random.default_rng(0),
+    )
+    psi, values = reference.own_coordinates, reference.spectrum.eigenvalues
+    expected = 0.0
+    for number in range(3):
+        reach = max(abs(psi[:, number] / values[number])) + max(abs(step.coefficients[:, number]))
+        expected += (100.0 * reach / search._ranges[number]) ** 2
+    assert search._largest_square(step) == pytest.approx(expected)

@@ -8,7 +8,7 @@ import pytest
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.training_record import TrainingRecord, thinned_rows
+from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
 
 ROLL = swiss_roll(400, random_state=0).points
 

@@ -9,10 +9,12 @@ from ldmaps.metrics import METRICS, Euclidean, Function, Metric, Periodic, resol
 def test_table_names_every_metric_by_its_own_name():
     assert set(METRICS) == {
         "euclidean",
+        "scaled",
         "rmsd",
         "hamming",
         "earth_mover",
         "periodic",
+        "features",
         "precomputed",
         "function",
     }
@@ -22,7 +24,7 @@ def test_table_names_every_metric_by_its_own_name():
         assert kind.__name__ in metrics.__all__
 
 
-@pytest.mark.parametrize("name", sorted(set(METRICS) - {"function"}))
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {"function", "features"}))
 def test_a_name_gives_the_metric_with_its_defaults(name):
     assert type(resolve_metric(name)) is METRICS[name]
 
@@ -57,7 +59,7 @@ def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InvalidInputError, match="unknown metric 'qqq'") as caught:
         resolve_metric("qqq")
     message = str(caught.value)
-    assert all(repr(name) in message for name in METRICS if name != "function")
+    assert all(repr(name) in message for name in METRICS if name not in ("function", "features"))
     assert "Did you mean" not in message
 
 

@@ -12,7 +12,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
 from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient  # noqa: E402
-from ldmaps.metrics import RMSD  # noqa: E402
+from ldmaps.metrics import RMSD, Features  # noqa: E402
 from ldmaps.openmm import bias_variable, coordinate_force, domain_wall, outward_force  # noqa: E402
 
 MOLECULE = alanine_dipeptide(stride=50)
@@ -379,3 +379,14 @@ def test_widths_and_limits(model):
     assert bias_variable(model, 0, np.float32(0.5), topology=TOPOLOGY).biasWidth == 0.5
     with pytest.raises(InvalidInputError, match="limits must be a lower and a higher"):
         bias_variable(model, 0, limits=(1.0, 0.0), topology=TOPOLOGY)
+
+
+def test_a_force_along_torsions_is_minus_the_gradient_of_its_energy():
+    torsions = Features(22, dihedrals=[[4, 6, 8, 14], [6, 8, 14, 16]])
+    along = LandmarkDiffusionMap(2, metric=torsions, n_landmarks=60).fit(FRAMES)
+    context = context_of(coordinate_force(along, 0, topology=TOPOLOGY), FRAMES[3])
+    forces = context.getState(forces=True).getForces(asNumpy=True)._value
+    expected = -along.gradient(FRAMES[3:4])[0, 0].reshape(-1, 3)
+    np.testing.assert_allclose(forces, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    outside = np.setdiff1d(np.arange(22), [4, 6, 8, 14, 16])
+    assert not forces[outside].any()  # torsions pull at their own atoms alone

@@ -13,7 +13,7 @@ from ldmaps.diffusion.bandwidth import choose_bandwidth
 from ldmaps.diffusion.connectivity import minimum_spanning_tree
 from ldmaps.errors import DisconnectedError, InvalidInputError, OutlierWarning
 from ldmaps.metrics import Euclidean
-from ldmaps.quality.diagnosis import participation_ratios
+from ldmaps.quality.diagnosis import Diagnosis, participation_ratios
 
 
 def strip(n: int = 200) -> np.ndarray:
@@ -134,3 +134,16 @@ def test_epsilon_joining_is_the_smallest():
         epsilon = tree.epsilon_joining(count)
         assert tree.component_sizes(epsilon)[0] >= count
         assert tree.component_sizes(np.nextafter(epsilon, 0))[0] < count
+
+
+@pytest.mark.parametrize("n_points", [100, 201, 1000, 1999])
+@pytest.mark.parametrize("n_bad", [1, 7, 29, 58])
+def test_the_share_that_is_named_leaves_out_all_suspects(n_points, n_bad):
+    """One more than they are at the most, in thousandths of all points."""
+    bad = np.arange(n_bad)
+    diagnosis = Diagnosis(np.full(1, 5.0), {}, bad, 0.1, np.empty(0, dtype=np.intp), n_points)
+    (share,) = [
+        part.value for part in diagnosis.warning(1.0, str).parts if getattr(part, "setting", "") == "outliers"
+    ]
+    assert int(share * n_points) >= n_bad
+    assert share * n_points <= n_bad + n_points / 1000 + 1e-6

@@ -174,6 +174,7 @@ def test_the_sampling_error_is_that_of_other_weights(judged, n_training):
     np.testing.assert_allclose(found.sampling, expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extension", ["nystrom", "distilled"])
 def test_an_estimate_from_a_sample_is_near_or_says_that_it_may_not_be(extension):
     """Half of the points as reference; of the Swiss roll, whose slow modes a sample tells badly."""

@@ -335,3 +335,89 @@ def test_files_of_hostile_content_have_our_errors(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(InvalidInputError):
         load_regions(tmp_path / name, model)
+
+
+# -- values beyond all measure ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Box({"psi" + "1" * 5000: (0.0, 1.0)}),
+        lambda: Box({"psi2": (-1e308, 1e308)}, margin=1e308),
+        lambda: Ball({"psi2": 0.0}, 1e200),
+        lambda: Ball({"psi2": 1e300}, 1.0),
+        lambda: Ball({"psi2": 0.0}, 1.0, margin=1e308),
+        lambda: Polygon([[-1e308, -1e308], [1e308, -1e308], [1e308, 1e308]]),
+        lambda: Polygon(np.random.default_rng(0).random((10_001, 2))),
+    ],
+)
+def test_values_that_no_square_can_hold_are_refused(make):
+    with pytest.raises(InvalidInputError, match=r"psi2, psi3|at most"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"basins": {"n_basins": %s}}' % ("1" * 401), "[basins]\nn_basins = " + "1" * 5000]
+)
+def test_basins_without_number_are_refused(tmp_path, text):
+    path = tmp_path / ("regions.json" if text.startswith("{") else "regions.toml")
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match="n_basins must be|is not valid TOML"):
+        load_regions(path, model_of(2))
+
+
+def test_polygons_of_many_vertices_are_checked_in_a_moment():
+    angle = np.linspace(0, 2 * np.pi, 2001)[:-1]
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    assert len(Polygon(circle).vertices) == 2000
+    crossed = circle.copy()
+    crossed[[700, 701]] = crossed[[701, 700]]
+    with pytest.raises(InvalidInputError, match="edges 699 and 701 of the polygon"):
+        Polygon(crossed)
+
+
+def crossing_one_by_one(corners):
+    """Return the first two edges that meet, compared in plain Python."""
+
+    def turn(a, b, c):
+        return np.sign((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+
+    def between(p, q, r):
+        return all(min(p[i], q[i]) <= r[i] <= max(p[i], q[i]) for i in (0, 1))
+
+    n = len(corners)
+    for i in range(n):
+        a, b = corners[i], corners[(i + 1) % n]
+        if tuple(a) == tuple(b):
+            return i, (i + 1) % n
+        for j in range(i + 1, n):
+            c, d = corners[j], corners[(j + 1) % n]
+            if j == i + 1 or (i == 0 and j == n - 1):
+                shared, p, q = (b, a, d) if j == i + 1 else (a, b, c)
+                if turn(shared, p, q) == 0 and np.dot(p - shared, q - shared) > 0:
+                    return i, j
+                continue
+            turns = turn(a, b, c), turn(a, b, d), turn(c, d, a), turn(c, d, b)
+            ends = ((a, b, c), (a, b, d), (c, d, a), (c, d, b))
+            touches = any(one == 0 and between(*end) for one, end in zip(turns, ends, strict=True))
+            if touches or (turns[0] * turns[1] < 0 and turns[2] * turns[3] < 0):
+                return i, j
+    return None
+
+
+def test_crossings_are_those_that_a_plain_loop_finds():
+    rng = np.random.default_rng(5)
+    found = set()
+    for _ in range(300):
+        corners = rng.integers(0, 5, (rng.integers(3, 8), 2)).astype(float)
+        if (corners[0] == corners[-1]).all():
+            continue
+        wanted = crossing_one_by_one(corners)
+        found.add(wanted is None)
+        if wanted is None:
+            assert len(Polygon(corners).vertices) == len(corners)
+        else:
+            with pytest.raises(InvalidInputError, match=f"edges {wanted[0]} and {wanted[1]} of"):
+                Polygon(corners)
+    assert found == {True, False}

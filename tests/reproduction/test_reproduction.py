@@ -16,6 +16,8 @@ from reproduction.plan import CONNECTED
 from reproduction.printed import TABLE_1
 from reproduction.run import RESULTS
 
+pytestmark = pytest.mark.slow
+
 SETS = ("swiss_roll", "c24h50", "alanine_dipeptide")
 
 
@@ -72,7 +74,7 @@ def test_trees_and_medoids_at_equal_m(reproduction):
 
 def test_the_page_sums_up_every_result(reproduction):
     short = reproduction.page.partition("## In short")[2].partition("## Table 1")[0]
-    assert re.search(r"Distilled maps\*\* are [\d.]+ to [\d.]+ times as accurate", short)
+    assert "istilled" not in short  # these numbers have a page of their own, docs/accuracy.md
     predicted = re.search(r"at the largest M of Figure 4: (.*)\.\n", short)
     assert predicted
     assert len(re.findall(r"\d\.\d\d \(paper's formula \d\.\d\d\)", predicted[1])) == 3

@@ -37,6 +37,7 @@ def _needs_matplotlib():
     pytest.importorskip("matplotlib", reason="the figures are drawn with it")
 
 
+@pytest.mark.slow
 def test_a_killed_run_keeps_what_was_finished(tmp_path):
     command = [sys.executable, "-m", "reproduction", "--reduced", "--only", "figure2,figure4"]
     process = subprocess.Popen(
@@ -57,6 +58,7 @@ def test_a_killed_run_keeps_what_was_finished(tmp_path):
         assert (cache / name).stat().st_mtime_ns == changed
 
 
+@pytest.mark.slow
 def test_a_finished_run_computes_nothing_again(tmp_path, monkeypatch):
     first = laboratory(tiny_plan(), tmp_path / "cache")
     page = run(first, tmp_path).read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import LandmarkDiffusionMap, door
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError, SourceError, StreamStalledError
 from ldmaps.streaming import Records, Source, StreamEmbedder
@@ -225,7 +225,7 @@ def test_an_npy_stream_that_breaks_off_gives_its_rows_first(model, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a reset as POSIX systems tell it")
-def test_lines_before_a_reset_are_delivered(model):
+def test_lines_before_a_reset_are_delivered(model, monkeypatch):
     """A peer that resets its connection loses nothing of what it had sent."""
     server = socket.create_server(("127.0.0.1", 0))
     peer = socket.create_connection(server.getsockname())
@@ -235,16 +235,17 @@ def test_lines_before_a_reset_are_delivered(model):
         peer.sendall(text.encode())
         source = PipeSource(ours.fileno(), facts={"n_features": 3})
 
-        class Resetting(PipeSource):
-            def _readable(self, wait):
-                ready = super()._readable(wait)
-                if self._decoder.ready >= 300:
-                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    peer.close()
-                    return super()._readable(5.0)
-                return ready
+        is_readable = door.is_readable
 
-        source.__class__ = Resetting
+        def resetting(descriptor, wait):
+            ready = is_readable(descriptor, wait)
+            if source._decoder.ready >= 300:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                peer.close()
+                return is_readable(descriptor, 5.0)
+            return ready
+
+        monkeypatch.setattr(door, "is_readable", resetting)
         got, _, error = delivered(model, source, "stream")
         assert got == list(range(300))
         assert isinstance(error, SourceError)

@@ -7,8 +7,9 @@ import zlib
 
 import pytest
 
+from ldmaps.door import read_at
 from ldmaps.streaming import fingerprint
-from ldmaps.streaming.fingerprint import Fingerprint, read_at
+from ldmaps.streaming.fingerprint import Fingerprint
 
 DATA = bytes(range(256)) * 100
 

@@ -20,8 +20,10 @@ class Clock:
 
 
 @pytest.fixture
-def clock():
-    return Clock()
+def clock(monkeypatch):
+    turned = Clock()
+    monkeypatch.setattr("ldmaps.door.monotonic", turned)
+    return turned
 
 
 def records(*numbers, at=100.0, width=3):
@@ -38,7 +40,7 @@ def numbers(batch):
 
 
 def test_without_delay_a_batch_is_what_a_poll_gave(clock):
-    gathering = Gathering("it", 10, clock=clock)
+    gathering = Gathering("it", 10)
     assert gathering.step() == Request(10, LOOK_UP)
     assert gathering.receive(records(0, 1))
     assert numbers(gathering.step()) == [0, 1]
@@ -49,7 +51,7 @@ def test_without_delay_a_batch_is_what_a_poll_gave(clock):
 
 
 def test_company_is_waited_for_until_the_first_record_is_due(clock):
-    gathering = Gathering("it", 10, max_delay=1.0, clock=clock)
+    gathering = Gathering("it", 10, max_delay=1.0)
     gathering.receive(records(0, at=99.9))
     assert gathering.step() == Request(9, LOOK_UP)
     clock.now = 100.88
@@ -62,7 +64,7 @@ def test_company_is_waited_for_until_the_first_record_is_due(clock):
 
 
 def test_a_full_batch_does_not_wait_and_none_is_cut(clock):
-    gathering = Gathering("it", 3, max_delay=1.0, clock=clock)
+    gathering = Gathering("it", 3, max_delay=1.0)
     gathering.receive(records(0, 1))
     gathering.receive(records(2, 3, 4, 5))
     assert numbers(gathering.step()) == [0, 1]
@@ -71,7 +73,7 @@ def test_a_full_batch_does_not_wait_and_none_is_cut(clock):
 
 
 def test_points_of_another_shape_begin_a_batch_whatever_was_rejected_between(clock):
-    gathering = Gathering("it", 10, max_delay=1.0, clock=clock)
+    gathering = Gathering("it", 10, max_delay=1.0)
     for part in (records(0), bad(1), records(2, width=2), bad(3), records(4, width=2)):
         gathering.receive(part)
     first = gathering.step()
@@ -82,7 +84,7 @@ def test_points_of_another_shape_begin_a_batch_whatever_was_rejected_between(clo
 
 
 def test_rejected_records_alone_wait_from_when_they_came(clock):
-    gathering = Gathering("it", 10, max_delay=1.0, clock=clock)
+    gathering = Gathering("it", 10, max_delay=1.0)
     gathering.receive(bad(0))
     assert gathering.step() == Request(10, LOOK_UP)
     clock.now += 1.0
@@ -91,7 +93,7 @@ def test_rejected_records_alone_wait_from_when_they_came(clock):
 
 @pytest.mark.parametrize("error", [OSError("cable"), SourceError("cut"), KeyboardInterrupt()])
 def test_what_was_received_is_delivered_then_the_error(clock, error):
-    gathering = Gathering("it", 3, max_delay=9.0, clock=clock)
+    gathering = Gathering("it", 3, max_delay=9.0)
     gathering.receive(records(0, 1))
     gathering.receive(records(2, 3))
     gathering.fail(error)
@@ -109,7 +111,7 @@ def test_what_was_received_is_delivered_then_the_error(clock, error):
 
 @pytest.mark.parametrize("max_delay", [0.0, 60.0])
 def test_a_stall_is_told_once_and_again_after_the_next_record(clock, caplog, max_delay):
-    gathering = Gathering("it", 10, max_delay=max_delay, stall_after=0.1, clock=clock)
+    gathering = Gathering("it", 10, max_delay=max_delay, stall_after=0.1)
     assert gathering.step().wait == pytest.approx(0.025)
     for expected in (1, 2):
         gathering.receive(records(0, at=clock.now))
@@ -125,7 +127,7 @@ def test_a_stall_is_told_once_and_again_after_the_next_record(clock, caplog, max
 
 
 def test_the_time_until_the_source_is_open_is_no_stall(clock):
-    gathering = Gathering("it", 10, stall_after=0.1, clock=clock)
+    gathering = Gathering("it", 10, stall_after=0.1)
     clock.now += 60
     gathering.receive(Records.none())
     assert gathering.stalls == 0
@@ -135,7 +137,7 @@ def test_the_time_until_the_source_is_open_is_no_stall(clock):
 
 
 def test_a_stall_that_is_an_error_comes_after_the_records_that_wait(clock):
-    gathering = Gathering("it", 10, max_delay=60.0, stall_after=0.1, on_stall="raise", clock=clock)
+    gathering = Gathering("it", 10, max_delay=60.0, stall_after=0.1, on_stall="raise")
     gathering.receive(records(0))
     clock.now += 0.2
     gathering.receive(Records.none())

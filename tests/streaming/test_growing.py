@@ -17,7 +17,7 @@ import ldmaps.inputs
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.inputs.dcd_frames import DcdFrames
 from ldmaps.streaming.sources import growing_trajectory
-from ldmaps.streaming.sources.growing import GrowingTrajectory
+from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
 
 mdtraj = pytest.importorskip("mdtraj", reason="mdtraj reads topologies")
 

@@ -13,7 +13,7 @@ from polling import drain, in_background, joined
 
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.sources import open_source
-from ldmaps.streaming.sources.growing import GrowingTable
+from ldmaps.streaming.sources.growing_table import GrowingTable
 from ldmaps.streaming.sources.pipe import FileSource
 
 ROWS = np.random.default_rng(3).normal(size=(400, 3))

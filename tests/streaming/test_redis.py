@@ -190,7 +190,7 @@ def test_entries_that_were_removed_unread_are_an_error(server, how):
     else:
         server.client.xdel("in", *[entry for entry, _ in server.client.xrange("in", count=15)[5:]])
     source = RedisSource(server.url("in"), idle_end=0.0)
-    with pytest.raises(SourceError, match="10 entries after .* were removed before they were read"):
+    with pytest.raises(SourceError, match="entries after .* were removed before they were read"):
         drain(source, position=position, most=1000)
     source = RedisSource(server.url("in"), idle_end=0.0, gaps="warn")
     with pytest.warns(LdmapsWarning, match="10 entries"):
@@ -541,3 +541,53 @@ def test_a_run_that_breaks_off_and_is_started_again_adds_every_result_once(serve
     written = np.array([json.loads(fields[b"psi"]) for _, fields in entries])
     expected = model.transform(ROWS)
     np.testing.assert_allclose(written, expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_a_connection_that_is_down_is_not_the_end_of_the_stream(server, monkeypatch):
+    """However short idle_end is: nobody knows what was added meanwhile."""
+    add(server.client, ROWS[:10])
+    source = RedisSource(server.url("in"), idle_end=0.0)
+    source.open()
+    try:
+        with monkeypatch.context() as broken:
+            broken.setattr(source._connection, "attempt", lambda work: (False, None))
+            assert len(source.poll(100, 0.0)) == 0
+        assert len(source.poll(100, 0.0)) == 10
+        assert source.poll(100, 0.0) is None
+    finally:
+        source.close()
+
+
+def test_entries_deleted_in_the_middle_are_told_before_any_gets_a_wrong_number(server):
+    add(server.client, ROWS[:200])
+    position = drain(RedisSource(server.url("in")), most=20, enough=20)[-1].position
+    server.client.xdel("in", *[entry for entry, _ in server.client.xrange("in")[150:155]])
+    source = RedisSource(server.url("in"), idle_end=0.0)
+    source.open(position)
+    try:
+        with pytest.raises(SourceError, match=r"were removed before they were read \(XDEL\)"):
+            source.poll(10, 0.0)
+    finally:
+        source.close()
+
+
+def test_what_was_deleted_before_a_stream_is_read_is_no_loss(server):
+    add(server.client, ROWS[:20])
+    server.client.xdel("in", *[entry for entry, _ in server.client.xrange("in")[5:8]])
+    parts = drain(RedisSource(server.url("in"), idle_end=0.0), most=6)
+    assert joined(parts)[1].tolist() == list(range(17))
+    rest = drain(RedisSource(server.url("in"), idle_end=0.0), position=parts[0].position, most=100)
+    assert joined(rest)[1].tolist() == list(range(6, 17))
+
+
+def test_a_stream_made_again_with_the_same_identifiers_is_noticed(server):
+    for number, row in enumerate(ROWS[:10], 1):
+        server.client.xadd("in", {"x": json.dumps(row.tolist())}, id=f"{number}-0")
+    position = drain(RedisSource(server.url("in"), idle_end=0.0), most=100)[-1].position
+    server.client.delete("in")
+    for number, row in enumerate(ROWS[50:60], 1):
+        server.client.xadd("in", {"x": json.dumps(row.tolist())}, id=f"{number}-0")
+    source = RedisSource(server.url("in"), idle_end=0.0)
+    with pytest.raises(SourceError, match="that entry is another one"):
+        source.open(json.loads(json.dumps(position)))
+    source.close()

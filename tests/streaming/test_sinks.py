@@ -199,7 +199,7 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
             raise OSError(28, "no space left")
         return real(descriptor, data[: room.pop()])
 
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr("ldmaps.door.write", full)
     with pytest.raises(OSError, match="no space left"):
         sink.write(batch(1, 3))
     monkeypatch.undo()

@@ -18,6 +18,7 @@ pytest.importorskip(
 )
 
 
+@pytest.mark.slow
 def test_a_quarter_of_a_minute_of_hostile_input_finds_nothing():
     command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), "--seconds", "15", "--seed", "20"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
@@ -58,6 +59,7 @@ def test_foreign_errors_and_slow_attempts_are_found(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is set through /proc")
 def test_memory_is_bounded():
     code = (

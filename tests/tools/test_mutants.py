@@ -6,26 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from tools import mutants
+from tools import mutants, random_mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = mutants.read_mutants()
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_snippet_stands_in_the_sources_once(mutant):
-    changed = mutant.applied(ROOT / "src")
-    assert mutant.new != mutant.old
-    if mutant.file.endswith(".py"):
-        compile(changed, mutant.file, "exec")
+def test_every_snippet_stands_in_the_sources_once():
+    for mutant in MUTANTS:
+        changed = mutant.applied(ROOT / "src")
+        assert mutant.new != mutant.old, mutant.name
+        if mutant.file.endswith(".py"):
+            compile(changed, mutant.file, "exec")
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_test_that_is_named_exists(mutant):
-    for test in mutant.tests:
-        path, _, name = test.partition("::")
-        text = (ROOT / "tests" / path).read_text()
-        assert not name or f"def {name.partition('[')[0].rpartition('::')[2]}(" in text, test
+def test_every_test_that_is_named_exists():
+    for mutant in MUTANTS:
+        for test in mutant.tests:
+            path, _, name = test.partition("::")
+            text = (ROOT / "tests" / path).read_text()
+            assert not name or f"def {name.partition('[')[0].rpartition('::')[2]}(" in text, (
+                mutant.name,
+                test,
+            )
 
 
 @pytest.fixture
@@ -56,6 +59,46 @@ def test_the_noticed_are_told_from_the_unnoticed_and_the_sources_stay(project):
         assert (copy / "ldmaps" / "__init__.py").read_text() == original
         assert mutants.verdict(mutant("unit = 1", "unit = 1.0", "the same number"), copy) == "equivalent"
     assert (project / "src" / "ldmaps" / "__init__.py").read_text() == original
+
+
+def test_every_kind_of_place_is_changed_and_the_rest_left_alone():
+    text = (
+        'def f(é: int = 1) -> "1 + 1":\n'
+        '    """1 + 1."""\n'
+        "    if not (é < 2 and True):\n"
+        '        raise ValueError(f"{1 + 1}")\n'
+        "    return np.max(é) * 0.5\n"
+    )
+    changed = {change.describe(text) for change in random_mutants.changes("f.py", text)}
+    assert changed == {
+        'line 1: def f(é: int = 1) -> "1 + 1":  ->  def f(é: int = 2) -> "1 + 1":',
+        "line 3: if not (é < 2 and True):  ->  if (é < 2 and True):",
+        "line 3: if not (é < 2 and True):  ->  if not (é <= 2 and True):",
+        "line 3: if not (é < 2 and True):  ->  if not (é > 2 and True):",
+        "line 3: if not (é < 2 and True):  ->  if not (é < 3 and True):",
+        "line 3: if not (é < 2 and True):  ->  if not (é < 2 or True):",
+        "line 5: return np.max(é) * 0.5  ->  return np.min(é) * 0.5",
+        "line 5: return np.max(é) * 0.5  ->  return np.max(é) / 0.5",
+        "line 5: return np.max(é) * 0.5  ->  return np.max(é) * 0.75",
+    }
+
+
+def test_a_seed_draws_the_same_mutants_of_every_package_again():
+    drawn = mutants.drawn_mutants(1, seed=3)
+    assert drawn == mutants.drawn_mutants(1, seed=3) != mutants.drawn_mutants(1, seed=4)
+    assert {"maps", "streaming", "metrics"} <= {mutant.file.partition("/")[0] for mutant in drawn}
+    for mutant in drawn:
+        compile(mutant.applied(ROOT / "src"), mutant.file, "exec")
+        assert mutant.new != mutant.old
+        assert all((ROOT / "tests" / test).exists() for test in mutant.tests)
+
+
+def test_the_drawn_are_judged_by_the_tests_of_their_package(project):
+    drawn = mutants.drawn_mutants(9, seed=0, root=project)
+    with mutants.copied(project / "src") as copy:
+        results = {mutant.name: mutants.verdict(mutant, copy, project) for mutant in drawn}
+    assert results.pop("line 3: return width * height * unit  ->  return width * height / unit") == "survived"
+    assert list(results.values()) == ["killed", "killed"]
 
 
 def test_a_snippet_that_is_gone_or_not_alone_is_an_error(project):

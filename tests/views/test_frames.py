@@ -13,6 +13,7 @@ import ldmaps
 import ldmaps.inputs
 from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.frame_writer import open_frame_writer
 from ldmaps.regions import Ball, Box, learn_basins, representatives
 from ldmaps.views import FramePicks, write_landmarks
 
@@ -97,6 +98,35 @@ def test_nothing_is_left_where_writing_fails(folder, model):
     with pytest.raises(InvalidInputError, match=r"a.trr has 100 frames, 0 to 99, and no frame 500"):
         picks.write(str(folder / "never.xtc"), folder / "top.pdb")
     assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize("suffix", ["xtc", "trr", "dcd", "pdb"])
+@pytest.mark.parametrize("room", [0.01, 0.5, 0.999])
+def test_a_disk_that_becomes_full_is_an_error(tmp_path, suffix, room):
+    """Some of mdtraj's writers say nothing, others raise whatever they meet."""
+    resource = pytest.importorskip("resource", reason="a limit of POSIX stands for the disk")
+    whole, path = boxed()[:60], tmp_path / f"full.{suffix}"
+
+    def write():
+        with open_frame_writer(str(path), whole.topology) as writer:
+            for begin in (0, 30):
+                rows = slice(begin, begin + 30)
+                box = whole.unitcell_vectors[rows].astype(float)
+                writer.write((whole.xyz[rows], whole.time[rows], box), np.arange(60)[rows])
+
+    write()
+    size = path.stat().st_size
+    path.unlink()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (min(int(size * room), size - 1), hard))
+    try:
+        with pytest.raises(
+            (InvalidInputError, OSError), match=rf"full.{suffix} could not be written \(.*make room"
+        ):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(tmp_path) == []
 
 
 def test_picks_of_a_table(folder, capsys):

@@ -86,3 +86,24 @@ def test_ends_are_alpha_carbons_where_there_are_some():
 def test_mistakes_are_explained(frames, reference):
     with pytest.raises(InvalidInputError, match=r"shape \(n, atoms, 3\)|the atoms of the frames"):
         shape_of_frames(frames, reference=reference)
+
+
+def test_an_angle_is_followed_round_the_circle():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(-180, 180, 4000)
+    psi = np.column_stack([np.cos(np.radians(angle - 40)), rng.normal(size=4000)])
+    for scale in (1.0, np.pi / 180):
+        found = correlations(psi, {"phi": scale * angle})["phi"]
+        assert found[0] > 0.97  # Spearman's is 0.4: the circle is cut through the middle of what it follows
+        assert found[1] < 0.05
+    # The same whatever the angle is counted from, as long as it goes round.
+    turned = (angle + 100 + 180) % 360 - 180
+    np.testing.assert_allclose(correlations(psi, {"phi": turned})["phi"], found, atol=1e-9)
+    # What is no angle keeps its sign.
+    assert correlations(psi, {"x": 100 * psi[:, 0]})["x"][0] == 1.0
+    assert correlations(psi, {"x": -angle / 2})["x"][0] < 0
+    # Against statistics: R² of a regression of the ranks.
+    ranks = np.argsort(np.argsort(psi[:, 0])).astype(float)
+    wave = np.column_stack([np.ones(4000), np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    fitted = wave @ np.linalg.solve(wave.T @ wave, wave.T @ ranks)
+    np.testing.assert_allclose(found[0], np.corrcoef(fitted, ranks)[0, 1], rtol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps import training_record
+from ldmaps.maps import fitted_map
 from ldmaps.views.own_points import PointsOfMap
 
 N = 60
@@ -30,20 +30,22 @@ def test_training_points_and_the_numbers_of_a_table(model, colours):
     points = PointsOfMap.of(model, colours)
     np.testing.assert_array_equal(points.coordinates, model.embedding_)
     # Words have no order, so they are no numbers to compare with.
-    assert list(points.columns) == ["height"]
-    np.testing.assert_array_equal(points.columns["height"], np.arange(N) / 2)
-    assert PointsOfMap.of(model).columns == {}
+    assert list(points.columns) == ["height", "name"]
+    assert list(points.numbers()) == ["height"]
+    np.testing.assert_array_equal(points.numbers()["height"], np.arange(N) / 2)
+    assert PointsOfMap.of(model).numbers() == {}
 
 
 def test_a_thinned_record_thins_points_and_table_alike(model, colours):
     rows = np.arange(0, N, 7)
-    record = training_record.TrainingRecord(rows).with_frames(None, np.arange(N) * 10.0, np.arange(N) // 30)
+    record = fitted_map.TrainingRecord(rows).with_frames(None, np.arange(N) * 10.0, np.arange(N) // 30)
     model.training_ = record
     points = PointsOfMap.of(model, colours)
     np.testing.assert_array_equal(points.coordinates, model.embedding_[rows])
     np.testing.assert_array_equal(points.times, 10.0 * rows)
     np.testing.assert_array_equal(points.files, rows // 30)
-    np.testing.assert_array_equal(points.columns["height"], rows / 2)
+    np.testing.assert_array_equal(points.numbers()["height"], rows / 2)
+    assert list(points.numbers()) == ["time", "height"]
 
 
 def test_a_map_without_a_record(model):

@@ -67,7 +67,7 @@ plt.show()
 
 
 def seconds(call):
-    call()  # once, to compile
+    call()  # once untimed
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

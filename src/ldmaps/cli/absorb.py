@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, not_negative, positive
+from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
-_EPILOG = """\
+SHOWN = ""
+EPILOG = """\
 example:
   ldmaps stream map.ldm run.xtc -t top.pdb -o psi.csv --outside outside.npz
   ldmaps absorb map.ldm outside.npz -o larger.ldm
 
-The new map keeps the old landmarks and gets further ones where the records are. Its coordinates are matched to the
-old ones, so that they do not jump; the summary says how far old points moved.
+The new map keeps the old landmarks and gets further ones where the records are.
+Its coordinates are matched to the old ones, so that they do not jump; the
+summary says how far old points moved.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "absorb",
-        "extend a map by what a stream found outside of it",
-        "Write a map that also covers the records a stream found outside of the old one.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="the map that the stream was run with")
     parser.add_argument("outside", metavar="OUTSIDE", help="what ldmaps stream --outside wrote")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the new map, .ldm")
@@ -53,13 +48,10 @@ def add_command(commands: Any) -> None:
         help="further coordinates, for motions that the old map did not know (0)",
     )
     add_common(parser, threads=False)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import check_output, say, write_json
-    from ldmaps.errors import InvalidInputError
     from ldmaps.maps.absorbing import absorb
     from ldmaps.maps.loading import load
     from ldmaps.streaming.reservoir import read_outside

@@ -1,48 +1,43 @@
-"""``ldmaps basins``: metastable basins, their populations, and transitions between them."""
+"""``ldmaps basins``: find metastable basins, their populations and dwell times."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, positive
+from ldmaps.cli.options import add_common, add_enter_option, positive
+from ldmaps.cli.session import check_output, printable, say, write_json
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
-_EPILOG = """\
-population: share of the points, by membership. core: share of those whose membership is 0.7 or more.
-A transition is counted when the core of another basin is entered; dwell is the mean time until then, with its error.
+SHOWN = ""
+EPILOG = """\
+population: share of the points, by membership. core: share of those whose
+membership is at least that of --enter. A transition is counted when the core of
+another basin is entered; dwell is the mean time until then, with its error.
 
 examples:
   ldmaps basins map.ldm
-  ldmaps basins map.ldm --n-basins 3 -o basins.json     for ldmaps stream --regions and ldmaps frames --regions
-  ldmaps basins map.ldm --data psi.csv                  transitions of other frames, rows of ldmaps embed
+  ldmaps basins map.ldm --n-basins 3 -o basins.json
+                                    for --regions of ldmaps stream and frames
+  ldmaps basins map.ldm --data psi.csv
+                                    of other frames, rows of ldmaps embed
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "basins",
-        "find basins, their populations and dwell times",
-        "Find the metastable basins of a map and count transitions between them.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
     parser.add_argument(
         "--n-basins", type=positive, metavar="N", help="how many (as many as the spectrum shows)"
     )
+    add_enter_option(parser)
     parser.add_argument("--data", metavar="TABLE", help="rows of ldmaps embed, in the order of time")
     parser.add_argument("-o", "--output", metavar="FILE", help="regions file to write, such as basins.json")
     add_common(parser, threads=False)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import check_output, printable, say, write_json
     from ldmaps.maps.loading import load
     from ldmaps.regions import learn_basins, save_regions
     from ldmaps.views.basin_table import basin_rows, basin_table
@@ -51,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         check_output(arguments.output, arguments.force)
     model = load(arguments.model)
-    basins = learn_basins(model, arguments.n_basins)
+    basins = learn_basins(model, arguments.n_basins, enter=arguments.enter)
     table = basin_table(model, PointsOfMap.of(model, arguments.data), basins)
     if arguments.output is not None:
         save_regions(arguments.output, basins.regions)

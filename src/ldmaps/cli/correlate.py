@@ -1,36 +1,34 @@
-"""``ldmaps correlate``: what the coordinates of a map follow."""
+"""``ldmaps correlate``: say what the coordinates of a map follow."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options, add_matching_options
+from ldmaps.cli.session import check_output, printable, say, write_json
+from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
-_EPILOG = """\
-Of a trajectory: rg (radius of gyration, by masses where the topology has them), end_to_end (first to last CA, or
-else first to last atom of the map's selection) and rmsd (to --reference, or else to the first frame), in nm.
-Correlations are Spearman's, from -1 to 1.
+SHOWN = "output data reference top force"
+EPILOG = """\
+Of a trajectory: rg (radius of gyration, by masses where the topology has them),
+end_to_end (first to last CA, or else first to last atom of the map's selection)
+and rmsd (to --reference, or else to the first frame), in nm. Correlations are
+Spearman's, from -1 to 1; of angles (columns from -180 to 180 or -pi to pi) the
+circular rank correlation, from 0 to 1.
 
 examples:
   ldmaps correlate map.ldm run.xtc -t top.pdb
-  ldmaps correlate map.ldm run.xtc -t top.pdb --reference native.pdb -o shapes.csv
-  ldmaps correlate map.ldm --data angles.csv             columns of your own for the map's points, one row each
+  ldmaps correlate map.ldm run.xtc -t top.pdb --reference native.pdb
+  ldmaps correlate map.ldm --data angles.csv     columns of your own, one row
+                                                 per point of the map
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "correlate",
-        "say what the coordinates follow",
-        "Correlate each coordinate with the size and shape of the molecule, time, and any column.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
     parser.add_argument(
         "inputs", nargs="*", metavar="INPUT", help="trajectories to place on the map and measure"
@@ -44,17 +42,14 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help=".csv of the measured frames, for ldmaps report --data"
     )
-    add_input_options(parser)
+    add_input_options(parser, tables=False)
     add_matching_options(parser)
     add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import check_output, printable, say, write_json
     from ldmaps.embedded_rows import coordinate_names
-    from ldmaps.errors import InvalidInputError
     from ldmaps.maps.loading import load
     from ldmaps.views import correlations
     from ldmaps.views.own_points import PointsOfMap
@@ -68,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model)
     model.n_threads = arguments.threads
     points = _measured(arguments, model) if arguments.inputs else PointsOfMap.of(model, arguments.data)
-    columns = {**({} if points.times is None else {"time": points.times}), **points.columns}
+    columns = points.numbers()
     if not columns:
         raise InvalidInputError(
             "there is nothing to correlate with: name a trajectory, or a table with columns of numbers with --data"
@@ -91,10 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     """Place frames on the map and measure them; write the rows if asked."""
-    import numpy as np
-
     from ldmaps.cli.inputs import open_inputs
-    from ldmaps.errors import InvalidInputError
     from ldmaps.inputs import FrameSource
     from ldmaps.inputs import open as open_points
     from ldmaps.inputs.formats import format_of
@@ -117,14 +109,9 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
         frames = source.read()
         psi = model.transform(frames.frames)
     shapes = shape_of_frames(frames.frames, source.atoms, reference)
-    files = (
-        np.array(source.files)[frames.files]
-        if frames.files is not None
-        else np.full(len(psi), source.files[0])
-    )
     if arguments.output is not None:
         _write(arguments.output, source, frames, psi, shapes)
-    return PointsOfMap(psi, frames.times, files, shapes)
+    return PointsOfMap.shown(model, psi, shapes, times=frames.times)
 
 
 def _write(path: str, source: Any, frames: Any, psi: Any, shapes: Any) -> None:

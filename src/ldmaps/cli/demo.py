@@ -1,4 +1,4 @@
-"""``ldmaps demo``: the method on the alanine dipeptide that ships with the package."""
+"""``ldmaps demo``: map a molecule that ships with ldmaps, and draw it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import not_negative, positive
+from ldmaps.cli.options import add_common, not_negative, positive
+from ldmaps.cli.session import shown_progress, write_json
+from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
+
+SHOWN = ""
+EPILOG = """\
+Fits exact and landmark maps to alanine dipeptide, streams unseen frames into
+them, prints a table and draws a figure. Takes about a minute; --stride 10 gives
+a quick look. With --files it writes files to try the other commands on instead.
+
+examples:
+  ldmaps demo --stride 10 --output demo.png
+  ldmaps demo --files try
+"""
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "demo",
-        "map a molecule that ships with ldmaps, and draw it",
-        "Fit exact and landmark maps to alanine dipeptide, stream unseen frames into them, print a table and draw\n"
-        "a figure. Takes about a minute; --stride 10 gives a quick look.",
-        "example:\n  ldmaps demo --stride 10 --output demo.png",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument(
         "--output",
         type=_figure_path,
@@ -33,12 +36,14 @@ def add_command(commands: Any) -> None:
         metavar="FIGURE",
         help="figure, .png, .pdf or .svg; a PNG and a vector copy are written (%(default)s)",
     )
+    parser.add_argument(
+        "--files", metavar="DIR", help="write a trajectory, tables, a map and its report into DIR instead"
+    )
     parser.add_argument("--stride", type=positive, default=1, metavar="N", help="use every N-th frame (1)")
     parser.add_argument(
         "--seed", type=not_negative, default=0, metavar="N", help="seed of split and landmarks (0)"
     )
-    parser.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
-    parser.set_defaults(run=run)
+    add_common(parser, threads=False)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -49,6 +54,14 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.demo.comparison import table
     from ldmaps.demo.figure import draw, matplotlib_figure
 
+    if arguments.files is not None:
+        _write_files(arguments)
+        return
+    for suffix in (".png", ".svg" if arguments.output.suffix == ".svg" else ".pdf"):
+        if arguments.output.with_suffix(suffix).exists() and not arguments.force:
+            raise InvalidInputError(
+                f"{arguments.output.with_suffix(suffix)} exists already; name another with --output, or use --force"
+            )
     matplotlib_figure()  # before a minute's work, not after it
     start = time.perf_counter()
     with _stages_on_stderr():
@@ -56,6 +69,23 @@ def run(arguments: argparse.Namespace) -> None:
         paths = draw(demonstration, arguments.output)
     print(table(demonstration))
     print(f"figure: {paths[0]} and {paths[1]}; all in {time.perf_counter() - start:.0f} s")
+
+
+def _write_files(arguments: argparse.Namespace) -> None:
+    from ldmaps.demo.files import FILES, write_files
+    from ldmaps.progress import reporting
+
+    with reporting(shown_progress(arguments)):
+        write_files(arguments.files, stride=arguments.stride, force=arguments.force)
+    if arguments.json:
+        write_json({"folder": arguments.files, "files": list(FILES)})
+        return
+    if arguments.quiet:
+        return
+    print(f"cd {arguments.files}")
+    print("\n".join(f"  {name:<12} {what}" for name, what in FILES.items()))
+    print("open map.html in a browser, then try:")
+    print("  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv")
 
 
 @contextmanager

@@ -4,53 +4,46 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options, add_matching_options
+from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
 from ldmaps.cli.workers import add_worker_options, asks_for_workers
+from ldmaps.errors import InvalidInputError, Named
 
 if TYPE_CHECKING:
     from ldmaps.cli.writers import Writer
-    from ldmaps.diffusion.pairwise import Extended
-    from ldmaps.extension.embedder import Coverage, Embedder
-    from ldmaps.inputs import FrameChunk, PointSource
+    from ldmaps.extension.embedder import Embedder
+    from ldmaps.inputs import PointSource
     from ldmaps.maps.model_file import StoredMap
     from ldmaps.maps.outside_reasons import OutsideSample
-    from ldmaps.metrics.base import Points
     from ldmaps.progress import Stage
 
-__all__ = ["add_command", "embed_source", "run"]
+__all__ = ["add_options", "embed_source", "run"]
 
-_EPILOG = """\
+SHOWN = "output top stride match_atoms threads force quiet json"
+EPILOG = """\
 columns of the output:
-  file, frame, time    where the row comes from; frames count from 0, time is in ps (empty if unknown)
-  psi2, psi3, ...      coordinates on the map
-  distance             to the nearest landmark, in units of the square root of epsilon
-  inside               1 where the map covers the point, 0 where its coordinates are extrapolated
-  nearest              number of the nearest landmark
+  file, frame, time  where the row comes from; frames from 0, time in ps
+  psi2, psi3, ...    coordinates on the map
+  distance           to the nearest landmark, in units of sqrt(epsilon)
+  inside             1 where the map covers the point, 0 where it extrapolates
+  nearest            number of the nearest landmark
 
 examples:
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
   ldmaps embed map.ldm run*.xtc -t top.pdb -o psi.parquet
   cat sensors.csv | ldmaps embed map.ldm - -o - | head
 
-The model remembers its atom selection (or columns) and applies it to the inputs. Where fewer than 1 % of the points
-are inside the map, a warning says what may be wrong, and the exit status is 5; the output is written nevertheless.
-Inputs are read in chunks: memory does not depend on their length.
+The model remembers its atoms or columns and applies them to the inputs, which
+are read in chunks: memory does not depend on their length. Where fewer than 1 %
+of the points are inside the map, a warning says what may be wrong, and the exit
+status is 5; the output is written nevertheless.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "embed",
-        "place new frames or rows on a map",
-        "Place new frames or rows on a fitted map.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
     parser.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="trajectories or tables; - is CSV from stdin"
@@ -71,16 +64,13 @@ def add_command(commands: Any) -> None:
         help="with workers: make the output a folder of one file per piece and index.json, which workers write",
     )
     add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
     from ldmaps.cli.inputs import open_inputs, reading_settings
-    from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
     from ldmaps.cli.workers import embed_blocks, in_blocks, workers_of
     from ldmaps.cli.writers import check_format, open_writer
-    from ldmaps.errors import InvalidInputError
     from ldmaps.inputs import FrameSource
     from ldmaps.maps.model_file import read_model
     from ldmaps.maps.outside_reasons import outside_warning
@@ -125,61 +115,24 @@ def run(arguments: argparse.Namespace) -> int | None:
 def embed_source(
     embedder: Embedder, source: PointSource, writer: Writer, stage: Stage, n_threads: int | None
 ) -> OutsideSample:
-    """Embed and write chunk after chunk; return how many points are inside the map, and some that are not.
-
-    Where another thread may read, one chunk is read and prepared, the next embedded and the
-    one after that written at the same time; this thread writes.
-    """
+    """Embed and write chunk after chunk; return how many points are inside the map, and some that are not."""
     from contextlib import closing
 
-    from ldmaps.inputs import prefetch
+    from ldmaps.maps.embed_chunks import embed_chunks
     from ldmaps.maps.outside_reasons import OutsideSample
 
-    prepared = _prepared(embedder, source)
-    if source.reads_ahead:
-        embedded = prefetch(_embedded(embedder, prefetch(prepared), n_threads), depth=2)
-    else:
-        embedded = _embedded(embedder, prepared, n_threads)
     sample = OutsideSample()
+    embedded = embed_chunks(embedder, source, n_threads)
     with closing(embedded):  # an output that fails ends the threads, too
-        for chunk, extended, coverage in embedded:
-            writer.write(chunk, extended.coordinates, coverage)
-            sample.add(chunk.frames, coverage.inside)
+        for chunk, placed in embedded:
+            writer.write(chunk, placed.coordinates, placed.coverage)
+            sample.add(chunk.frames, placed.coverage.inside)
             stage.advance(len(chunk))
     return sample
 
 
-def _prepared(
-    embedder: Embedder, chunks: Iterable[FrameChunk]
-) -> Generator[tuple[FrameChunk, Points], None, None]:
-    """Prepare chunk after chunk."""
-    from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import check_frames_finite
-
-    for chunk in chunks:
-        try:
-            points = embedder.prepare(chunk.frames)
-        except InvalidInputError:
-            check_frames_finite(chunk)  # says where in which file
-            raise
-        yield chunk, points
-
-
-def _embedded(
-    embedder: Embedder, prepared: Iterable[tuple[FrameChunk, Points]], n_threads: int | None
-) -> Generator[tuple[FrameChunk, Extended, Coverage], None, None]:
-    """Embed chunk after chunk."""
-    from ldmaps.threads import single_threaded_blas
-
-    with single_threaded_blas():  # which takes 0.2 ms: once for all chunks
-        for chunk, points in prepared:
-            extended = embedder.extend(points, n_threads)
-            yield chunk, extended, embedder.coverage_of(extended)
-
-
 def check_width(model: StoredMap, source: PointSource) -> None:
     """Raise when rows do not have as many numbers as the map's points."""
-    from ldmaps.errors import InvalidInputError, Named
     from ldmaps.point_faults import wrong_width
 
     metric = model.metric_

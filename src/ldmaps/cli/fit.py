@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import (
     add_common,
     add_input_options,
@@ -13,39 +12,49 @@ from ldmaps.cli.options import (
     add_weight_options,
     fit_settings,
 )
+from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.cli.workers import add_worker_options
+from ldmaps.errors import InvalidInputError
 from ldmaps.settings import LANDMARK_FIT
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
-__all__ = ["add_command", "add_map_options", "estimator_of", "metric_of", "run"]
+__all__ = ["add_map_options", "add_options", "estimator_of", "metric_of", "run"]
 
 #: Settings that are not about the map, and have their options elsewhere.
 _ELSEWHERE = ("resume", "random_state", "n_threads")
 #: A fit on fewer points gets a warning.
 FEW_POINTS = 10
+#: A column that makes up more of d² than this is all that a map shows.
+MOST_OF_DISTANCE = 0.95
 
-_EPILOG = """\
-inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj or MDAnalysis reads) or tables (.csv, .tsv, .npy,
-.npz, .parquet; - is CSV from stdin); several, and patterns such as 'run*.xtc', are read one after the other.
+SHOWN = "output top select columns stride metric features epsilon components tolerance n_landmarks force"
+EPILOG = """\
+inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj or
+MDAnalysis reads) or tables (.csv, .tsv, .npy, .npz, .parquet; - is CSV from
+stdin); several, and patterns such as 'run*.xtc', are read one after the other.
 
 examples:
-  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -o map.ldm
-  ldmaps fit traj.xtc -t top.pdb --mass-weighted --landmarks pst -o map.ldm
-  ldmaps fit sensors.csv --columns temp,flow,load --components 3 -o map.ldm
-  ldmaps fit metad.xtc -t top.pdb --weights COLVAR:metad.rbias --kt 2.494 -o map.ldm
+  ldmaps fit traj.xtc -t top.pdb --tolerance 1 -o map.ldm
+  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" \\
+         --tolerance 1 -o map.ldm
+  ldmaps fit traj.xtc -t top.pdb --features dihedrals --tolerance 1 -o map.ldm
+  ldmaps fit sensors.csv --columns temp,flow,load --tolerance 1 -o map.ldm
+  ldmaps fit metad.xtc -t top.pdb --weights COLVAR:metad.rbias --kt 2.494 \\
+         -o map.ldm
 
-More landmarks are more accurate and cost more time per embedded point; 400 suit most molecules.
-Hydrogens that spin hide slow motions in a plain RMSD: leave them out with --select, or use --mass-weighted.
+--tolerance 1 finds the fewest landmarks whose map stays within 1 % of the exact
+one on frames that the fit has not seen, and says so in the model file. Without
+it, 400 landmarks are used and nothing is promised.
+Hydrogens that spin hide slow motions in a plain RMSD: leave them out with
+--select, or use --mass-weighted. So do the ends of a flexible chain: --features
+dihedrals compares torsions instead of superposed atoms.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands, "fit", "learn a map from trajectories or tables", "Learn a map and save it.", _EPILOG
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="trajectories or tables")
     parser.add_argument(
         "-o", "--output", required=True, metavar="MODEL", help="model file to write, such as map.ldm"
@@ -55,13 +64,19 @@ def add_command(commands: Any) -> None:
         action="store_true",
         help="leave the training points' coordinates out of the model file",
     )
+    parser.add_argument(
+        "--lag",
+        type=float,
+        metavar="TIME",
+        help="time after which coordinates are compared with themselves, in ps, frames or rows (the longest "
+        "correlation time of one)",
+    )
     add_setting(parser, LANDMARK_FIT["resume"])
     add_map_options(parser)
     add_input_options(parser)
     add_weight_options(parser)
     add_worker_options(parser)
     add_common(parser, seed=True)
-    parser.set_defaults(run=run)
 
 
 def add_map_options(parser: argparse.ArgumentParser) -> None:
@@ -69,9 +84,21 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the map")
     add_setting(group, LANDMARK_FIT["metric"], default=None)  # which the inputs decide
     group.add_argument(
+        "--features",
+        metavar="WHAT",
+        help="compare frames by internal coordinates: dihedrals, chi, distances, contacts, angles (several with "
+        "commas), or a file that lists some",
+    )
+    group.add_argument(
         "--mass-weighted", action="store_true", help="weight atoms by their masses in the RMSD"
     )
     group.add_argument("--period", type=float, metavar="P", help="period of --metric periodic (2 pi)")
+    group.add_argument(
+        "--scale",
+        choices=("standard", "robust", "none"),
+        help="divide columns of a table by their standard deviation, by the distance of their quartiles, or not at all "
+        "(standard where columns have names and no --metric is given)",
+    )
     for setting in LANDMARK_FIT.values():
         if setting.option and setting.name not in ("metric", *_ELSEWHERE):
             add_setting(group, setting)
@@ -83,10 +110,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.cli.info import facts_of
     from ldmaps.cli.inputs import open_inputs, reading_settings
-    from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
     from ldmaps.cli.workers import in_blocks, workers_of
-    from ldmaps.errors import InvalidInputError
     from ldmaps.progress import reporting
+    from ldmaps.quality.sampling import N_RESAMPLES
 
     if arguments.output == "-":
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
@@ -94,7 +120,10 @@ def run(arguments: argparse.Namespace) -> None:
     source = open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     with reporting(shown_progress(arguments)), workers_of(arguments):
-        model.fit(in_blocks(arguments, source, reading_settings(arguments)))
+        blocked = in_blocks(arguments, source, reading_settings(arguments))
+        model.fit(blocked)
+        if blocked is source and (model.sampling_ is None or arguments.lag is not None):
+            model.resample(N_RESAMPLES, lag=arguments.lag)
         model.save(arguments.output, include_embedding=not arguments.no_embedding)
     n_points = model.diagnosis_.n_points
     if n_points < FEW_POINTS and not arguments.quiet:
@@ -111,6 +140,8 @@ def run(arguments: argparse.Namespace) -> None:
         write_json({"output": arguments.output, **facts})
     else:
         say(arguments, _summary(arguments.output, model, arguments.weights is not None))
+        for line in filter(None, (source.columns_used, _said_of_scale(model))):
+            say(arguments, line)
 
 
 def estimator_of(arguments: argparse.Namespace, metric: Any) -> Any:
@@ -122,16 +153,32 @@ def estimator_of(arguments: argparse.Namespace, metric: Any) -> Any:
 
 def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     """Return the metric that options and input ask for."""
-    from ldmaps.errors import InvalidInputError
+    import numpy as np
+
     from ldmaps.inputs import FrameSource
-    from ldmaps.metrics import RMSD, Periodic
+    from ldmaps.metrics import RMSD, Features, Periodic, Scaled
 
     frames = len(source.shape) == 2
+    if arguments.features is not None:
+        if not isinstance(source, FrameSource):
+            raise InvalidInputError("--features are of frames, but the input is a table; leave it out")
+        if arguments.metric is not None or arguments.mass_weighted or arguments.period is not None:
+            raise InvalidInputError(
+                "--features say how frames are compared; leave out --metric, --mass-weighted and --period"
+            )
+        return Features.of(source, arguments.features)
     name = arguments.metric or ("rmsd" if frames else "euclidean")
     if frames and name != "rmsd":
         raise InvalidInputError(
             f"--metric {name} compares rows of numbers, but the input is frames; use rmsd"
         )
+    if arguments.scale is not None and name != "euclidean":
+        raise InvalidInputError(f"--scale belongs to --metric euclidean, got --metric {name}")
+    # Columns with names have units of their own; an array without any is one quantity in many places.
+    has_names = arguments.metric is None and bool(getattr(source, "columns", None)) and source.shape != (1,)
+    scale = arguments.scale or ("standard" if has_names else "none")
+    if name == "euclidean" and scale != "none":
+        return Scaled(scale)
     if arguments.period is not None:
         if name != "periodic":
             raise InvalidInputError(f"--period belongs to --metric periodic, got --metric {name}")
@@ -142,44 +189,44 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
         raise InvalidInputError(
             "--mass-weighted belongs to --metric rmsd on trajectories, whose topology has masses"
         )
-    if source.atoms is None or source.atoms.masses is None:
+    labels = () if source.atoms is None else source.atoms.labels
+    masses = np.full(len(labels), np.nan) if source.atoms is None else source.atoms.masses
+    unknown = list(labels) if masses is None else [labels[at] for at in np.flatnonzero(np.isnan(masses))]
+    if unknown or not labels:
+        shown = ", ".join(unknown[:6]) + (f" and {len(unknown) - 6:,} more" if len(unknown) > 6 else "")
         raise InvalidInputError(
-            "the topology lacks the elements of some atoms, so their masses are unknown; leave --mass-weighted "
-            "out, or give a topology with elements"
+            f"the topology has neither mass nor element of {shown or 'the atoms'}; leave --mass-weighted out, or give "
+            "a topology with masses (TPR, LAMMPS data) or elements"
         )
-    return RMSD(weights=source.atoms.masses)
+    return RMSD(weights=masses)
+
+
+def _said_of_scale(model: Any) -> str:
+    """Say that columns were scaled, or that one of them is all that counts."""
+    import numpy as np
+
+    metric = model.metric_
+    if not metric.is_euclidean or model.n_features_in_ < 2:
+        return ""
+    if not metric.has_units:
+        return "scale: each column divided by how much it varies; --scale none takes columns as they are"
+    places, weights = metric.places(model.embedder_.landmarks).values, model.multiplicities_
+    shares = weights @ (places - weights @ places / weights.sum()) ** 2
+    largest = int(np.argmax(shares))
+    if shares[largest] <= MOST_OF_DISTANCE * shares.sum():
+        return ""
+    columns = (model.source_ or {}).get("columns")
+    name = columns[largest] if columns else f"column {largest + 1}"
+    share = f"{shares[largest] / shares.sum():.1%}"
+    return f"warning: {name} makes up {share} of squared distances; --scale standard lets the other columns count"
 
 
 def _summary(path: str, model: Any, weighted: bool) -> str:
-    from ldmaps.diffusion.spectrum import reason_for_kept
+    from ldmaps.maps.summary import summary_lines
 
-    squared = f" {model.units_}²" if model.units_ else ""
-    leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:6]) + " ..." * (
-        model.n_components_ > 6
-    )
-    following = " ".join(f"{value:.4f}" for value in model.spectrum_[model.n_components_ :][:3])
-    certificate = model.certificate_
-    promise = ""
-    if certificate is not None:
-        promise = (
-            f"\nZ = {certificate.held_out_z:.3g} % on {certificate.n_held_out:,} held-out points; "
-            f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
-        )
-    diagnosis = model.diagnosis_
-    carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:6]) + ", ..." * (
-        model.n_components_ > 6
-    )
-    left_out = f"; {len(diagnosis.left_out):,} points left out as outliers" if len(diagnosis.left_out) else ""
+    first, *lines = summary_lines(model)
     weights = model.training_.weights
-    weighed = ""
     if weights is not None and weighted:
         worth = float(weights.sum()) ** 2 / float((weights**2).sum())
-        weighed = f"\nweights: as good as {worth:,.0f} of {len(weights):,} points of equal weight"
-    return (
-        f"{path}: {model.n_components_} coordinate{'' if model.n_components_ == 1 else 's'} of "
-        f"{len(model.embedding_):,} points from {model.embedder_.n_landmarks:,} landmarks\n"
-        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}\n"
-        f"kept: {reason_for_kept(model.spectrum_, model.n_components_, model.n_components)}\n"
-        f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}{left_out}"
-        f"{weighed}{promise}"
-    )
+        lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
+    return "\n".join([f"{path}: {first}", *lines])

@@ -1,43 +1,47 @@
-"""``ldmaps frames``: frames of a map as a trajectory file."""
+"""``ldmaps frames``: write the frames of a part of the map."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import add_command as add_parser
-from ldmaps.cli.options import add_common, add_input_options, add_matching_options, names, positive
+from ldmaps.cli.options import (
+    add_common,
+    add_enter_option,
+    add_input_options,
+    add_matching_options,
+    names,
+    positive,
+)
+from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ldmaps.regions import Region
     from ldmaps.views import FramePicks
 
-__all__ = ["add_command", "bounds", "run"]
+__all__ = ["add_options", "bounds", "run"]
 
-_EPILOG = """\
+SHOWN = "output box region basin enter picks landmarks representatives regions atoms top force"
+EPILOG = """\
 examples:
-  ldmaps frames map.ldm run.xtc -t top.pdb --box psi2=0.01:,psi3=-0.02:0.02 -o part.xtc
   ldmaps frames map.ldm run.xtc -t top.pdb --basin 2 -o basin2.dcd
-  ldmaps frames map.ldm run*.xtc -t top.pdb --regions regions.toml --region upper -o upper.xtc
-  ldmaps frames map.ldm run.xtc -t top.pdb --picks picks.csv --atoms protein -o picks.pdb
+  ldmaps frames map.ldm run.xtc -t top.pdb --box psi2=0.01: -o part.xtc
+  ldmaps frames map.ldm run.xtc -t top.pdb --picks picks.csv -o picks.pdb
   ldmaps frames map.ldm run.xtc -t top.pdb --representatives -o basins.pdb
-  ldmaps frames map.ldm --landmarks -o landmarks.pdb      without a trajectory: the map's own atoms, superposed
+  ldmaps frames map.ldm --landmarks -o landmarks.pdb
+                          without a trajectory: the map's own atoms, superposed
 
-Frames are written with all atoms of the topology (or --atoms), coordinates, times and boxes as in the files;
-velocities are not. They stay in the files' order. Landmarks and representatives are frames of the files the map was
-fitted on: name the same ones. A PDB says in its remarks where each model is from; --table writes that for any format.
+Frames are written with all atoms of the topology (or --atoms), coordinates,
+times and boxes as in the files; velocities are not. They stay in the files'
+order. Landmarks and representatives are frames of the files the map was fitted
+on: name the same ones. A PDB says in its remarks where each model is from;
+--table writes that for any format.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "frames",
-        "write the frames of a part of the map",
-        "Write frames as xtc, trr, dcd or pdb: those of a region, of a basin, picked by hand, or landmarks.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help="trajectories to take frames from")
     parser.add_argument(
@@ -75,10 +79,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--table", metavar="FILE", help="also write a .csv that says where each frame is from"
     )
-    add_input_options(parser)
+    add_enter_option(parser)
+    add_input_options(parser, tables=False)
     add_matching_options(parser)
     add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
@@ -100,7 +104,6 @@ def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import check_output, say, write_json
     from ldmaps.inputs.formats import output_format
     from ldmaps.maps.loading import load
     from ldmaps.progress import Progress, reporting
@@ -139,16 +142,19 @@ def run(arguments: argparse.Namespace) -> None:
     lines = picks.rows(times)[:40] if labelled else picks.summary()
     if labelled and len(picks.numbers) > 40:
         lines.append(f"and {len(picks.numbers) - 40:,} more; --table writes them all")
+    if arguments.basin is not None and arguments.regions is None:
+        lines.append(
+            f"These are its core: membership of at least {arguments.enter:g}. Its population counts all frames by "
+            "membership; --enter 0.5 writes every frame that belongs to it more than to the others"
+        )
     count = len(picks.numbers)
     say(arguments, "\n".join([f"{arguments.output}: {count:,} frame{'s' * (count > 1)}", *lines]))
 
 
 def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
     from ldmaps.cli.inputs import open_inputs
-    from ldmaps.errors import InvalidInputError
     from ldmaps.inputs import FrameSource
     from ldmaps.inputs.opening import expanded
-    from ldmaps.regions import representatives
     from ldmaps.views import FramePicks
 
     if arguments.picks is not None:
@@ -157,19 +163,13 @@ def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
     source = open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")
-    if arguments.landmarks is not None:
-        return FramePicks.of_landmarks(model, _numbers(arguments.landmarks), source.files)
-    if arguments.representatives:
-        middles = representatives(model, _regions(arguments, model))
-        labels = [f"{name} (landmark {number})" for name, number in middles.items()]
-        return FramePicks.of_landmarks(model, middles.values(), source.files, labels)
+    if arguments.landmarks is not None or arguments.representatives:
+        numbers, labels = _landmarks(arguments, model)
+        return FramePicks.of_landmarks(model, numbers, source.files, labels)
     return FramePicks.in_region(model, source, _region(arguments, model))
 
 
 def _from_the_map_alone(arguments: argparse.Namespace, model: Any) -> None:
-    from ldmaps.cli.session import say, write_json
-    from ldmaps.errors import InvalidInputError
-    from ldmaps.regions import representatives
     from ldmaps.views import write_landmarks
 
     if arguments.landmarks is None and not arguments.representatives:
@@ -180,11 +180,7 @@ def _from_the_map_alone(arguments: argparse.Namespace, model: Any) -> None:
         raise InvalidInputError(
             "the model file holds the atoms that the map was fitted on; for --atoms name the trajectory"
         )
-    numbers = _numbers(arguments.landmarks) if arguments.landmarks is not None else None
-    labels = None
-    if arguments.representatives:
-        middles = representatives(model, _regions(arguments, model))
-        numbers, labels = list(middles.values()), [f"{name} (landmark {n})" for name, n in middles.items()]
+    numbers, labels = _landmarks(arguments, model)
     write_landmarks(model, arguments.output, numbers, labels)
     count = len(model.landmark_indices_) if numbers is None else len(numbers)
     if arguments.json:
@@ -197,16 +193,25 @@ def _from_the_map_alone(arguments: argparse.Namespace, model: Any) -> None:
         )
 
 
+def _landmarks(arguments: argparse.Namespace, model: Any) -> tuple[list[int] | None, list[str] | None]:
+    """Return the landmarks that are asked for, None for all, and what each is."""
+    from ldmaps.regions import representatives
+
+    if not arguments.representatives:
+        return _numbers(arguments.landmarks), None
+    middles = representatives(model, _regions(arguments, model))
+    return list(middles.values()), [f"{name} (landmark {number})" for name, number in middles.items()]
+
+
 def _regions(arguments: argparse.Namespace, model: Any) -> dict[str, Region]:
     from ldmaps.regions import learn_basins, load_regions
 
     if arguments.regions is not None:
         return load_regions(arguments.regions, model)
-    return dict(learn_basins(model, arguments.n_basins).regions)
+    return dict(learn_basins(model, arguments.n_basins, enter=arguments.enter).regions)
 
 
 def _region(arguments: argparse.Namespace, model: Any) -> Region:
-    from ldmaps.errors import InvalidInputError
     from ldmaps.regions import Box
 
     if arguments.box is not None:
@@ -225,7 +230,6 @@ def _region(arguments: argparse.Namespace, model: Any) -> Region:
 
 
 def _numbers(text: str) -> list[int] | None:
-    from ldmaps.errors import InvalidInputError
 
     if text == "all":
         return None

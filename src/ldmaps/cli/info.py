@@ -1,37 +1,34 @@
-"""``ldmaps info``: what a model file holds."""
+"""``ldmaps info``: print what a model file holds."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common
+from ldmaps.cli.session import printable, write_json
+from ldmaps.errors import InvalidInputError, ModelFileError
 
 if TYPE_CHECKING:
     from ldmaps.maps.model_file import StoredMap
 
-__all__ = ["add_command", "facts_of", "run"]
+__all__ = ["add_options", "facts_of", "run"]
+
+SHOWN = ""
+EPILOG = """\
+example:
+  ldmaps info map.ldm --json
+"""
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "info",
-        "print what a model file holds",
-        "Print what a model file holds: metric, bandwidth, spectrum, landmarks, atoms.",
-        "example:\n  ldmaps info map.ldm --json",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    add_common(parser, force=False, threads=False)
-    parser.set_defaults(run=run)
+    add_common(parser, quiet=False, force=False, threads=False)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import printable, write_json
-
     facts = facts_of(arguments.model)
     if arguments.json:
         write_json(facts)
@@ -50,12 +47,16 @@ def facts_of(path: str) -> dict[str, Any]:
         facts["spectrum"] = [float(value) for value in model.spectrum_]
         facts["total_weight"] = float(model.multiplicities_.sum())
         facts["has_embedding"] = hasattr(model, "embedding_")
+        if model.sampling_ is not None:
+            from ldmaps.quality.sampling_words import sampling_facts
+
+            files = (model.source_ or {}).get("files")
+            facts["sampling"] = sampling_facts(model.sampling_, model.n_components_, files)
     return facts
 
 
 def _read_or_none(path: str) -> StoredMap | None:
     """Read the model's arrays; a map with a Python function as metric has a header only."""
-    from ldmaps.errors import InvalidInputError, ModelFileError
     from ldmaps.maps.model_file import read_model
 
     try:
@@ -69,9 +70,18 @@ def _read_or_none(path: str) -> StoredMap | None:
 def as_text(path: str, facts: dict[str, Any]) -> str:
     """Lay the facts out for reading."""
     units, source = facts.get("units"), facts.get("source") or {}
-    squared = f" {units}²" if units else ""
-    metric = facts["metric"]["__metric__"]
-    weighted = facts["metric"].get("parameters", {}).get("weights") is not None
+    metric, parameters = facts["metric"]["__metric__"], facts["metric"].get("parameters", {})
+    squared = f" {units}²" if units and metric != "features" else ""
+    if metric == "features":
+        lists = {
+            kind: value
+            for kind, value in parameters.items()
+            if kind.endswith("s") and isinstance(value, dict)
+        }
+        metric += ": " + ", ".join(
+            f"{len(value['__array__']):,} {kind}" for kind, value in lists.items() if kind != "scales"
+        )
+    weighted = parameters.get("weights") is not None
     settings = facts["settings"]
     rows = [
         (
@@ -88,6 +98,8 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
     rows.append(("coordinates", f"{facts['n_components']} (psi2 to psi{facts['n_components'] + 1})"))
     if "spectrum" in facts:
         rows.append(("spectrum", _spectrum(facts["eigenvalues"], facts["spectrum"])))
+    for place, line in enumerate((facts.get("sampling") or {}).get("lines", [])):
+        rows.append(("" if place else "sampling", line))
     solution = facts.get("solution")
     if solution is not None:
         is_exact = facts["estimator"] == "DiffusionMap"

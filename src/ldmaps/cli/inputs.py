@@ -9,7 +9,7 @@ from typing import Any
 from ldmaps.inputs import PointSource
 from ldmaps.inputs import open as open_points
 
-__all__ = ["open_inputs", "reading_settings"]
+__all__ = ["named_facts", "open_inputs", "reading_settings"]
 
 _SETTINGS = ("top", "select", "columns", "array", "stride", "start", "stop", "chunk", "periodic")
 
@@ -25,12 +25,19 @@ def reading_settings(
     arguments: argparse.Namespace, model_facts: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the arguments of :func:`ldmaps.inputs.open` that options stand for."""
-    if model_facts and model_facts.get("kind") == "frames" and getattr(arguments, "ignore_names", False):
-        model_facts = {**model_facts, "atom_names": None}
     return {
-        **{name: getattr(arguments, name) for name in _SETTINGS},
-        "model_facts": model_facts,
+        **{name: getattr(arguments, name, None) for name in _SETTINGS},
+        "model_facts": named_facts(arguments, model_facts),
         "match_atoms": getattr(arguments, "match_atoms", False),
         "weights": getattr(arguments, "weights", None),
         "kt": getattr(arguments, "kt", None),
     }
+
+
+def named_facts(
+    arguments: argparse.Namespace, model_facts: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return what a model knows of its inputs, without the names of atoms where --ignore-names says so."""
+    if model_facts and model_facts.get("kind") == "frames" and getattr(arguments, "ignore_names", False):
+        return {**model_facts, "atom_names": None}
+    return model_facts

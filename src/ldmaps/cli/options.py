@@ -9,11 +9,13 @@ from typing import Any
 from ldmaps.settings import LANDMARK_FIT, Setting
 
 __all__ = [
-    "Once",
-    "add_command",
+    "add_atom_options",
+    "add_column_option",
     "add_common",
+    "add_enter_option",
     "add_input_options",
     "add_matching_options",
+    "add_naming_option",
     "add_setting",
     "add_weight_options",
     "fit_settings",
@@ -21,21 +23,6 @@ __all__ = [
     "not_negative",
     "positive",
 ]
-
-
-def add_command(
-    commands: Any, name: str, summary: str, description: str, epilog: str
-) -> argparse.ArgumentParser:
-    """Add a command's parser in the house style."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(command_parser=parser)
-    return parser
 
 
 class Once(argparse.Action):
@@ -54,16 +41,16 @@ class Once(argparse.Action):
 def add_common(
     parser: argparse.ArgumentParser,
     *,
-    json: bool = True,
+    quiet: bool = True,
     force: bool = True,
     threads: bool = True,
     seed: bool = False,
 ) -> None:
     """Add the options that work alike everywhere."""
     group = parser.add_argument_group("general")
-    group.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
-    if json:
-        group.add_argument("--json", action="store_true", help="write the summary as JSON to stdout")
+    if quiet:
+        group.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    group.add_argument("--json", action="store_true", help="write the summary as JSON to stdout")
     if seed:
         add_setting(group, LANDMARK_FIT["random_state"])
     if threads:
@@ -94,47 +81,44 @@ def fit_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def add_input_options(parser: argparse.ArgumentParser) -> None:
+def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -> None:
     """Add what says which frames, atoms or columns to read."""
     group = parser.add_argument_group("reading")
+    add_atom_options(group)
     group.add_argument(
-        "-t",
-        "--top",
-        "--topology",
+        "-s", "--stride", type=positive, default=1, metavar="N", help="use every N-th frame (1)"
+    )
+    group.add_argument("--start", type=not_negative, metavar="N", help="first frame of each file, from 0")
+    group.add_argument("--stop", type=positive, metavar="N", help="stop before this frame of each file")
+    group.add_argument("-c", "--chunk", type=positive, metavar="N", help="frames to hold at a time (4 MB)")
+    if tables:
+        add_column_option(group, "all")
+        group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+
+
+def add_atom_options(group: Any) -> None:
+    """Add what names the atoms and chooses some."""
+    group.add_argument(
+        *("-t", "--top", "--topology"),
         dest="top",
         action=Once,
         metavar="FILE",
-        help="file that names the atoms (PDB, GRO, PSF, TPR, ...), the same for all inputs",
+        help="file that names the atoms: PDB, GRO, PSF, TPR, ...",
     )
-    group.add_argument(
-        "--select",
-        action=Once,
-        metavar="ATOMS",
-        help='atoms to use, in mdtraj\'s language: "protein and not element H"',
-    )
-    group.add_argument(
-        "-s", "--stride", type=positive, default=1, metavar="N", help="use every N-th frame or row (1)"
-    )
-    group.add_argument(
-        "--start", type=not_negative, metavar="N", help="first frame of each file, counted from 0"
-    )
-    group.add_argument("--stop", type=positive, metavar="N", help="stop before this frame of each file")
-    group.add_argument(
-        "-c", "--chunk", type=positive, metavar="N", help="frames to hold at a time (about 4 MB)"
-    )
+    text = 'atoms to use, in mdtraj\'s language: "protein and not element H"'
+    group.add_argument("--select", action=Once, metavar="ATOMS", help=text)
     group.add_argument(
         "--periodic",
         choices=("whole", "keep"),
         default="whole",
         help="join molecules that a periodic box has split, or keep coordinates as they are (whole)",
     )
-    group.add_argument(
-        "--columns",
-        type=names,
-        metavar="A,B,...",
-        help="columns of a table to use, by name or number from 1 (all)",
-    )
-    group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+
+
+def add_column_option(group: Any, default: str) -> None:
+    """Add what chooses columns of tables."""
+    text = f"columns to use, by name or number from 1 ({default})"
+    group.add_argument("--columns", type=names, metavar="A,B,...", help=text)
 
 
 def add_weight_options(parser: argparse.ArgumentParser) -> None:
@@ -156,16 +140,24 @@ def add_weight_options(parser: argparse.ArgumentParser) -> None:
 def add_matching_options(parser: argparse.ArgumentParser) -> None:
     """Add how atoms of the inputs are matched with those of the model."""
     group = parser.add_argument_group("atoms")
+    add_naming_option(group)
     group.add_argument(
         "--match-atoms",
         action="store_true",
         help="match atoms by name, residue by residue, where residues are named or numbered differently",
     )
-    group.add_argument(
-        "--ignore-names",
-        action="store_true",
-        help="accept atoms of other names; their number must still agree",
-    )
+
+
+def add_naming_option(group: Any) -> None:
+    """Add what lets atoms of other names pass."""
+    text = "accept atoms of other names; their number must still agree"
+    group.add_argument("--ignore-names", action="store_true", help=text)
+
+
+def add_enter_option(parser: argparse.ArgumentParser) -> None:
+    """Add where the core of a basin begins."""
+    text = "membership from which a frame is in a basin's core, 0.5 to 1 (0.7)"
+    parser.add_argument("--enter", type=float, default=0.7, metavar="CHI", help=text)
 
 
 def positive(text: str) -> int:

@@ -1,8 +1,9 @@
-"""The command line's grammar."""
+"""The command line's grammar, from what each command's file says of itself."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from ldmaps.cli import (
     correlate,
     demo,
     embed,
+    export,
     fit,
     frames,
     info,
@@ -23,25 +25,15 @@ from ldmaps.cli import (
     stream,
     watch,
 )
-from ldmaps.cli.session import printable
+from ldmaps.cli.help import CommandParser, hide, usage_of
 
 __all__ = ["EXIT_CODES", "build_parser", "parse"]
 
-COMMANDS = (
-    fit,
-    embed,
-    stream,
-    watch,
-    absorb,
-    report,
-    plot,
-    frames,
-    basins,
-    correlate,
-    info,
-    plan,
-    demo,
-    completion,
+#: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
+#: where it is empty), add_options and run.
+COMMANDS: tuple[Any, ...] = (
+    *(fit, embed, report, plot, basins, correlate, frames),
+    *(stream, watch, absorb, export, info, plan, demo, completion),
 )
 
 EXIT_CODES = """\
@@ -51,59 +43,82 @@ exit status:
   2    the command line is not understood
   3    a fault in ldmaps itself (please report it, with the output of --debug)
   4    an event that ldmaps stream --exit-on waited for
-  5    done, but fewer than 1 % of the points are inside the map; a warning says what may be wrong
-  130  interrupted with Ctrl-C; 143 terminated; 141 the reader of stdout went away
+  5    done, but fewer than 1 % of the points are inside the map
+  130  interrupted with Ctrl-C; 143 terminated; 141 stdout was closed
 """
 
-_EPILOG = f"""\
-examples:
-  ldmaps fit traj.xtc -t top.pdb --select "protein and not element H" -o map.ldm
-  ldmaps fit sensors.csv --metric euclidean -o map.ldm
+GREETING = """\
+ldmaps learns the map of slow coordinates in trajectories or tables, and places
+new frames on it in microseconds.
+
+  ldmaps demo --files try                       something to try it on
+  ldmaps fit traj.xtc -t top.pdb --tolerance 1 -o map.ldm
+  ldmaps report map.ldm                         look at it: writes map.html
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
-  ldmaps embed map.ldm new.xtc -t top.pdb -o - | head
+
+ldmaps --help lists all commands, and ldmaps COMMAND --help explains one.
+"""
+
+EPILOG = f"""\
+examples:
+  ldmaps fit traj.xtc -t top.pdb --tolerance 1 -o map.ldm
+  ldmaps fit sensors.csv --tolerance 1 -o map.ldm
+  ldmaps report map.ldm
+  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
   producer | ldmaps stream map.ldm -o psi.csv
-  ldmaps report map.ldm -o report.html
-  ldmaps plot map.ldm --kind energy -o energy.png
+  ldmaps plot map.ldm --kind free_energy -o energy.png
   ldmaps frames map.ldm traj.xtc -t top.pdb --basin 1 -o basin1.xtc
-  ldmaps info map.ldm
-  ldmaps plan 200000 22 --metric rmsd -m 400
+  ldmaps export map.ldm --to plumed -o for_gromacs -t system.gro
+  ldmaps plan traj.xtc -t top.pdb --tolerance 1
 
 Data go to stdout, everything else to stderr. Existing files are only
-overwritten with --force. "ldmaps COMMAND --help" lists all options.
+overwritten with --force. "ldmaps COMMAND --help" lists the options that most
+people need, --help-all every one.
 
 {EXIT_CODES}"""
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that repeats what it does not understand without what a terminal would obey."""
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        super()._print_message(printable(message), file)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    parser = _Parser(
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line, or with the options of one command alone."""
+    parser = CommandParser(
         prog="ldmaps",
-        description="Landmark diffusion maps: learn the manifold in trajectories or tables, place new points on it.",
-        epilog=_EPILOG,
+        description="Landmark diffusion maps of trajectories and tables.",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ldmaps {__version__}")
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for module in COMMANDS:
-        module.add_command(commands)
+        name = module.__name__.rpartition(".")[2]
+        summary = (module.__doc__ or "").partition(": ")[2].partition("\n")[0].rstrip(".")
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[:1].upper()}{summary[1:]}.",
+            epilog=module.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if only not in (None, name):
+            continue
+        module.add_options(command)
+        command.usage = f"%(prog)s {usage_of(command)}"
+        hide(command, module.SHOWN.split())
+        command.set_defaults(run=module.run, command_parser=command)
     parser.set_defaults(parser=parser)  # which `ldmaps completion` describes
     return parser
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read a command line; inputs may stand before and after options.
-
-    argparse takes inputs from one place only, so that ``embed map.ldm a.xtc -t top.pdb b.xtc``
-    leaves b.xtc over.
-    """
-    arguments, left_over = build_parser().parse_known_args(argv)
+    """Read a command line; inputs may stand before and after options, where argparse takes them from one place."""
+    argv = sys.argv[1:] if argv is None else argv
+    first = argv[0] if argv else ""
+    # `ldmaps completion` describes all options, and what is no command is explained by all commands.
+    is_one = first != "completion" and any(module.__name__.endswith(f".{first}") for module in COMMANDS)
+    parser = build_parser(first if is_one else None)
+    arguments, left_over = parser.parse_known_args(argv)
+    if arguments.command is None and not left_over:
+        print(GREETING, end="")
+        parser.exit()
     unknown = [text for text in left_over if text.startswith("-") and text != "-"]
     if left_over and not unknown:
         if isinstance(getattr(arguments, "inputs", None), list):
@@ -113,5 +128,6 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
             arguments.input = left_over[0]
             return arguments
     if left_over:
-        arguments.command_parser.error(f"unrecognized arguments: {' '.join(unknown or left_over)}")
+        command = getattr(arguments, "command_parser", parser)
+        command.error(f"unrecognized arguments: {' '.join(unknown or left_over)}")
     return arguments

@@ -1,46 +1,42 @@
-"""``ldmaps plan``: what a fit would cost here."""
+"""``ldmaps plan``: predict memory and time of a fit on this machine."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldmaps.cli.fit import add_map_options, estimator_of, metric_of
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options
+from ldmaps.cli.session import shown_progress, write_json
 
 if TYPE_CHECKING:
     from ldmaps.maps.planning import Plan
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
 #: Of long inputs a sample is read: so many points, or bytes, but so many points per landmark in any case.
 SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
 
-_EPILOG = """\
+SHOWN = "top select columns stride metric epsilon components tolerance n_landmarks json"
+EPILOG = """\
+Fits of some of the points, about ten seconds, say what a fit of all takes: time
+and peak memory stage by stage, and the time per new point, within a factor of
+two. Inputs and options are those of fit.
+
 examples:
-  ldmaps plan traj.xtc -t top.pdb --select "not element H" -m 400
+  ldmaps plan traj.xtc -t top.pdb --select "not element H" --tolerance 1
   ldmaps plan 200000 22 --metric rmsd --epsilon coifman
 
-Memory is that of the whole process: interpreter, points, and what the fit adds. Where a fit would take hours, or more
-memory than this machine has left, a stride is named that does not. Fewer atoms (--select) make every distance cheaper.
-Try other options to see what they save.
+Memory is that of the whole process. Where a fit would take hours, or more
+memory than this machine has left, a stride is named that does not. Fewer atoms
+(--select) make every distance cheaper.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "plan",
-        "predict memory and time of a fit on this machine",
-        "Predict time and peak memory of a fit, stage by stage, and the time per new point, from fits of some of the "
-        "points that take about ten seconds.\nTakes the inputs and options of fit. Meant to be right within a factor "
-        "of two.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument(
         "inputs",
         nargs="+",
@@ -50,12 +46,10 @@ def add_command(commands: Any) -> None:
     add_map_options(parser)
     add_input_options(parser)
     add_common(parser, force=False)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import shown_progress, write_json
     from ldmaps.progress import reporting
 
     with reporting(shown_progress(arguments)):

@@ -1,41 +1,45 @@
-"""``ldmaps plot``: a picture of a map."""
+"""``ldmaps plot``: draw a map as PNG, SVG or PDF."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, positive
+from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
-KINDS = ("map", "energy", "profile", "spectrum")
+#: As the methods of ``model.plot``; two have a short name, too.
+KINDS = ("embedding", "free_energy", "profile", "spectrum")
+_SHORT = {"map": "embedding", "energy": "free_energy"}
 PICTURES = (".png", ".svg", ".pdf")
 
-_EPILOG = """\
+SHOWN = "output kind x y data colour weights no_landmarks title force"
+EPILOG = """\
 examples:
   ldmaps plot map.ldm -o map.png
-  ldmaps plot map.ldm --kind energy -x psi2 -y psi4 -o energy.pdf
-  ldmaps plot map.ldm --kind profile -o profile.svg              with errors over 5 blocks of the trajectory
-  ldmaps plot map.ldm --data psi.csv --colour rg -o coloured.png  rows of ldmaps embed with columns of your own
+  ldmaps plot map.ldm --kind free_energy -x psi2 -y psi4 -o energy.pdf
+  ldmaps plot map.ldm --kind profile -o profile.svg
+  ldmaps plot map.ldm --data psi.csv --colour rg -o coloured.png
 
-Energies are -ln p in units of k_BT, with the weights of the fit where it had any.
+Energies are -ln p in units of k_BT, with the weights of the fit where it had
+any; the errors of a profile are those over blocks of the trajectory.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "plot",
-        "draw a map as PNG, SVG or PDF",
-        "Draw a map, its free energy, a free-energy profile or its spectrum with matplotlib.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture: .png, .svg or .pdf")
-    parser.add_argument("--kind", choices=KINDS, default="map", help="what to draw (map)")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        type=lambda text: _SHORT.get(text, text),
+        default="embedding",
+        help="what to draw (embedding)",
+    )
     parser.add_argument("-x", default="psi2", metavar="psiN", help="coordinate across (psi2)")
     parser.add_argument("-y", metavar="psiN", help="coordinate upwards (the next one)")
     parser.add_argument(
@@ -48,18 +52,16 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--blocks", type=positive, default=5, metavar="N", help="blocks for the errors of a profile (5)"
     )
+    parser.add_argument("--no-landmarks", action="store_true", help="leave the landmarks' circles out")
     parser.add_argument("--title", metavar="TEXT", help="heading of the picture")
     parser.add_argument(
         "--dpi", type=positive, default=200, metavar="N", help="dots per inch of a .png (200)"
     )
     add_common(parser, threads=False)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.cli.session import check_output, say, write_json
-    from ldmaps.errors import InvalidInputError
     from ldmaps.files import written_whole
     from ldmaps.maps.loading import load
 
@@ -72,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         import matplotlib
     except ImportError as error:
         raise InvalidInputError(
-            f'pictures are drawn with matplotlib, which cannot be imported ({error}); pip install "ldmaps[plot]"'
+            f"pictures are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
         ) from error
     # Without a display, and with letters that programs for drawings can edit.
     with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
@@ -89,7 +91,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
-    from ldmaps.errors import InvalidInputError
     from ldmaps.regions.region_values import column_of
     from ldmaps.views.point_tables import read_table
 
@@ -116,10 +117,15 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
         return plot.profile(
             x, points=points, weights=_numbers(named(arguments.weights)), blocks=arguments.blocks
         )
-    if arguments.kind == "energy":
+    if arguments.kind == "free_energy":
         return plot.free_energy(x, y, points=points, weights=_numbers(named(arguments.weights)))
     return plot.embedding(
-        x, y, points=points, colour=_numbers(named(arguments.colour)), label=arguments.colour
+        x,
+        y,
+        points=points,
+        colour=_numbers(named(arguments.colour)),
+        label=arguments.colour,
+        landmarks=not arguments.no_landmarks,
     )
 
 

@@ -1,46 +1,43 @@
-"""``ldmaps report``: a page to look at a map."""
+"""``ldmaps report``: write a page that shows a map."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, add_input_options, positive
+from ldmaps.cli.session import check_output, say, shown_progress, write_json
+from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
 #: Training points that errors are measured against: their square is what it costs.
 REFERENCE_POINTS = 5_000
 
-_EPILOG = """\
-The page is one HTML file that works offline: open it in any browser, mail it, print it.
+SHOWN = "output data errors title top force"
+EPILOG = """\
+The page is one HTML file that works offline: open it, mail it, print it.
 
 examples:
-  ldmaps report map.ldm -o report.html
+  ldmaps report map.ldm                        writes map.html
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
-  ldmaps report map.ldm --data psi.csv -o new.html      show other frames than those the map was learned from
-  ldmaps report map.ldm --data angles.csv -o map.html   colour the map's own frames, one row each, by any column
-  ldmaps report map.ldm --errors traj.xtc -t top.pdb -o map.html   estimate every frame's error
+  ldmaps report map.ldm --data psi.csv -o new.html
+                                               other frames on the same map
+  ldmaps report map.ldm --data angles.csv -o angles.html
+                                               the map's own frames, one row
+                                               each, coloured by any column
+  ldmaps report map.ldm --errors traj.xtc -t top.pdb
+                                               estimate every frame's error
 
-A model file holds no frames, so an error estimate needs those it was fitted on, read with the same --stride, --start
-and --stop.
+A model file holds no frames, so an error estimate needs those it was fitted on,
+read with the same --stride, --start and --stop.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "report",
-        "write a page that shows a map",
-        "Write one HTML page that shows a map: embedding, free energy, landmarks, spectrum, coverage.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="page to write, such as report.html"
-    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="page to write (the model's name with .html)")
     parser.add_argument(
         "--data",
         metavar="TABLE",
@@ -62,18 +59,17 @@ def add_command(commands: Any) -> None:
     )
     add_input_options(parser)
     add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     import os
 
-    from ldmaps.cli.session import check_output, say, write_json
-    from ldmaps.errors import InvalidInputError
     from ldmaps.maps.loading import load
     from ldmaps.views.report import write_report
 
+    if arguments.output is None:
+        arguments.output = f"{os.path.splitext(arguments.model)[0]}.html"
     if arguments.output == "-":
         raise InvalidInputError("a report cannot go to stdout; name a file with -o report.html")
     if not arguments.output.lower().endswith((".html", ".htm")):
@@ -103,9 +99,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
     import numpy as np
 
     from ldmaps.cli.inputs import open_inputs
-    from ldmaps.cli.session import shown_progress
-    from ldmaps.errors import InvalidInputError
-    from ldmaps.maps.training_record import thinned_rows
+    from ldmaps.maps.fitted_map import thinned_rows
     from ldmaps.progress import reporting
 
     if arguments.data is not None:

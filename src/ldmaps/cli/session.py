@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTHING_INSIDE",
+    "check_named_files",
     "check_output",
     "complain",
     "guarded",
@@ -31,6 +32,8 @@ __all__ = [
 DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 #: Everything was done, but the points hardly belong to the map.
 NOTHING_INSIDE = 5
+#: Options that name files to write; whatever else names a file is read.
+_WRITTEN = frozenset({"output", "table", "events", "quarantine", "outside", "checkpoint", "resume"})
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
 
@@ -41,6 +44,7 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     parser = getattr(arguments, "command_parser", None)
     try:
         with _clean_streams(debug), _warnings_in_a_line(quiet, parser), _terminated_like_interrupted():
+            check_named_files(arguments)
             status = run(arguments)
             sys.stdout.flush()
         return DONE if status is None else status
@@ -105,6 +109,22 @@ def write_json(value: Any, stream: TextIO | None = None) -> None:
     import json
 
     print(printable(json.dumps(value, indent=2, ensure_ascii=False)), file=stream or sys.stdout)
+
+
+def check_named_files(arguments: argparse.Namespace) -> None:
+    """Raise where an option names a file to write that another one names as well, through a link too."""
+    from ldmaps.files import check_distinct
+
+    read: list[str | int] = []
+    written: list[str] = []
+    for name, value in vars(arguments).items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        files = [one for one in values if isinstance(one, str) and one and one != "-" and "://" not in one]
+        if name in _WRITTEN:
+            written += files
+        else:
+            read += (one for one in files if os.path.isfile(one))
+    check_distinct(read, written)
 
 
 def check_output(path: str, force: bool, *, is_folder: bool = False) -> None:

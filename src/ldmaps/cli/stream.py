@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common
 from ldmaps.cli.stream_options import CommandStream, add_stream_options
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
-_EPILOG = """\
+SHOWN = "output format top follow regions events exit_on checkpoint outside force"
+EPILOG = """\
 inputs:
-  -                        stdin: CSV, NDJSON or npy messages, recognised by their first bytes (the default)
-  FILE                     a table (.csv, .ndjson, .npy) or a trajectory (.xtc, ...; -t names the topology);
-                           with --follow one that is still being written
-  imd://host:port          a running simulation, over IMD version 3
-  redis://host:port/NAME   a Redis stream
+  -                       stdin: CSV, NDJSON or npy messages (the default)
+  FILE                    a table or a trajectory (-t names its topology); with
+                          --follow one that is still being written
+  imd://host:port         a running simulation, over IMD version 3
+  redis://host:port/NAME  a Redis stream
 
 columns of the output:
-  number, time             place in the stream, from 0; the record's own time (empty if it has none)
-  psi2, psi3, ...          coordinates on the map
-  distance, inside         to the nearest landmark in units of the square root of epsilon; 1 where the map covers it
-  nearest, region          number of the nearest landmark; name of the region (empty outside all of them)
+  number, time            place in the stream, from 0; the record's own time
+  psi2, psi3, ...         coordinates on the map
+  distance, inside        to the nearest landmark in units of sqrt(epsilon);
+                          1 where the map covers the record
+  nearest, region         number of the nearest landmark; name of the region
 
 examples:
   producer | ldmaps stream map.ldm
-  producer | ldmaps stream map.ldm - --regions basins.toml --exit-on leave:A -o psi.csv
-  ldmaps stream map.ldm run.xtc -t top.pdb --follow -o psi.csv --events events.ndjson
+  ldmaps stream map.ldm run.xtc -t top.pdb --follow -o psi.csv
   ldmaps stream map.ldm sensors.csv -o psi.csv --checkpoint psi.checkpoint
+  producer | ldmaps stream map.ldm --regions basins.toml --exit-on leave:A
 
-With --checkpoint a stream that was killed continues where it was: run the same command again. No record is lost or
-repeated in the output. Exit status 4: an event of --exit-on happened; 5: fewer than 1 % of the records were inside
-the map, and a warning says what may be wrong.
+With --checkpoint a stream that was killed continues where it was: run the same
+command again. No record is lost or repeated in the output. Exit status 4: an
+event of --exit-on happened; 5: fewer than 1 % of the records were inside the
+map, and a warning says what may be wrong.
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "stream",
-        "place records on a map as they arrive",
-        "Place records on a fitted map as they arrive, and say where they are.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     add_stream_options(parser, output="-")
     add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int | None:

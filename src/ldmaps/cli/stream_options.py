@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import Once, names, not_negative, positive
+from ldmaps.cli.options import add_atom_options, add_column_option, add_naming_option, not_negative, positive
+from ldmaps.cli.session import NOTHING_INSIDE, complain, say, write_json
+from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import table_streams
 from ldmaps.streaming.sinks import SINKS
 
@@ -33,24 +35,9 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         choices=table_streams(),
         help="format of stdin or of a table (default: by its first bytes)",
     )
-    reading.add_argument(
-        "--columns",
-        type=names,
-        metavar="A,B,...",
-        help="columns or fields to use, by name or number from 1 (the model's)",
-    )
-    reading.add_argument(
-        "-t",
-        "--top",
-        "--topology",
-        dest="top",
-        action=Once,
-        metavar="FILE",
-        help="file that names the atoms",
-    )
-    reading.add_argument(
-        "--select", action=Once, metavar="ATOMS", help="atoms to use, in mdtraj's language (the model's)"
-    )
+    add_column_option(reading, "the model's")
+    add_atom_options(reading)
+    add_naming_option(reading)
     reading.add_argument("--follow", action="store_true", help="wait for more at the end of the file")
     reading.add_argument(
         "--idle-end", type=_seconds, metavar="S", help="end when a followed file did not grow for S seconds"
@@ -134,19 +121,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
 
 
 class CommandStream:
-    """The stream that the options of a command describe.
-
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of a parser with :func:`add_stream_options`.
-    model : LandmarkDiffusionMap, DiffusionMap or StoredMap
-        What its file holds.
-
-    Attributes
-    ----------
-    engine : StreamEmbedder
-    """
+    """The stream that the options of :func:`add_stream_options` describe, with the map that a file holds."""
 
     def __init__(self, arguments: argparse.Namespace, model: Any) -> None:
         import threading
@@ -163,8 +138,7 @@ class CommandStream:
 
     def carry_out(self, *sinks: Sink) -> int | None:
         """Run the stream into the outputs and ``sinks``, say what became of it, and return the exit status."""
-        from ldmaps.cli.session import NOTHING_INSIDE, complain
-        from ldmaps.errors import SinkError
+        from ldmaps.errors import InvalidInputError, SinkError
         from ldmaps.maps.outside_reasons import outside_warning
 
         try:
@@ -176,6 +150,12 @@ class CommandStream:
                 self._report()
             raise
         self._report()
+        summary = self.engine.summary
+        if summary.ended == "end" and summary.rejected and not summary.records:
+            raise InvalidInputError(
+                f"none of the {summary.rejected:,} records could be placed on the map: all were rejected; "
+                "--quarantine FILE keeps them with their reasons"
+            )
         warning = outside_warning(self.engine.model, self._outside.sample, "records")
         if warning is not None:
             complain(f"warning: {warning}")
@@ -213,7 +193,6 @@ class CommandStream:
 
     def _report(self) -> None:
         """Say what became of the stream, on stderr or as JSON."""
-        from ldmaps.cli.session import say, write_json
         from ldmaps.cli.stream_report import as_text
 
         arguments, summary, happened = self._arguments, self.engine.summary, self._exit_on.happened
@@ -248,16 +227,18 @@ def _engine(arguments: argparse.Namespace, model: Any) -> StreamEmbedder:
 
 def _source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
     """Open the input that the options describe."""
+    from ldmaps.cli.inputs import named_facts
     from ldmaps.streaming import open_source
     from ldmaps.streaming.sources import model_facts
 
     return open_source(
         arguments.input,
-        model_facts=model_facts(engine.model),
+        model_facts=named_facts(arguments, model_facts(engine.model)),
         form=arguments.format,
         columns=arguments.columns,
         top=arguments.top,
         select=arguments.select,
+        periodic=arguments.periodic,
         follow=arguments.follow,
         idle_end=arguments.idle_end,
     )
@@ -265,19 +246,8 @@ def _source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
 
 def _named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[Sink]:
     """Return the outputs that the options name."""
-    import os
-
-    from ldmaps.errors import InvalidInputError
     from ldmaps.streaming import EventsFile, QuarantineFile, open_sink
 
-    files = [arguments.output, arguments.events, arguments.quarantine, arguments.outside]
-    files += [arguments.input, arguments.checkpoint]
-    named = [os.path.abspath(name) for name in files if name not in (None, "-") and "://" not in name]
-    twice = next((name for name in named if named.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidInputError(
-            f"{twice} is named twice; inputs, outputs and the checkpoint must be different files"
-        )
     if arguments.output == "-" and "-" in (arguments.events, arguments.quarantine):
         raise InvalidInputError("stdout takes one kind of output; name a file for the others")
     sinks: list[Sink] = []
@@ -316,7 +286,6 @@ def _event(text: str) -> str:
 
 
 def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
-    from ldmaps.errors import InvalidInputError
 
     if arguments.regions is None:
         for option, value in (("--events", arguments.events), ("--exit-on", arguments.exit_on)):

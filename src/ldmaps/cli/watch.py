@@ -1,45 +1,42 @@
-"""``ldmaps watch``: ``ldmaps stream`` with a page to look at."""
+"""``ldmaps watch``: place records on a map as they arrive, and show them on a live page."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import add_command as add_parser
 from ldmaps.cli.options import add_common, not_negative, positive
+from ldmaps.cli.session import say
 from ldmaps.cli.stream_options import HAPPENED, CommandStream, add_stream_options
+from ldmaps.errors import InvalidInputError, one_line
 
 if TYPE_CHECKING:
     from ldmaps.views import LivePage
 
-__all__ = ["add_command", "run"]
+__all__ = ["add_options", "run"]
 
 PORT = 8765
 
-_EPILOG = """\
-Inputs and most options are those of ldmaps stream. Records are not stored unless -o names an output.
-The page is served to this machine only, unless --host says otherwise; then it needs a token. It stays when the
-stream ends, until Ctrl-C.
+SHOWN = "output top follow regions host port token open exit_when_done force"
+EPILOG = """\
+Inputs and most options are those of ldmaps stream. Records are not stored
+unless -o names an output. The page is served to this machine only, unless
+--host says otherwise; then it needs a token. It stays when the stream ends,
+until Ctrl-C.
 
 examples:
   producer | ldmaps watch map.ldm
-  ldmaps watch map.ldm run.xtc -t top.pdb --follow --regions basins.toml --open
+  ldmaps watch map.ldm run.xtc -t top.pdb --follow --open
   ldmaps watch map.ldm imd://localhost:8889 -t top.pdb -o psi.csv
   ldmaps watch map.ldm sensors.csv --host 0.0.0.0 --token-file token.txt
 
-To look from another machine without opening a port there: ssh -L 8765:127.0.0.1:8765 HOST
+To look from another machine without opening a port there:
+  ssh -L 8765:127.0.0.1:8765 HOST
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command."""
-    parser = add_parser(
-        commands,
-        "watch",
-        "place records on a map as they arrive, and show them on a live page",
-        "Place records on a fitted map as they arrive, and show them moving over it in a browser.",
-        _EPILOG,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     add_stream_options(parser, output=None)
     page = parser.add_argument_group("page")
     page.add_argument("--host", default="127.0.0.1", metavar="HOST", help="where to serve it (127.0.0.1)")
@@ -65,13 +62,10 @@ def add_command(commands: Any) -> None:
         "--exit-when-done", action="store_true", help="end with the stream, and the page with it"
     )
     add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
-    from ldmaps.cli.session import say
-    from ldmaps.errors import one_line
     from ldmaps.maps.loading import load
     from ldmaps.views import LivePage
 
@@ -111,8 +105,6 @@ def _stay(arguments: argparse.Namespace) -> None:
     """Keep the page up until Ctrl-C, which is then the proper end."""
     import threading
 
-    from ldmaps.cli.session import say
-
     if arguments.exit_when_done:
         return
     say(arguments, "the page stays; Ctrl-C ends it")
@@ -124,8 +116,6 @@ def _stay(arguments: argparse.Namespace) -> None:
 
 def _open(arguments: argparse.Namespace, page: LivePage) -> None:
     import webbrowser
-
-    from ldmaps.cli.session import say
 
     if not webbrowser.open(page.address):
         say(arguments, "there is no browser here that could be opened")
@@ -139,8 +129,6 @@ def _token(arguments: argparse.Namespace) -> str | None:
     if arguments.token_file is None:
         return arguments.token  # type: ignore[no-any-return]
     from pathlib import Path
-
-    from ldmaps.errors import InvalidInputError
 
     try:
         return Path(arguments.token_file).read_text(encoding="utf-8").strip()

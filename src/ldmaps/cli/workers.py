@@ -79,14 +79,7 @@ def in_blocks(arguments: argparse.Namespace, source: PointSource, settings: dict
 def embed_blocks(
     embedder: Embedder, files: BlockedFiles, output: str, stage: Stage, *, parts: bool
 ) -> OutsideSample:
-    """Let workers read and embed files; write one file here, or let them write one each.
-
-    Parameters
-    ----------
-    parts : bool
-        Whether the output is a folder with a file for each piece and an index. It
-        appears when all are there.
-    """
+    """Let workers read and embed files; write one file here, or with ``parts`` let them write one each in a folder."""
     from ldmaps.cli.writers import open_writer
     from ldmaps.maps.outside_reasons import OutsideSample
 
@@ -132,18 +125,13 @@ def _results(embedder: Embedder, files: BlockedFiles, folder: str | None = None)
 
 def embed_piece(chunk: FrameChunk, embedder: Embedder) -> tuple[Any, ...]:
     """Embed a piece; return it with its coordinates instead of its frames."""
-    from ldmaps.cluster.blocks import prepared
+    from ldmaps.maps.embed_chunks import embed_chunks
     from ldmaps.maps.outside_reasons import OutsideSample
-    from ldmaps.threads import single_threaded_blas
 
-    with single_threaded_blas():
-        points = prepared(embedder.metric, chunk, 0, embedder.landmarks.dtype)
-        embedder.metric.check_compatible(points, embedder.landmarks)
-        extended = embedder.extend(points, 1)
-    coverage = embedder.coverage_of(extended)
+    ((_, placed),) = embed_chunks(embedder, [chunk], 1)
     sample = OutsideSample()
-    sample.add(chunk.frames, coverage.inside)
-    return replace(chunk, frames=extended.coordinates), extended.coordinates, coverage, sample
+    sample.add(chunk.frames, placed.coverage.inside)
+    return replace(chunk, frames=placed.coordinates), placed.coordinates, placed.coverage, sample
 
 
 def write_piece(
@@ -151,6 +139,7 @@ def write_piece(
 ) -> tuple[dict[str, Any], OutsideSample]:
     """Embed a piece and write its part; return the line of the index. Done again, it writes the same file."""
     from ldmaps.cli.writers import open_writer
+    from ldmaps.files import shown_name
 
     placed, coordinates, coverage, sample = embed_piece(chunk, embedder)
     suffix = os.path.splitext(os.path.basename(folder).removesuffix(".part"))[1]
@@ -158,7 +147,13 @@ def write_piece(
     with open_writer(os.path.join(folder, name), embedder.n_components, files) as writer:
         writer.write(placed, coordinates, coverage)
     first, last = int(chunk.numbers[0]), int(chunk.numbers[-1])
-    return {"part": name, "file": chunk.file, "first": first, "last": last, "rows": len(chunk)}, sample
+    return {
+        "part": name,
+        "file": shown_name(chunk.file),
+        "first": first,
+        "last": last,
+        "rows": len(chunk),
+    }, sample
 
 
 @contextmanager

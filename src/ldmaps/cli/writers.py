@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldmaps.embedded_rows import EmbeddedText, shared_columns
 from ldmaps.extension.embedder import Coverage
-from ldmaps.files import to_stdout, written_whole
+from ldmaps.files import shown_name, to_stdout, written_whole
 from ldmaps.inputs.formats import output_format
 from ldmaps.inputs.parquet_table import import_parquet
 from ldmaps.inputs.source import FrameChunk
@@ -47,15 +47,7 @@ def check_format(path: str) -> None:
 
 @contextmanager
 def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[Writer]:
-    """Open an output; the file appears under its name when the block ends without an error.
-
-    Parameters
-    ----------
-    path : str
-        "-" is CSV on stdout.
-    files : sequence of str
-        All file names that may come, which a fixed-width format must know.
-    """
+    """Open an output for rows of ``files``, - for CSV on stdout; a file gets its name when the block ends well."""
     form = output_format(path, "embed").name
     columns = [*_ORIGIN, *shared_columns(n_components)]
     with ExitStack() as stack:
@@ -80,7 +72,7 @@ def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[
 
 def _values(chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> list[Any]:
     """Return the columns of a chunk; times may be None, and the file is the same in all rows."""
-    return [chunk.file, chunk.numbers, chunk.times, *coordinates.T, *coverage]
+    return [shown_name(chunk.file), chunk.numbers, chunk.times, *coordinates.T, *coverage]
 
 
 class _TextWriter(Writer):
@@ -91,14 +83,16 @@ class _TextWriter(Writer):
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         """Append rows."""
-        self._write(self._text.lines(chunk.numbers, chunk.times, coordinates, coverage, file=chunk.file))
+        self._write(
+            self._text.lines(chunk.numbers, chunk.times, coordinates, coverage, file=shown_name(chunk.file))
+        )
 
 
 class _NpyWriter(Writer):
     """A structured array whose length is filled in at the end."""
 
     def __init__(self, stream: BinaryIO, columns: _Columns, files: Sequence[str]) -> None:
-        longest = max((len(name) for name in files), default=1) or 1
+        longest = max((len(shown_name(name)) for name in files), default=1) or 1
         self._dtype = np.dtype([(name, f"U{longest}" if kind == "U" else kind) for name, kind in columns])
         self._names = [name for name, _ in columns[1:]]
         self._file: str | None = None

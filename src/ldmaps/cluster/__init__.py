@@ -12,6 +12,7 @@ With a ``distributed.Client`` work goes to its workers, otherwise to Dask's thre
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ldmaps._lazy import load_on_first_use
@@ -25,6 +26,10 @@ __all__ = ["BlockedFiles", "is_blocked", "is_dask_array", "open_blocks", "worker
 __getattr__, __dir__ = load_on_first_use(
     __name__, {"BlockedFiles": "reading", "open_blocks": "reading", "workers": "starting"}
 )
+
+
+class InBlocks:
+    """Base class of points that workers read in blocks, known here without importing what reads them."""
 
 
 def is_dask_array(X: Any) -> bool:
@@ -41,8 +46,8 @@ def is_dask_array(X: Any) -> bool:
     >>> is_dask_array(np.ones(3))
     False
     """
-    kind = type(X)
-    return kind.__name__ == "Array" and kind.__module__.partition(".")[0] == "dask"
+    dask = sys.modules.get("dask.array")  # who has such an array has imported it
+    return dask is not None and isinstance(X, dask.Array)
 
 
 def is_blocked(X: Any) -> bool:
@@ -53,4 +58,4 @@ def is_blocked(X: Any) -> bool:
     X : object
         Anything.
     """
-    return is_dask_array(X) or type(X).__module__ == "ldmaps.cluster.reading"
+    return isinstance(X, InBlocks) or is_dask_array(X)

@@ -45,19 +45,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PreparedBlock:
-    """A block that a worker keeps for the next pass.
-
-    Attributes
-    ----------
-    points : Points
-    times : ndarray of shape (n,) or None
-    n_bytes : int
-        Of the numbers as they were read.
-    """
+    """A block that a worker keeps for the next pass."""
 
     points: Points
-    times: NDArray[np.float64] | None
-    n_bytes: int
+    times: NDArray[np.float64] | None  # (n,)
+    n_bytes: int  # of the numbers as they were read
 
     def __len__(self) -> int:
         return len(self.points)
@@ -84,39 +76,21 @@ def times_of(block: Block) -> NDArray[np.float64] | None:
 
 
 class Cells(NamedTuple):
-    """What the points of some blocks add to the landmarks' cells.
+    """What the points of some blocks add to the landmarks' cells."""
 
-    Attributes
-    ----------
-    multiplicities : ndarray of shape (M,)
-    squared_radii : ndarray of shape (M,)
-    noted : ndarray of int
-        Which cells some of the points are in.
-    """
-
-    multiplicities: NDArray[np.float64]
-    squared_radii: NDArray[np.float64]
-    noted: NDArray[np.int32]
+    multiplicities: NDArray[np.float64]  # (M,)
+    squared_radii: NDArray[np.float64]  # (M,)
+    noted: NDArray[np.int32]  # which cells some of the points are in
 
 
 @dataclass(frozen=True)
 class Cover:
-    """Landmarks as workers need them.
-
-    Attributes
-    ----------
-    metric : Metric
-    landmarks : Points
-    rows : ndarray of int, shape (M,)
-        Which rows of all data they are, or which stand for them.
-    are_moved : bool
-        Whether they are none of the rows.
-    """
+    """Landmarks as workers need them."""
 
     metric: Metric
     landmarks: Points
-    rows: NDArray[np.intp]
-    are_moved: bool = False
+    rows: NDArray[np.intp]  # (M,): which rows of all data they are, or which stand for them
+    are_moved: bool = False  # whether they are none of the rows
 
 
 def prepared(metric: Metric, block: Block, start: int, dtype: DTypeLike | None = None) -> Points:
@@ -152,17 +126,7 @@ def assign_block(
     cover: Cover,
     noted: NDArray[np.intp],
 ) -> tuple[NDArray[np.int32], Cells]:
-    """Give every point of a block to its nearest landmark; see :func:`ldmaps.landmarks.base.settle`.
-
-    Parameters
-    ----------
-    start : int
-        Number of the block's first row in all data.
-    weights : ndarray of shape (n,) or None
-        None stands for ones. Points of weight 0 get a landmark but widen no cell.
-    noted : ndarray of int
-        Rows of the block whose cells are told with the sums.
-    """
+    """Give every point of a block to its nearest landmark; see :func:`ldmaps.landmarks.base.settle`."""
     count = len(cover.rows)
     with single_threaded_blas():
         points = prepared(cover.metric, block, start, cover.landmarks.dtype)
@@ -189,18 +153,10 @@ def add_cells(parts: list[Cells]) -> Cells:
 
 
 class Farthest(NamedTuple):
-    """The rows of some blocks that lie farthest from landmarks, the farthest first.
+    """The rows of some blocks that lie farthest from landmarks, the farthest first."""
 
-    Attributes
-    ----------
-    numbers : ndarray of int, shape (n,)
-        Which rows of all data they are.
-    squared : ndarray of shape (n,)
-        d² to the nearest landmark.
-    """
-
-    numbers: NDArray[np.intp]
-    squared: NDArray[np.float64]
+    numbers: NDArray[np.intp]  # (n,): which rows of all data they are
+    squared: NDArray[np.float64]  # (n,): d² to the nearest landmark
 
 
 def distance_block(
@@ -211,15 +167,7 @@ def distance_block(
     lowest: NDArray[Any] | None,
     most: int,
 ) -> tuple[NDArray[Any], Farthest]:
-    """Compare a block with more landmarks; return its rows' d² to all so far, and the farthest of them.
-
-    Parameters
-    ----------
-    lowest : ndarray of shape (n,) or None
-        d² to the landmarks before; None where there are none.
-    most : int
-        How many of the farthest are told. Rows of weight 0 are not among them.
-    """
+    """Compare a block with more landmarks; return its rows' d² to all so far, and the farthest of them."""
     with single_threaded_blas():
         points = prepared(cover.metric, block, start, cover.landmarks.dtype)
         cover.metric.check_compatible(points, cover.landmarks)
@@ -242,17 +190,10 @@ def add_farthest(parts: list[Farthest], most: int) -> Farthest:
 
 
 class TrainingPart(NamedTuple):
-    """What a map remembers of some rows of a block.
+    """What a map remembers of some rows of a block."""
 
-    Attributes
-    ----------
-    squared_distance : ndarray of shape (n,)
-        d² to the nearest landmark.
-    times : ndarray of shape (n,) or None
-    """
-
-    squared_distance: NDArray[Any]
-    times: NDArray[np.float64] | None
+    squared_distance: NDArray[Any]  # (n,): d² to the nearest landmark
+    times: NDArray[np.float64] | None  # (n,)
 
 
 def embed_training_block(
@@ -274,7 +215,7 @@ def embed_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
     if not len(block):  # no metric takes nothing
         return np.empty((0, embedder.n_components), dtype=embedder.landmarks.dtype)
     with single_threaded_blas():
-        return embedder.extend(embedder.prepare(block), 1).coordinates
+        return embedder.place(block, 1).coordinates
 
 
 def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
@@ -283,7 +224,7 @@ def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
     if not len(block):
         return result
     with single_threaded_blas():
-        coverage = embedder.coverage_of(embedder.extend(embedder.prepare(block), 1))
+        coverage = embedder.place(block, 1).coverage
     for name, values in coverage._asdict().items():
         result[name] = values
     return result

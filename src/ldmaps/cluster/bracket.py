@@ -15,14 +15,12 @@ blocks tells both. Few points decide ε (those that lie apart), so a few passes 
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.cluster.blocks import Cover, RawBlock, prepared, rows_of
-from ldmaps.cluster.engine import computed, keep, shared, task, tree_sum
 from ldmaps.cluster.points import BlockedPoints
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.connectivity import minimum_spanning_tree
@@ -40,20 +38,11 @@ TILE = 1 << 20
 
 
 class Rows(NamedTuple):
-    """Some rows as they were read.
+    """Some rows as they were read."""
 
-    Attributes
-    ----------
-    numbers : ndarray of int, shape (n,)
-        Which rows of all data they are.
-    squared : ndarray of shape (n,)
-        A squared distance of each.
-    values : ndarray of shape (n, features) or (n, atoms, 3)
-    """
-
-    numbers: NDArray[np.intp]
-    squared: NDArray[np.float64]
-    values: NDArray[Any]
+    numbers: NDArray[np.intp]  # (n,): which rows of all data they are
+    squared: NDArray[np.float64]  # (n,): A squared distance of each
+    values: NDArray[Any]  # (n, features)
 
     def take(self, places: NDArray[np.intp]) -> Rows:
         """Return some of them."""
@@ -69,27 +58,16 @@ class Seen(NamedTuple):
 
 def connected_bracket(points: BlockedPoints) -> Bandwidth:
     """Return an ε at which hops of √ε join all points, and below which ε of the exact rule cannot lie."""
-    metric, blocks = points.metric, points.blocks
-    starts = blocks.starts.tolist()
+    metric = points.metric
     # A generator of its own: the landmarks are those that any other ε gives.
     first = np.sort(np.random.default_rng(0).choice(len(points), min(FIRST, len(points)), replace=False))
     newest = Cover(metric, points.take(first), points.rows(first))
     members = newest
-    lowest: list[Any] = [None] * len(blocks.sizes)
+    lowest: list[Any] = [None] * len(points.blocks.sizes)
     lower, upper = 0.0, np.inf
     for _ in range(PASSES):
-        cover = shared("cover", newest)
-        results = []
-        for number, block in enumerate(blocks.tasks):
-            rows = slice(starts[number], starts[number + 1])
-            weights = None if points.weights is None else points.weights[rows]
-            results.append(task("cover", cover_block, block, rows.start, weights, cover, lowest[number]))
-        lowest = [task("distance", itemgetter(0), result) for result in results]
-        total = tree_sum(
-            "farthest", [task("farthest", itemgetter(1), result) for result in results], add_seen
-        )
-        *lowest, total = keep([*lowest, total], blocks.sizes)
-        seen: Seen = computed([total])[0]
+        seen: Seen
+        lowest, seen = points.passed_over("cover", cover_block, newest, lowest, add_seen, as_read=True)
         lower = max(lower, float(seen.neighbours.squared.max()))
         # The last of the farthest is not taken in: no other point is farther than it.
         taken = seen.farthest.take(np.arange(max(1, len(seen.farthest.numbers) - 1)))
@@ -124,13 +102,7 @@ def cover_block(
     newest: Cover,
     lowest: NDArray[Any] | None,
 ) -> tuple[NDArray[Any], Seen]:
-    """Compare a block with the newest points of S; return d² of its rows to S, and what it tells.
-
-    Parameters
-    ----------
-    lowest : ndarray of shape (n,) or None
-        d² of the rows to S without its newest points; None where there are no others.
-    """
+    """Compare a block with the newest points of S; return d² of its rows to S, and what it tells."""
     metric, count = newest.metric, len(newest.rows)
     values = rows_of(block)
     n = len(values)

@@ -42,9 +42,10 @@ def client_in_use() -> Any:
     if "distributed" not in sys.modules:  # nobody can have made one
         return None
     from dask.base import get_scheduler
+    from distributed import Client
 
     owner = getattr(get_scheduler(), "__self__", None)
-    return owner if type(owner).__module__.partition(".")[0] == "distributed" else None
+    return owner if isinstance(owner, Client) else None
 
 
 def threads_in_use() -> int:
@@ -67,10 +68,8 @@ def fits_in_workers(n_bytes: float) -> bool:
 
 
 def shared(name: str, value: Any) -> Any:
-    """Return a value as a task, which each worker gets once, from this process or from another worker.
-
-    A task, not scattered data: when the only worker that holds it dies, the scheduler makes it again.
-    """
+    """Return a value as a task, which each worker gets once, from this process or from another worker."""
+    # A task, not scattered data: when the only worker that holds it dies, the scheduler makes it again.
     import cloudpickle
     from dask import delayed
 

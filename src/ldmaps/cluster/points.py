@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
@@ -46,28 +47,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows in consecutive blocks, each the result of a task.
+    """Rows in consecutive blocks, each the result of a task."""
 
-    Attributes
-    ----------
-    tasks : list of Delayed
-        Each gives an array of rows, or a chunk of a file.
-    sizes : list of int
-        Rows of each.
-    shape : tuple of int
-        Of a row: (features,) or (atoms, 3).
-    dtype : dtype
-    pieces : list of Piece or None
-        Where in which file each block is, if they are read from files.
-    are_mapped : bool
-        Whether they are parts of files mapped into memory, which cost next to nothing to read again.
-    """
-
-    tasks: list[Any]
-    sizes: list[int]
-    shape: tuple[int, ...]
+    tasks: list[Any]  # each gives an array of rows, or a chunk of a file
+    sizes: list[int]  # rows of each
+    shape: tuple[int, ...]  # of a row: (features,) or (atoms, 3)
     dtype: np.dtype[Any]
-    pieces: list[Piece] | None = None
+    pieces: list[Piece] | None = None  # where in which file each block is, if they are read from files
+    #: Whether they are parts of files mapped into memory, which cost next to nothing to read again
     are_mapped: bool = False
 
     @classmethod
@@ -121,18 +108,7 @@ class Blocks:
 
 
 class BlockedPoints(PointsElsewhere):
-    """The points of positive weight among rows in blocks.
-
-    Parameters
-    ----------
-    metric : Metric
-    blocks : Blocks
-    weights : ndarray of shape (N,) or None
-        None stands for ones.
-    recorded : function
-        Tells, from the rows of landmarks, which rows a map will remember: their cells are
-        noted while all are assigned.
-    """
+    """The points of positive weight among rows in blocks."""
 
     def __init__(
         self,
@@ -181,13 +157,10 @@ class BlockedPoints(PointsElsewhere):
         self._gathers = [(wanted, points), *self._gathers[: KEPT_GATHERS - 1]]
         return points.take(np.searchsorted(wanted, rows)[places])
 
-    def pass_over(self) -> tuple[list[Any], list[Any]]:
-        """Return the blocks as tasks for a pass, and those of them that are to be kept for the next one.
-
-        Prepared points stay with the workers where these have room; otherwise every
-        pass reads and prepares again. So it does with mapped files: to prepare a point takes less than to
-        find new memory for it.
-        """
+    def blocks_to_pass(self) -> tuple[list[Any], list[Any]]:
+        """Return the blocks as tasks for a pass, and those of them that are to be kept for the next one."""
+        # Prepared points stay with the workers where these have room; otherwise every pass reads and prepares
+        # again. So it does with mapped files: to prepare a point takes less than to find new memory for it.
         if self._kept is not None:
             return self._kept, []
         n_bytes = float(len(self.blocks)) * math.prod(self.blocks.shape) * self.blocks.dtype.itemsize
@@ -200,42 +173,47 @@ class BlockedPoints(PointsElsewhere):
         ]
         return tasks, tasks
 
-    def hold(self, kept: list[Any]) -> None:
-        """Remember the blocks that a pass has kept, if it has."""
-        self._kept = kept or self._kept
+    def passed_over(
+        self,
+        name: str,
+        work: Callable[..., tuple[Any, Any]],
+        cover: Cover,
+        extras: Sequence[Any],
+        add: Callable[[list[Any]], Any],
+        *,
+        as_read: bool = False,
+    ) -> tuple[list[Any], Any]:
+        """Do ``work(block, start, weights, cover, extra)`` on workers: first results stay there, second are added."""
+        travelling, blocks = shared("landmarks", cover), self.blocks
+        sources, keeping = (blocks.tasks, []) if as_read else self.blocks_to_pass()
+        bounds = itertools.pairwise(blocks.starts.tolist())
+        results = []
+        for block, (start, stop), extra in zip(sources, bounds, extras, strict=True):
+            weights = None if self.weights is None else self.weights[start:stop]
+            results.append(task(name, work, block, start, weights, travelling, extra))
+        left = [task(name, itemgetter(0), result) for result in results]
+        total = tree_sum(name, [task(name, itemgetter(1), result) for result in results], add)
+        *kept, total = keep([*left, *keeping, total], blocks.sizes)
+        self._kept = kept[len(left) :] or self._kept
+        return kept[: len(left)], computed([total])[0]
 
     def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> BlockedLandmarks:
         """Give every row to its nearest landmark, where the rows are; those of weight 0 count for nothing."""
-        landmark_rows = self.rows(indices)
+        rows = self.rows(indices)
         landmarks = self.take(indices) if places is None else places
-        cover = shared("landmarks", Cover(self.metric, landmarks, landmark_rows, places is not None))
-        blocks, starts = self.blocks, self.blocks.starts.tolist()
-        noted = np.union1d(self.recorded(landmark_rows), np.union1d(self.foreseen, landmark_rows))
-        sources, keeping = self.pass_over()
-        results = [
-            task(
-                "assign",
-                assign_block,
-                block,
-                start,
-                None if self.weights is None else self.weights[start : start + size],
-                cover,
-                places,
-            )
-            for block, start, size, places in zip(
-                sources, starts, blocks.sizes, blocks.split(noted), strict=False
-            )
-        ]
-        labels = [task("labels", itemgetter(0), result) for result in results]
-        total = tree_sum("cells", [task("cells", itemgetter(1), result) for result in results], add_cells)
-        *kept, total = keep([*labels, *keeping, total], blocks.sizes)
-        labels = kept[: len(labels)]
-        self.hold(kept[len(labels) :])
-        cells: Cells = computed([total])[0]
+        noted = np.union1d(self.recorded(rows), np.union1d(self.foreseen, rows))
+        cells: Cells
+        labels, cells = self.passed_over(
+            "assign",
+            assign_block,
+            Cover(self.metric, landmarks, rows, places is not None),
+            self.blocks.split(noted),
+            add_cells,
+        )
         return BlockedLandmarks(
             indices,
             cells.multiplicities,
-            array_of("labels", labels, blocks.sizes, np.dtype(np.int32)),
+            array_of("labels", labels, self.blocks.sizes, np.dtype(np.int32)),
             None,
             cells.squared_radii,
             self,
@@ -257,41 +235,27 @@ class BlockedCover(landmarks_base.Cover):
 
     def add(self, indices: NDArray[np.intp], most: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Compare all points with more landmarks; return those farthest from all so far."""
-        points, blocks = self._points, self._points.blocks
-        cover = shared("landmarks", Cover(points.metric, points.take(indices), points.rows(indices)))
-        sources, keeping = points.pass_over()
-        results = []
-        for number, (block, size) in enumerate(zip(sources, blocks.sizes, strict=True)):
-            start = int(blocks.starts[number])
-            weights = None if points.weights is None else points.weights[start : start + size]
-            results.append(
-                task("cover", distance_block, block, start, weights, cover, self._lowest[number], most)
-            )
-        lowest = [task("distance", itemgetter(0), result) for result in results]
-        farthest = [task("farthest", itemgetter(1), result) for result in results]
-        total = tree_sum("farthest", farthest, partial(add_farthest, most=most))
-        *kept, total = keep([*lowest, *keeping, total], blocks.sizes)
-        self._lowest = kept[: len(lowest)]
-        points.hold(kept[len(lowest) :])
-        found: Farthest = computed([total])[0]
+        points = self._points
+        found: Farthest
+        self._lowest, found = points.passed_over(
+            "cover",
+            partial(distance_block, most=most),
+            Cover(points.metric, points.take(indices), points.rows(indices)),
+            self._lowest,
+            partial(add_farthest, most=most),
+        )
         return points.places(found.numbers), found.squared
 
 
 @dataclass(frozen=True)
 class BlockedLandmarks(Landmarks):
-    """Landmarks of points in blocks: the cells' sums are here, the assignment is a dask array over all rows.
-
-    Attributes
-    ----------
-    noted_rows, noted_cells : ndarray of int
-        Rows whose cells are known here, and these cells.
-    """
+    """Landmarks of points in blocks: the cells' sums are here, the assignment is a dask array over all rows."""
 
     assignment: Any
     squared_distances: Any
     cell_squared_radii: NDArray[np.float64]
     points: BlockedPoints
-    noted_rows: NDArray[np.intp]
+    noted_rows: NDArray[np.intp]  # whose cells are known here
     noted_cells: NDArray[np.int32]
 
     @property
@@ -310,6 +274,12 @@ class BlockedLandmarks(Landmarks):
             return self.noted_cells[at].astype(np.intp)
         asked, places = np.unique(rows, return_inverse=True)
         return Blocks.of_array(self.assignment).gather(asked)[places].astype(np.intp)
+
+    def points_in(self, cells: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return which points belong to some of the landmarks."""
+        rows = np.flatnonzero(cells[np.asarray(self.assignment)])
+        weights = self.points.weights
+        return self.points.places(rows if weights is None else rows[weights[rows] > 0])
 
     def in_order(self, order: NDArray[np.intp]) -> BlockedLandmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""

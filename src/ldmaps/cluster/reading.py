@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.cluster import InBlocks
 from ldmaps.cluster.arrays import array_of
 from ldmaps.cluster.engine import computed, shared, task, threads_in_use
 from ldmaps.cluster.points import Blocks, Piece
@@ -37,7 +38,7 @@ ROW_BYTES = 48
 SEEKING = ("frames", "array", "zarr", "parquet")
 
 
-class BlockedFiles:
+class BlockedFiles(InBlocks):
     """Points of files, in blocks that workers read, to fit to and to embed.
 
     Parameters
@@ -136,12 +137,11 @@ def rows_of_piece(row_bytes: float, piece: int) -> int:
 def even_rows(n_rows: int, most: int, n_threads: int = 1) -> int:
     """Return of how many rows pieces are equal: at most ``most``, and as many for each thread if it gets several.
 
-    Then no thread waits for another's last piece. Threads that would get less than a piece get
-    none: more pieces are more work for the scheduler.
-
     >>> even_rows(1_000_000, 107_546, 2)
     100000
     """
+    # Then no thread waits for another's last piece. Threads that would get less than a piece get none: more
+    # pieces are more work for the scheduler.
     pieces = -(-n_rows // most)
     if pieces > n_threads:
         pieces = -(-pieces // n_threads) * n_threads
@@ -180,19 +180,8 @@ def count_rows(path: str, settings: Mapping[str, Any]) -> tuple[int, np.dtype[An
 def read_piece(
     path: str, name: str, settings: Mapping[str, Any], start: int, stop: int, size: int
 ) -> FrameChunk:
-    """Read a piece of a file; that of a .npy is mapped, and whoever looks at it reads it.
-
-    Whether numbers are finite is asked where they are used.
-
-    Parameters
-    ----------
-    name : str
-        What the file is called here.
-    start, stop : int
-        Which of its rows.
-    size : int
-        How many there are to be.
-    """
+    """Read a piece of a file; that of a .npy is mapped, and whoever looks at it reads it."""
+    # Whether numbers are finite is asked where they are used.
     source = open_points([path], **{**settings, "start": start, "stop": stop})
     piece = source.mapped() if isinstance(source, TableSource) else None
     if piece is None:

@@ -62,8 +62,9 @@ class SharedKernel(StreamedKernel):
             for _ in range(RESENT + 1):
                 try:
                     self._run(client, vectors, so_far, on_band)
-                except CancelledError:
-                    # The points went with the last worker that held them; if the cluster lives, they are sent again.
+                except (CancelledError, KeyError):
+                    # The points went with the last worker that held them, or a worker went while they were sent (the
+                    # scheduler then looks for its address); if the cluster lives, they are sent again.
                     if client.status != "running":
                         raise
                     self.__dict__.pop("_sent", None)

@@ -46,7 +46,7 @@ def workers(
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise InvalidInputError(
-            f'workers need Dask, which cannot be imported ({error}); pip install "ldmaps[cluster]"'
+            f"workers need Dask, which cannot be imported ({error}); pip install dask distributed"
         ) from error
     if scheduler is not None:
         try:
@@ -66,16 +66,20 @@ def workers(
         # Looking at every worker's stack a hundred times a second takes time from the work.
         "distributed.worker.profile.enabled": False,
     }
-    with (
-        dask.config.set(settings),
-        LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=n_threads or max(1, resolve_threads(None) // n_workers),
-            processes=True,
-            memory_limit=memory_limit,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+    with dask.config.set(settings):
+        try:
+            cluster = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=n_threads or max(1, resolve_threads(None) // n_workers),
+                processes=True,
+                memory_limit=memory_limit,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+            )
+        except (RuntimeError, OSError, TimeoutError) as error:
+            raise ClusterError(
+                f"{n_workers} workers could not be started ({one_line(error, 160)}); was one killed, or is there too "
+                "little memory? Start fewer, or again"
+            ) from error
+        with cluster, Client(cluster) as client:
+            yield client

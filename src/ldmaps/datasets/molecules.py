@@ -1,8 +1,4 @@
-"""The two molecular trajectories that ship with the package.
-
-``data/README.md`` says how each was simulated and what was checked;
-:mod:`ldmaps.datasets.packed_frames` is the file format.
-"""
+"""The two molecular trajectories that ship with the package; ``data/README.md`` says how they were simulated."""
 
 from __future__ import annotations
 

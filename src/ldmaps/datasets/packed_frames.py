@@ -3,14 +3,10 @@
     grid ──► first atom + bond vectors (x, y, z) ──► (x, y) + how z differs from ±√(ℓ² − x² − y²)
          ──► byte planes ──► deflate
 
-An xtc file holds whole numbers: coordinates on a grid of 0.1 pm here. Three facts
-make them small. Bonded atoms are close, so a bond vector needs 12 bits per component
-where a position needs 17. Both simulations constrain their bonds, so x and y of a
-bond vector give z up to its sign and a few grid steps. And the high bytes of such
-numbers repeat while the low ones do not, so they are stored separately.
-
-Everything is integer arithmetic apart from one square root of integers below 2⁵³,
-which IEEE 754 rounds the same way everywhere: what is unpacked is what was packed.
+An xtc file holds whole numbers, here coordinates on a grid of 0.1 pm. Bonded atoms are close, so a bond vector
+needs 12 bits per component where a position needs 17; bonds are constrained, so x and y give z up to its sign and a
+few steps; high bytes repeat while low ones do not. All is integer arithmetic but for one square root that IEEE 754
+rounds the same way everywhere: what is unpacked is what was packed.
 """
 
 from __future__ import annotations
@@ -30,23 +26,7 @@ _LONGEST_COMPONENT = np.iinfo(np.int16).max
 
 
 def pack(grid: NDArray[np.int64], bonds: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-    """Turn grid coordinates into arrays that compress well; :func:`unpack` is the inverse.
-
-    Parameters
-    ----------
-    grid : ndarray of shape (n, atoms, 3), integers
-        Coordinates in grid steps, each below 2³¹ in magnitude.
-    bonds : ndarray of shape (atoms - 1, 2)
-        A tree rooted at atom 0 in which each bond's first atom has been reached by an
-        earlier bond. Any tree will do; the shorter and stiffer its bonds, the
-        smaller the result.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``bonds``, ``squared_lengths`` and the byte planes ``first_atom``,
-        ``bond_xy`` and ``bond_z``.
-    """
+    """Turn coordinates on a grid into arrays that compress well, along a tree of bonds; :func:`unpack` inverts it."""
     check_tree(bonds, grid.shape[1])
     vectors = grid[:, bonds[:, 1]] - grid[:, bonds[:, 0]]
     if np.abs(vectors).max(initial=0) > _LONGEST_COMPONENT:

@@ -17,7 +17,7 @@ from ldmaps.files import written_whole
 if TYPE_CHECKING:
     from ldmaps.demo.comparison import Demonstration, Mapped
 
-__all__ = ["dihedral", "draw", "matplotlib_figure"]
+__all__ = ["backbone_dihedrals", "dihedral", "draw", "matplotlib_figure"]
 
 #: From Okabe and Ito's palette.
 BLACK, ORANGE, BLUE, GREEN, GREY = "#000000", "#D55E00", "#0072B2", "#009E73", "#BBBBBB"
@@ -40,23 +40,17 @@ def dihedral(frames: NDArray[Any], atoms: Sequence[int]) -> NDArray[np.float64]:
     return np.asarray(np.degrees(np.arctan2(sine, np.einsum("ij,ij->i", before, after))))
 
 
-def _backbone(molecule: MolecularFrames) -> tuple[list[int], list[int]]:
-    """Return the four atoms of φ and the four of ψ."""
+def backbone_dihedrals(molecule: MolecularFrames) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return φ (C-N-Cα-C) and ψ (N-Cα-C-N) of every frame, in degrees."""
     place = {
         key: index for index, key in enumerate(zip(molecule.residue_names, molecule.atom_names, strict=True))
     }
     chain = [place[key] for key in (("ACE", "C"), ("ALA", "N"), ("ALA", "CA"), ("ALA", "C"), ("NME", "N"))]
-    return chain[:4], chain[1:]
+    return dihedral(molecule.frames, chain[:4]), dihedral(molecule.frames, chain[1:])
 
 
 def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
-    """Draw the figure as PNG and as PDF (as SVG when ``output`` says so); return both paths.
-
-    Parameters
-    ----------
-    output : Path
-        Its suffix is .png, .pdf or .svg.
-    """
+    """Draw the figure as PNG and as PDF (as SVG when ``output`` says so); return both paths."""
     scale = math.sqrt(len(demonstration.training))  # ψᵀψ = 1 makes entries of order 1/√N
     first = demonstration.landmark_maps[0]
     figure = matplotlib_figure()(figsize=(7.2, 4.9), layout="constrained")
@@ -167,10 +161,7 @@ def _draw_dihedrals(
     figure: Any, panels: Sequence[Any], demonstration: Demonstration, scale: float, window: Any
 ) -> None:
     points = demonstration.landmark_maps[0].held_out * scale
-    phi, psi = (
-        dihedral(demonstration.molecule.frames[demonstration.held_out], atoms)
-        for atoms in _backbone(demonstration.molecule)
-    )
+    phi, psi = (angle[demonstration.held_out] for angle in backbone_dihedrals(demonstration.molecule))
     # Cut the circle where no basin lies, so that a plain colour scale shows each basin whole.
     phi, psi = (phi - 60) % 360 - 300, (psi + 120) % 360 - 120
     extended = psi >= 60
@@ -179,18 +170,18 @@ def _draw_dihedrals(
         r"$\beta$": extended & (phi < -110),
         r"P$_\mathrm{II}$": extended & (phi > -80),
     }
-    for panel, angle, symbol in ((panels[0], phi, "φ"), (panels[1], psi, "ψ")):
+    for panel, angle, name in ((panels[0], phi, "C–N–Cα–C"), (panels[1], psi, "N–Cα–C–N")):
         low, high = np.percentile(angle, (1, 99))
         drawn = panel.scatter(
             *points.T, c=angle, s=2.0, cmap="plasma", vmin=low, vmax=high, linewidths=0, rasterized=True
         )
-        _colour_bar(figure, drawn, panel, f"{symbol} (°)", extend="both")
-        for name, members in basins.items():
+        _colour_bar(figure, drawn, panel, f"{name} (°)", extend="both")
+        for basin, members in basins.items():
             if members.any():
                 x, y = np.median(points[members], axis=0)
                 right = x > 0.5 * (window[0][0] + window[1][0])
                 panel.annotate(
-                    name,
+                    basin,
                     (x, y),
                     xytext=(-8, 20) if right else (16, 0),
                     textcoords="offset points",
@@ -198,7 +189,7 @@ def _draw_dihedrals(
                     va="center",
                     fontsize=8,
                 )
-        _frame(panel, window, f"Held-out frames by dihedral {symbol}")
+        _frame(panel, window, "Held-out frames by dihedral")
 
 
 def _draw_errors(panel: Any, demonstration: Demonstration) -> None:

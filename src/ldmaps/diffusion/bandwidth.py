@@ -19,7 +19,7 @@ from ldmaps.diffusion.connectivity import (
     connecting_tree,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import kernel_curve
+from ldmaps.diffusion.pairwise import kernel_curve, rank_distances
 from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError, Named
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import LANDMARK_FIT
@@ -30,6 +30,10 @@ __all__ = [
     "leave_out_outliers",
 ]
 
+#: Share of the other points, and at least how many of them, within √ε of a typical point by the rule "bulk".
+BULK_SHARE, BULK_NEIGHBOURS = 0.01, 10
+#: It looks from so many points at so many.
+BULK_ROWS, BULK_COLUMNS = 1000, 4000
 #: The log-log rule looks at no more points than this; its curve is an average over pairs and hardly moves beyond.
 COIFMAN_POINTS = 4000
 #: Bandwidths of its curve.
@@ -44,7 +48,7 @@ class Bandwidth:
     ----------
     epsilon : float
     rule : str
-        "connected", "coifman" or "given".
+        "bulk", "connected", "coifman" or "given".
     dimension : float or None
         Dimension of the manifold estimated by the log-log rule: twice the
         steepest slope of ln S against ln ε.
@@ -77,8 +81,11 @@ def choose_bandwidth(
 
     Parameters
     ----------
-    rule : {"connected", "coifman"} or float
-        "connected": the smallest ε at which every point can be reached from
+    rule : {"bulk", "connected", "coifman"} or float
+        "bulk": √ε reaches 1 % of the other points, at least ten, from a typical point: the
+        median of 1,000 random ones, each compared with 4,000. A property of the distribution that
+        the points are from: disjoint subsets give the same, and from 1,000 points on it does not
+        change with their number. "connected": the smallest ε at which every point can be reached from
         every other in hops of at most √ε; keeps the finest detail that a single
         map can have. "coifman": the ε at which ln Σ_ij A_ij rises most steeply
         with ln ε (Coifman et al., IEEE Trans. Image Process. 17, 1891 (2008)). Where
@@ -86,6 +93,8 @@ def choose_bandwidth(
         they do not is taken, with a :class:`~ldmaps.errors.BandwidthWarning`.
     """
     LANDMARK_FIT["epsilon"].check(rule)
+    if rule == "bulk":
+        return _bulk(metric, points, n_threads)
     if rule == "connected":
         return _connected(metric, points, n_threads)
     if rule == "coifman":
@@ -181,6 +190,19 @@ def _check_distinct(epsilon: float, n_points: int) -> None:
             f"all {n_points} points coincide, so there is no distance to set epsilon by and no manifold to find; "
             "check that the data vary (and, for RMSD, that frames differ by more than a rotation)"
         )
+
+
+def _bulk(metric: Metric, points: Points, n_threads: int | None) -> Bandwidth:
+    n_points = len(points)
+    share = max(BULK_SHARE, min(BULK_NEIGHBOURS / (n_points - 1), 0.5))
+    # A generator of its own: the landmarks are those that any other ε gives.
+    drawn = np.random.default_rng(0).permutation(n_points)[:BULK_COLUMNS]
+    rows = np.arange(len(drawn))[:BULK_ROWS]
+    sample = points.take(drawn)
+    squares = rank_distances(metric, sample, len(rows), max(1.0, share * (len(drawn) - 1)), n_threads)
+    squares = squares[np.isfinite(squares)]
+    _check_distinct(float(np.median(squares)) if len(squares) else 0.0, n_points)
+    return Bandwidth(float(np.median(squares)), "bulk")
 
 
 def _coifman(

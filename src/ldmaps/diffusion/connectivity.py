@@ -20,16 +20,20 @@ from ldmaps import kernels
 from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import tick
 
 __all__ = [
+    "BULK_HOP",
+    "BULK_LANDMARK_HOP",
     "OUTLIER_SHARE",
     "RAISED",
     "REACH",
     "SpanningTree",
+    "check_bulk",
     "check_connected",
     "check_landmarks_connected",
     "check_points_connected",
@@ -189,13 +193,49 @@ def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH)
         raise DisconnectedError(tree.component_sizes(reach**2 * epsilon).tolist(), epsilon, joining, reach)
 
 
-def check_points_connected(
-    metric: Metric, points: Points, epsilon: float, reach: float = REACH, n_threads: int | None = None
-) -> None:
+def check_points_connected(walk: Walk) -> None:
     """Raise as :func:`check_connected` does; the tree that shows the pieces is built only where there are some."""
-    edges = bottleneck_edges(metric, points, n_threads, enough=reach**2 * epsilon)
-    if edges is None or edges.squares.max(initial=0.0) > reach**2 * epsilon:
-        check_connected(minimum_spanning_tree(metric, points), epsilon, reach=reach)
+    enough = (BULK_HOP if walk.leaves_out else REACH) ** 2 * walk.epsilon
+    edges = bottleneck_edges(walk.metric, walk.points, walk.n_threads, enough=enough)
+    if edges is None or edges.squares.max(initial=0.0) > enough:
+        tree = minimum_spanning_tree(walk.metric, walk.points)
+        if walk.leaves_out:
+            check_bulk(tree, walk.weights, walk.epsilon, len(walk.points))
+        check_connected(tree, walk.epsilon)
+
+
+#: A group of at most this share of the points belongs to the map if a hop of so many √ε leads there: one between
+#: points, and one between landmarks, which lie farther apart.
+SMALL_GROUP, BULK_HOP, BULK_LANDMARK_HOP = 0.005, 2.0, 2.5
+#: Among so many points even one is a small group.
+FEWEST_POINTS = 20
+
+
+def check_bulk(
+    tree: SpanningTree,
+    weights: NDArray[np.float64],
+    epsilon: float,
+    n_points: int,
+    *,
+    landmarks: bool = False,
+) -> None:
+    """Raise where small groups lie apart; the error's ``outside`` says which points of the tree these are.
+
+    The walk would stay in such a group, and show it as a coordinate of its own.
+    """
+    hop = BULK_LANDMARK_HOP if landmarks else BULK_HOP
+    labels = tree.components(hop**2 * epsilon)
+    shares = np.bincount(labels, weights=weights) / weights.sum()
+    single = 1.5 / n_points if n_points >= FEWEST_POINTS else 0.0
+    small = shares <= max(SMALL_GROUP, single)
+    small[np.argmax(shares)] = False
+    if not small.any():
+        return
+    sizes = tree.component_sizes(hop**2 * epsilon).tolist()
+    counted = "landmarks" if landmarks else "points"
+    error = DisconnectedError(sizes, epsilon, tree.connecting_epsilon, hop, counted)
+    error.outside = np.flatnonzero(small[labels])
+    raise error
 
 
 def is_connected(squares: Any, epsilon: float) -> bool:

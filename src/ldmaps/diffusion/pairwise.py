@@ -34,6 +34,7 @@ __all__ = [
     "kernel_curve",
     "near_pairs",
     "nearest",
+    "rank_distances",
     "squared_matrix",
     "squared_row",
 ]
@@ -254,6 +255,33 @@ def kernel_curve(
     run_tiles(len(points), tile, work, resolve_threads(n_threads))
     total = sums.sum(axis=0)
     return total, moments.sum(axis=0) / total
+
+
+def rank_distances(
+    metric: Metric, points: Points, n_rows: int, rank: float, n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return d² of each of the first rows to its ``rank``-th nearest other point, interpolated between ranks.
+
+    Where that is 0 (copies), d² to the nearest that is no copy; infinite where there is none.
+    """
+    columns = slice(0, len(points))
+    below = min(int(rank), len(points) - 1)
+    above = min(below + 1, len(points) - 1)
+    squares = np.empty(n_rows)
+
+    def work(rows: slice) -> None:
+        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
+        metric.squared_block(points, rows, points, columns, block)
+        # A point is nearest to itself, whatever its distance is rounded to.
+        block[np.arange(len(block)), np.arange(rows.start, rows.stop)] = 0.0
+        ranked = np.partition(block, (below, above), axis=1)[:, [below, above]].astype(np.float64)
+        found = ranked[:, 0] + (rank - below) * (ranked[:, 1] - ranked[:, 0])
+        copied = found <= 0
+        found[copied] = np.where(block[copied] > 0, block[copied], np.inf).min(axis=1)
+        squares[rows] = found
+
+    run_tiles(n_rows, tile_rows(len(points), points.dtype.itemsize), work, resolve_threads(n_threads))
+    return squares
 
 
 class Extended:

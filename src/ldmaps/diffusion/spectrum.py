@@ -284,17 +284,17 @@ def reason_for_kept(eigenvalues: NDArray[np.float64], n_kept: int, setting: int 
     """Say in a few words why ``n_kept`` coordinates were kept.
 
     >>> reason_for_kept(np.array([0.9, 0.3, 0.2]), 2, "gap")
-    'at least two; the largest drop, 0.600, is after psi2'
+    '2 coordinates, the minimum; the largest drop (0.60) is after the first'
     """
     if setting != "gap":
-        return "as asked for"
+        return f"{n_kept} coordinate{'s' * (n_kept > 1)}, as asked for"
     if len(eigenvalues) <= n_kept:
-        return "all there are"
+        return f"{n_kept} coordinates, all there are"
     largest = _largest_drop(eigenvalues)
-    drop = (
-        f"the largest drop, {eigenvalues[largest - 1] - eigenvalues[largest]:.3f}, is after psi{largest + 1}"
-    )
-    return drop if largest == n_kept else f"at least two; {drop}"
+    drop = f"{eigenvalues[largest - 1] - eigenvalues[largest]:.2f}"
+    if largest == n_kept:
+        return f"{n_kept} coordinates, up to the largest drop ({drop})"
+    return f"{n_kept} coordinates, the minimum; the largest drop ({drop}) is after the first"
 
 
 def _largest_drop(eigenvalues: NDArray[np.float64]) -> int:

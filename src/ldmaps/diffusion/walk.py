@@ -30,6 +30,8 @@ class Walk:
     time : float
         Diffusion time t: coordinates are λᵗψ.
     n_threads : int or None
+    leaves_out : bool
+        Whether small groups of points that lie apart are to be left out of the walk.
     """
 
     metric: Metric
@@ -39,6 +41,7 @@ class Walk:
     alpha: float = 0.0
     time: float = 0.0
     n_threads: int | None = None
+    leaves_out: bool = False
 
     def take(self, indices: NDArray[np.intp]) -> Walk:
         """Return the walk over some of the points."""

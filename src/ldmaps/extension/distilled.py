@@ -243,11 +243,9 @@ def _moved(problem: Problem, data: Rows, fitted: Rows, few: Rows, start: Setting
 
 
 def _representatives(problem: Problem, data: Rows, places: Points) -> NDArray[np.intp] | None:
-    """Return which row stands for each landmark: the nearest of those nearer to it than to any other landmark.
-
-    A landmark to which no row is nearest borrows one: the nearest that stands for none and is not the
-    farthest of its cell, which keeps its radius. None where there is no such row.
-    """
+    """Return which row stands for each landmark: the nearest of those nearer to it than to any other landmark."""
+    # A landmark to which no row is nearest borrows one: the nearest that stands for none and is not the
+    # farthest of its cell, which keeps its radius. None where there is no such row.
     cells, squared = nearest(problem.metric, data.points, places, problem.n_threads)
     order = np.lexsort((squared, cells))
     filled, first, sizes = np.unique(cells[order], return_index=True, return_counts=True)

@@ -22,27 +22,18 @@ from numpy.typing import NDArray
 from ldmaps.extension.embedder import Embedder
 from ldmaps.metrics.squared_matrix import squared_matrix
 
-__all__ = ["SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
+__all__ = ["BUMP_SHARE", "SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
 
 #: τ in units of ε.
 SOFTNESS = 0.05
+#: Width of a Gaussian bump of metadynamics, as a share of the range that the landmarks span.
+BUMP_SHARE = 1 / 30
 
 
 def excess_with_gradient(
     embedder: Embedder, X: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how far points are beyond the domain, in the metric's units, and the gradient of that.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, features), or (n, atoms, 3) for frames
-
-    Returns
-    -------
-    excess : ndarray of shape (n,)
-        0 inside.
-    gradient : ndarray of the shape of ``X``
-    """
+    """Return how far points are beyond the domain, in the metric's units, and the gradient of that."""
     points = embedder.prepare(X)
     squared = squared_matrix(embedder.metric, points, embedder.landmarks, 1)
     beyond = squared.astype(np.float64) - embedder.squared_radii
@@ -64,19 +55,7 @@ def excess_with_gradient(
 def log_density_with_gradient(
     embedder: Embedder, multiplicities: NDArray[np.float64], X: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return ln ρ(x) and its gradient; finite however far a point is.
-
-    Parameters
-    ----------
-    multiplicities : ndarray of shape (M,)
-        c_j, positive.
-    X : ndarray of shape (n, features), or (n, atoms, 3) for frames
-
-    Returns
-    -------
-    log_density : ndarray of shape (n,)
-    gradient : ndarray of the shape of ``X``
-    """
+    """Return ln ρ(x) and its gradient; finite however far a point is."""
     points = embedder.prepare(X)
     squared = squared_matrix(embedder.metric, points, embedder.landmarks, 1)
     rate = 0.5 / embedder.epsilon
@@ -94,7 +73,7 @@ def _summed(
     """Return Σ_j g_j ∂d_j²/∂x for one set of shares, of the shape of ``X``."""
     gradient: NDArray[Any] = np.empty((len(X), 1, X[0].size), squared.dtype)
     embedder.squares_gradient.add_up(
-        np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64),
+        np.require(X.reshape(len(X), -1), np.float64, ("C", "A")),
         squared,
         np.ascontiguousarray(shares[:, None], dtype=squared.dtype),
         gradient,

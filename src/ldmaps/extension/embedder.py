@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,8 +16,9 @@ from ldmaps.diffusion.pairwise import Extended, extend
 from ldmaps.extension.gradient import extend_with_gradient
 from ldmaps.extension.single_point import QuickPoint, quick_point
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.checked_arrays import check_unmasked
 
-__all__ = ["Coverage", "Embedder", "MovedLandmarks", "OnlineStep"]
+__all__ = ["Coverage", "Embedder", "MovedLandmarks", "OnlineStep", "Placed"]
 
 #: Rounding room in "inside the domain", so that a training point is inside however it is batched.
 _DOMAIN_SLACK = 1.0 + 1e-4
@@ -192,6 +194,18 @@ class Embedder:
             n_threads,
         )
 
+    def place(self, X: ArrayLike, n_threads: int | None = None) -> Placed:
+        """Validate and embed new points, and judge them when that is asked for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features), or (n, atoms, 3) for frames
+            As they come.
+        n_threads : int, optional
+            Threads to use; by default all cores.
+        """
+        return Placed(self, self.extend(self.prepare(X), n_threads))
+
     def embed_one(self, x: ArrayLike) -> NDArray[Any]:
         """Embed a single point with the least overhead; returns (k,).
 
@@ -200,6 +214,8 @@ class Embedder:
         x : array-like of shape (features,), or (atoms, 3) for a frame
             The point, not prepared.
         """
+        if type(x) is not np.ndarray:
+            check_unmasked(x)
         X = np.asarray(x)[None]
         rows = self.quick_point(X)
         if rows is None:
@@ -257,7 +273,7 @@ class Embedder:
         values = np.asarray(X, dtype=np.float64)
         extended, gradient = extend_with_gradient(
             self.metric,
-            np.ascontiguousarray(values.reshape(len(values), -1)),
+            np.require(values.reshape(len(values), -1), requirements=("C", "A")),
             points,
             self.landmarks,
             squares_gradient,
@@ -291,3 +307,27 @@ class Embedder:
         radii = self.squared_radii
         kernels.judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
         return Coverage(distance, inside, extended.nearest)
+
+
+class Placed:
+    """Embedded points."""
+
+    def __init__(self, embedder: Embedder, extended: Extended) -> None:
+        self._embedder, self._extended = embedder, extended
+        self.coordinates: NDArray[Any] = extended.coordinates
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Distance to the nearest landmark, inside the domain or not, and which landmark that is."""
+        return self._embedder.coverage_of(self._extended)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Placed]) -> Placed:
+        """Return the points of several parts, at least one, as one."""
+        if len(parts) == 1:
+            return parts[0]
+        embedder, dtype = parts[0]._embedder, parts[0].coordinates.dtype
+        whole = Extended(sum(len(part.coordinates) for part in parts), embedder.n_components, dtype)
+        for name in Extended.__slots__:
+            np.concatenate([getattr(part._extended, name) for part in parts], out=getattr(whole, name))
+        return cls(embedder, whole)

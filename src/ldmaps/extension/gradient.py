@@ -33,19 +33,7 @@ def extend_with_gradient(
     coefficients: NDArray[Any],
     n_threads: int | None = 1,
 ) -> tuple[Extended, NDArray[Any]]:
-    """Embed points and return ∂y/∂x of shape (n, k, features) as well; trusts its input.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, features), float64
-        The points as they came.
-    points : Points
-        The same, prepared.
-    weights : ndarray of shape (M,)
-        The source weights s_j.
-    coefficients : ndarray of shape (k, M)
-        Bᵀ, C-contiguous, in the points' dtype as are the weights.
-    """
+    """Embed points and return ∂y/∂x of shape (n, k, features) as well; trusts its input."""
     k, dtype, rate = len(coefficients), points.dtype, points.dtype.type(0.5 / bandwidth)
     result = Extended(len(points), k, dtype)
     gradient = np.empty((len(X), k, X.shape[1]), dtype)

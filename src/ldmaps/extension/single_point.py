@@ -25,41 +25,49 @@ def quick_point(
     weights: NDArray[Any],
     coefficients: NDArray[Any],
 ) -> QuickPoint:
-    """Return a function that embeds one point with the same bits as :func:`~ldmaps.diffusion.pairwise.extend`.
+    """Return a function that embeds one point with the same bits as :func:`~ldmaps.diffusion.pairwise.extend`."""
+    # All that does not depend on the point is looked up here. The function returns None for a point that must be
+    # prepared first: it needs a conversion or an explanation, or its metric knows no quick way. Any number of threads
+    # may call it at once.
+    dtype, n_landmarks, empty = landmarks.dtype, len(landmarks), np.empty
 
-    All that does not depend on the point is looked up here. The function returns None for
-    a point that must be prepared first: it needs a conversion or an explanation, or its
-    metric knows no quick way. Any number of threads may call it at once.
+    def new_calls() -> tuple[OneRow, Callable[[], None], Callable[[], NDArray[Any]]] | None:
+        """Return how to measure a point, to embed what was measured and to copy that, with memory of their own."""
+        squared, coordinates = empty((1, n_landmarks), dtype), empty((1, len(coefficients)), dtype)
+        fill_row = metric.one_row(landmarks, squared)
+        if fill_row is None:
+            return None
+        project = kernels.extend.hold(
+            squared=squared,
+            rate=dtype.type(0.5 / bandwidth),
+            weights=weights,
+            coefficients=coefficients,
+            coordinates=coordinates,
+            nearest=empty(1, np.intp),
+            lowest=empty(1, dtype),
+        )
+        return fill_row, project, coordinates.copy
 
-    Parameters
-    ----------
-    metric, landmarks, bandwidth, weights, coefficients
-        Of the map, as for :func:`~ldmaps.diffusion.pairwise.extend`.
-    """
-    dtype, n_landmarks, shape = landmarks.dtype, len(landmarks), (1, len(coefficients))
-    first_row = metric.one_row(landmarks) if n_landmarks < SCANNED_LANDMARKS else None
-    if first_row is None:
+    first = new_calls() if n_landmarks < SCANNED_LANDMARKS else None
+    if first is None:
         return _never
-    rate, project, empty = dtype.type(0.5 / bandwidth), kernels.extend, np.empty
-
-    def scratch_for(fill_row: OneRow | None) -> tuple[Any, NDArray[Any], NDArray[np.intp], NDArray[Any]]:
-        return fill_row, empty((1, n_landmarks), dtype), empty(1, np.intp), empty(1, dtype)
-
     # What no call is using. A call takes one or makes one, and puts it back; both are atomic.
-    idle = [scratch_for(first_row)]
+    idle: list[Any] = [first]
 
     def embed(X: NDArray[Any]) -> NDArray[Any] | None:
         try:
-            scratch = idle.pop()
+            calls = idle.pop()
         except IndexError:
-            scratch = scratch_for(metric.one_row(landmarks))
-        fill_row, squared, nearest, lowest = scratch
-        coordinates: NDArray[Any] | None = None
-        if fill_row(X, squared):
-            coordinates = empty(shape, dtype)
-            project(squared, rate, weights, coefficients, coordinates, nearest, lowest)
-        idle.append(scratch)
-        return coordinates
+            calls = new_calls()
+        if calls is None:
+            return None
+        fill_row, project, copied = calls
+        rows: NDArray[Any] | None = None
+        if fill_row(X):
+            project()
+            rows = copied()
+        idle.append(calls)
+        return rows
 
     return embed
 

@@ -62,7 +62,7 @@ def tune(problem: Problem, data: Rows, start: Setting) -> Setting:
 def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]:
     """Return where landmarks minimise the least-squares error together with log s and h; the metric has a gradient."""
     positions = problem.metric.places(problem.landmarks)
-    metric, size, dtype = problem.metric, len(start.log_weights), problem.landmarks.dtype
+    metric, size, dtype = problem.metric.of_places(), len(start.log_weights), problem.landmarks.dtype
     counting = positions.scales > 0
     units = math.sqrt(start.bandwidth) / positions.scales[counting]
     by_squares = metric.squares_gradient(data.points)
@@ -111,15 +111,7 @@ def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]
 def _loss(
     problem: Problem, data: Rows, squared: _Array, parameters: _Array, by_exponent: NDArray[Any] | None = None
 ) -> tuple[float, _Array]:
-    """Return the logarithm of the mean square error and its gradient by log s and the logarithm of the rate.
-
-    Parameters
-    ----------
-    squared : ndarray of shape (n, M)
-        d² over what makes the rate 1 where the search begins.
-    by_exponent : ndarray of shape (M, n), optional
-        To be filled with the gradient by log s_j − rate·d²_ij.
-    """
+    """Return the logarithm of the mean square error and its gradient by log s and the logarithm of the rate."""
     size = squared.shape[1]
     log_weights, rate = parameters[:size], math.exp(_bounded(float(parameters[size])))
     weights = interpolation_weights(squared, rate, log_weights, problem.n_threads)

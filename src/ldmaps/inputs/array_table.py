@@ -86,7 +86,7 @@ def _open_zarr(path: str, name: str | None) -> Any:
         import zarr
     except ImportError as error:
         raise InvalidInputError(
-            f'{path} is read with zarr, which cannot be imported ({error}); pip install "ldmaps[zarr]"'
+            f"{path} is read with zarr, which cannot be imported ({error}); pip install zarr"
         ) from error
     opened = zarr.open(path, mode="r", path=name)
     if isinstance(opened, zarr.Group):

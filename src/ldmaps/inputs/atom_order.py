@@ -1,7 +1,7 @@
 """The atoms of a model among those of a file: the same ones in the same order, in another one, or others.
 
 labels ("ALA2-CB") of file and model are the same, each once ──► the order they give, with a warning
-else: names agree place by place                             ──► as they are (a renumbered file)
+else: names agree place by place, and so do most residues    ──► as they are (a renumbered file)
 else: asked to match, residues have the same names inside    ──► residue by residue, by name
 else                                                         ──► an error
 """
@@ -22,21 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["atom_order"]
 
+#: Molecules of fewer atoms are not told apart by the names of residues.
+FEW_ATOMS = 5
+
 
 def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool) -> NDArray[np.intp] | None:
-    """Return where each atom of a model stands among others, None where they are in order already.
-
-    Parameters
-    ----------
-    facts : mapping
-        ``model.source_``, with as many atoms.
-    atoms : Atoms
-        Those of the file.
-    file : str
-        What messages call it.
-    match : bool
-        Whether atoms may be matched residue by residue where residues are named differently.
-    """
+    """Return where each atom of a model stands among others, None where they are in order already."""
     names = [name.upper() for name in facts["atom_names"]]
     labels = [label.upper() for label in facts.get("atom_labels") or ()]
     here, here_labels = [name.upper() for name in atoms.names], [label.upper() for label in atoms.labels]
@@ -45,6 +36,7 @@ def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool
     if len(set(labels)) == len(labels) and set(labels) == set(here_labels):
         return _places(here_labels, labels)
     if names == here:
+        _check_residues(facts, atoms, file)
         return None
     by_residue = _places_by_residue(labels, here_labels)
     if match and by_residue is not None:
@@ -64,6 +56,26 @@ def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool
         f"atom {place} of {file} is {atoms.labels[place]}, but {expected} in the frames the model was fitted on; ",
         *remedy,
     )
+
+
+def _check_residues(facts: Mapping[str, Any], atoms: Atoms, file: str) -> None:
+    """Raise where names agree, as those of Cα always do, but most residues are others: another protein."""
+    ours, theirs = (
+        [label.rpartition("-")[0].rstrip("0123456789").rstrip("-") for label in labels]
+        for labels in (facts.get("atom_labels") or (), atoms.labels)
+    )
+    differing = [place for place, (old, new) in enumerate(zip(ours, theirs, strict=False)) if old != new]
+    # A mutant is welcome, and so are other names for protonated residues or for a single molecule.
+    if len(set(facts.get("atom_labels") or ())) < FEW_ATOMS or len(set(ours)) < 2:
+        return
+    if 2 * len(differing) > len(theirs):
+        place = differing[0]
+        raise InvalidInputError(
+            f"{file} is of another molecule: {len(differing)} of its {len(theirs)} atoms are of other residues than in "
+            f"the frames the model was fitted on (atom {place} is {atoms.labels[place]}, there "
+            f"{facts['atom_labels'][place]}); if only the naming differs, pass the coordinates as an array, or "
+            "--ignore-names"
+        )
 
 
 def _places(here: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:

@@ -9,49 +9,45 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.column_roles import Roles, time_places
 from ldmaps.inputs.text_columns import find_columns
 
 __all__ = ["Table"]
 
 
 class Table(ABC):
-    """One file of rows.
-
-    Attributes
-    ----------
-    path : str
-    shape : tuple of int
-        Of a row: (features,) or (atoms, 3).
-    columns : list of str or None
-        Names of the features, if the file has any.
-    places : list of int or None
-        Where they stand in the file; None for all in order.
-    n_rows : int or None
-        None if only reading will tell.
-    """
+    """One file of rows."""
 
     path: str
-    shape: tuple[int, ...]
-    columns: list[str] | None = None
-    places: list[int] | None = None
-    n_rows: int | None = None
+    shape: tuple[int, ...]  # of a row: (features,) or (atoms, 3)
+    columns: list[str] | None = None  # names of the features, if the file has any
+    places: list[int] | None = None  # where they stand in the file; None for all in order
+    time: int | None = None  # where the time stands, which is then the last number of each row of a block
+    n_rows: int | None = None  # None if only reading will tell
 
-    def choose(self, columns: Sequence[str]) -> None:
-        """Take these columns only, by name or by number from 1."""
+    def choose(self, columns: Sequence[str], time: str | None = None) -> None:
+        """Take these columns only, by name or by number from 1, and the time: that of this name, or called so."""
         if len(self.shape) != 1:
             raise InvalidInputError(
                 f"{self.path} holds frames of shape {self.shape}, which have no columns to choose"
             )
         self.places = find_columns(columns, self.columns, self.shape[0], self.path)
+        names = self.columns or []
+        times = time_places(names, time)
+        self.time = next((place for place in times if place not in self.places), None)
+        if self.time is None and not names and time is not None:
+            (self.time,) = find_columns([time], None, self.shape[0], self.path)
         self.shape = (len(self.places),)
         if self.columns is not None:
             self.columns = [self.columns[place] for place in self.places]
 
-    def all_but(self, column: str) -> list[str]:
-        """Return the columns without one, as :meth:`choose` takes them."""
-        names = self.columns or [str(number + 1) for number in range(self.shape[0])]
-        (place,) = find_columns([column], self.columns, self.shape[0], self.path)
-        return names[:place] + names[place + 1 :]
+    def roles(self) -> Roles:
+        """Tell from names and first rows what the columns are for."""
+        return Roles(list(range(self.shape[0])))
+
+    def named(self, place: int) -> str:
+        """Return a column's name, or its number from 1."""
+        return self.columns[place] if self.columns else str(place + 1)
 
     def first_block(self, row: int) -> int:
         """Return the last row at or before ``row`` that :meth:`blocks` can begin at without reading those before."""
@@ -63,4 +59,4 @@ class Table(ABC):
 
     @abstractmethod
     def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
-        """Yield consecutive rows from a :meth:`first_block` on, ``chunk`` at a time."""
+        """Yield consecutive rows from a :meth:`first_block` on, ``chunk`` at a time, the time last if there is one."""

@@ -24,34 +24,19 @@ __all__ = [
 
 
 class Format(NamedTuple):
-    """A file format.
+    """A file format."""
 
-    Attributes
-    ----------
-    name : str
-        As people call it.
-    suffixes : tuple of str
-    kind : {"table", "trajectory"}
-        Rows of numbers, or molecular frames.
-    reader : str or None
-        What reads a finished file: "text", "array", "archive", "zarr" or "parquet" for tables; "frames" (mdtraj,
-        a few frames at a time), "models" (a PDB, one model at a time), "whole" (mdtraj loads all of it) or
-        "mdanalysis" (a few frames at a time) for trajectories. None: it can only be streamed.
-    decoder : str or None
-        What reads it as it comes through a pipe (tables) or grows on disk; None: it must be finished.
-    has_topology : bool
-        Whether a trajectory names its atoms, so that it needs no other file.
-    written_by : tuple of str
-        Commands that write it.
-    """
-
-    name: str
+    name: str  # as people call it
     suffixes: tuple[str, ...]
-    kind: str
+    kind: str  # {"table", "trajectory"}: rows of numbers, or molecular frames
+    #: What reads a finished file: "text", "array", "archive", "zarr" or "parquet" for tables; "frames"
+    #: (mdtraj, a few frames at a time), "models" (a PDB, one model at a time), "mol2", "whole" (mdtraj loads
+    #: all of it) or "mdanalysis" (a few frames at a time) for trajectories. None: it can only be streamed
     reader: str | None
+    #: What reads it as it comes through a pipe (tables) or grows on disk; None: it must be finished
     decoder: str | None = None
-    has_topology: bool = False
-    written_by: tuple[str, ...] = ()
+    has_topology: bool = False  # whether a trajectory names its atoms, so that it needs no other file
+    written_by: tuple[str, ...] = ()  # commands that write it
 
 
 FORMATS = (
@@ -81,7 +66,7 @@ FORMATS = (
     Format("GSD", (".gsd",), "trajectory", "whole", has_topology=True),
     Format("MSMBuilder HDF5", (".lh5",), "trajectory", "whole", has_topology=True),
     Format("TINKER archive", (".arc",), "trajectory", "whole", has_topology=True),
-    Format("MOL2", (".mol2",), "trajectory", "whole", has_topology=True),
+    Format("MOL2", (".mol2",), "trajectory", "mol2", has_topology=True),
     Format("HOOMD XML", (".hoomdxml",), "trajectory", "whole", has_topology=True),
     Format("XYZ", (".xyz", ".xyz.gz"), "trajectory", "whole"),
     Format("LAMMPS dump", (".lammpstrj",), "trajectory", "whole"),

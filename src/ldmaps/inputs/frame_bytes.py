@@ -28,21 +28,11 @@ _UNPACKED = "its coordinates cannot be unpacked"
 
 
 class Found(NamedTuple):
-    """Frames that follow one another.
+    """Frames that follow one another."""
 
-    Attributes
-    ----------
-    starts : ndarray of int
-        Where they begin, in the data; the last may end behind these.
-    end : int
-        The byte behind them.
-    fault : str or None
-        Why no frame begins there; None if one may.
-    """
-
-    starts: NDArray[np.intp]
-    end: int
-    fault: str | None = None
+    starts: NDArray[np.intp]  # where they begin, in the data; the last may end behind these
+    end: int  # the byte behind them
+    fault: str | None = None  # why no frame begins there; None if one may
 
     def whole(self, size: int) -> tuple[Found, int]:
         """Return those that end within so many bytes, and how many bytes another one lacks."""
@@ -52,27 +42,14 @@ class Found(NamedTuple):
 
 
 class FrameFormat(ABC):
-    """Finds and decodes frames of one format.
+    """Finds and decodes frames of one format."""
 
-    Attributes
-    ----------
-    mark : bytes
-        What every frame begins with.
-    step : int
-        How far behind the beginning of a damaged frame the next one may begin.
-    n_atoms : int
-        Of a frame.
-    begin : int
-        Bytes before the first frame.
-    announced : int
-        Frames that the header announces; 0 where it does not, or was left behind by a program that crashed.
-    """
-
-    mark = b""
-    step = 1  # a damaged frame may be one whose length is damaged
+    mark = b""  # what every frame begins with
+    # How far behind the beginning of a damaged frame the next one may begin: its length may be what is damaged.
+    step = 1
     n_atoms = 0
-    begin = 0
-    announced = 0
+    begin = 0  # bytes before the first frame
+    announced = 0  # frames by the header; 0 where it does not say, or is that of a program that crashed
 
     @abstractmethod
     def read_header(self, start: bytes) -> bool:
@@ -114,13 +91,7 @@ class FrameFormat(ABC):
 
 
 class FrameFile:
-    """A finished file that is open: ``read``, ``seek``, ``len`` and ``close``, as mdtraj's files have them.
-
-    Parameters
-    ----------
-    path : str
-    form : FrameFormat
-    """
+    """A finished file that is open: ``read``, ``seek``, ``len`` and ``close``, as mdtraj's files have them."""
 
     def __init__(self, path: str, form: FrameFormat) -> None:
         self._path, self._format = path, form

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.files import written_whole
+from ldmaps.errors import InvalidInputError, one_line
+from ldmaps.files import temporary_beside, written_whole
 from ldmaps.inputs.formats import output_format
 from ldmaps.inputs.frame_blocks import Block, import_mdtraj
+from ldmaps.inputs.frame_bytes import FrameFile
+from ldmaps.inputs.frame_formats import FRAME_FORMATS
 
 __all__ = ["FrameWriter", "open_frame_writer"]
 
@@ -22,28 +23,29 @@ ANGSTROM_PER_NM = 10.0
 
 
 class FrameWriter:
-    """Takes block after block of frames; made by :func:`open_frame_writer`.
+    """Takes block after block of frames; made by :func:`open_frame_writer`."""
 
-    Attributes
-    ----------
-    remarks : list of str
-        Lines that go before the frames, where the format has a place for them (PDB).
-    """
-
-    def __init__(self, path: Path, form: str, topology: Any) -> None:
+    def __init__(self, path: str, form: str, topology: Any, name: str) -> None:
         formats = import_mdtraj().formats
-        self._form, self._topology = form, topology
+        self._path, self._form, self._topology, self._name = path, form, topology, name
         self._file = {
             "XTC": formats.XTCTrajectoryFile,
             "TRR": formats.TRRTrajectoryFile,
             "DCD": formats.DCDTrajectoryFile,
             "PDB": formats.PDBTrajectoryFile,
-        }[form](str(path), "w")
-        self._model = 0
+        }[form](path, "w")
+        self._count = 0
         self.remarks: list[str] = []
 
     def write(self, block: Block, numbers: NDArray[np.int64]) -> None:
         """Write frames; a frame's number stands for its time where that is not known, and is its step."""
+        try:
+            self._write(block, numbers)
+        except Exception as error:  # mdtraj's writers raise what they happen to meet on a full disk
+            raise self._failure(one_line(error, 120)) from error
+        self._count += len(block[0])
+
+    def _write(self, block: Block, numbers: NDArray[np.int64]) -> None:
         xyz, times, box = block
         if self._form in ("XTC", "TRR"):
             vectors = np.zeros((len(xyz), 3, 3)) if box is None else box
@@ -65,36 +67,51 @@ class FrameWriter:
             cell = {}
             if lengths is not None and angles is not None and (lengths[row] > 0).all():
                 cell = {"unitcell_lengths": tuple(lengths[row]), "unitcell_angles": tuple(angles[row])}
-            self._file.write(frame, self._topology, modelIndex=self._model + 1, **cell)
-            self._model += 1
+            self._file.write(frame, self._topology, modelIndex=self._count + row + 1, **cell)
 
-    def close(self) -> None:
-        """Finish the file."""
-        self._file.close()
+    def finish(self) -> None:
+        """Close the file, and read it: on a full disk some writers end without a word."""
+        try:
+            self._file.close()
+            if self._form in FRAME_FORMATS and self._count:
+                written = FrameFile(self._path, FRAME_FORMATS[self._form]())
+                try:
+                    count = len(written)
+                    written.check_end()
+                finally:
+                    written.close()
+                if count != self._count:
+                    raise InvalidInputError(f"{count} of {self._count} frames are there")
+        except (OSError, ValueError) as error:
+            raise self._failure(one_line(error, 120)) from error
+
+    def abandon(self) -> None:
+        """Close the file, whatever becomes of it."""
+        with suppress(Exception):  # another error is on its way already
+            self._file.close()
+
+    def _failure(self, why: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{self._name} could not be written ({why}), so that there is none; make room on the disk, or name a file "
+            "on another"
+        )
 
 
 @contextmanager
 def open_frame_writer(path: str, topology: Any) -> Iterator[FrameWriter]:
-    """Open a file for frames of a topology's atoms; it appears under its name when the block ends without an error.
-
-    Parameters
-    ----------
-    path : str
-        Its suffix says the format. XTC keeps three decimals of a nanometre, PDB three of
-        an ångström and the first frame's box, DCD no times.
-    topology : mdtraj Topology
-    """
+    """Open a file for frames of a topology's atoms; it appears under its name when the block ends without an error."""
     form = output_format(path, "frames").name
-    with (
-        written_whole(path) as stream,
-        tempfile.TemporaryDirectory(prefix=".ldmaps-", dir=Path(path).parent) as folder,
-    ):
-        part = Path(folder) / "frames"
-        with closing(FrameWriter(part, form, topology)) as writer:
+    with written_whole(path) as stream, temporary_beside(path) as part:
+        writer = FrameWriter(part, form, topology, path)
+        try:
             yield writer
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
         if form == "PDB":
             stream.write("".join(f"REMARK   6 {remark}\n" for remark in writer.remarks).encode())
-        with part.open("rb") as written:
+        with open(part, "rb") as written:
             shutil.copyfileobj(written, stream, 1 << 20)
 
 

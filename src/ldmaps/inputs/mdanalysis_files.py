@@ -27,14 +27,7 @@ _NEEDED = {"H5MD": "h5py", "TNG": "pytng"}
 
 
 class MDAnalysisFile:
-    """A trajectory file that is open; ``read``, ``seek``, ``len`` and ``close`` are those of mdtraj's files.
-
-    Parameters
-    ----------
-    path : str
-    n_atoms : int
-        Atoms per frame, for formats that do not say.
-    """
+    """A trajectory file that is open; ``read``, ``seek``, ``len`` and ``close`` are those of mdtraj's files."""
 
     distance_unit = "angstroms"
 
@@ -89,7 +82,8 @@ def mdanalysis_topology(path: str) -> Any:
     mda = import_mdanalysis(path)
     md = import_mdtraj()
     with _quietly():
-        universe = mda.Universe(path)
+        universe = mda.Universe(path, to_guess=())  # whose masses are then those of the file
+        masses = getattr(universe.atoms, "masses", None)
         if not hasattr(universe.atoms, "elements"):
             with suppress(Exception):  # a guess from names that mean nothing
                 universe.guess_TopologyAttrs(to_guess=["elements"])
@@ -103,6 +97,7 @@ def mdanalysis_topology(path: str) -> Any:
     names = getattr(universe.atoms, "names", getattr(universe.atoms, "types", symbols))
     for atom, name, symbol in zip(universe.atoms, names, symbols, strict=True):
         topology.add_atom(str(name), _element(md, str(symbol)), made[atom.residue.ix])
+    topology.masses_of_file = masses  # of which mdtraj knows nothing; see `atoms_of`
     if [atom.residue.resSeq for atom in topology.atoms] != universe.atoms.resids.tolist():
         # mdtraj counts atoms residue by residue; were those mixed, its order would not be that of the file.
         raise InvalidInputError(

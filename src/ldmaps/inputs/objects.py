@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.frame_blocks import stacked_boxes
 from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_picoseconds, bonds_among
-from ldmaps.inputs.topology import SelectedFrames, Selection, select_atoms
+from ldmaps.inputs.topology import SelectedFrames, Selection, known_masses, select_atoms
 from ldmaps.inputs.whole import Molecules
 
 __all__ = ["AtomGroupFrames", "MDTrajObject", "as_source", "is_atom_group", "select_group"]
@@ -201,10 +201,8 @@ class AtomGroupFrames(SelectedFrames):
 
 
 def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:
-    """Choose atoms of an MDAnalysis group in its selection language; return the group of them, too.
-
-    The names of the selection's atoms are empty where the universe knows none.
-    """
+    """Choose atoms of an MDAnalysis group in its selection language; return the group of them, too."""
+    # The names of the selection's atoms are empty where the universe knows none.
     if reading.select is not None:
         try:
             group = group.select_atoms(reading.select)
@@ -244,7 +242,7 @@ def _group_atoms(group: Any) -> Atoms:
     return Atoms(
         tuple(map(str, names)),
         labels,
-        None if masses is None else np.asarray(masses, dtype=np.float64),
+        None if masses is None else known_masses(names, np.asarray(masses, dtype=np.float64)),
         elements if any(elements) else None,
         bonds_among(bonds, group.indices, len(group.universe.atoms)) if len(bonds) else None,
     )

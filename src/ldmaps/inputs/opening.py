@@ -49,7 +49,9 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         Atoms to keep, in mdtraj's selection language (MDAnalysis' for its objects).
         Fewer atoms make distances cheaper; the map shows their motions only.
     columns : sequence of str, optional
-        Columns of tables to take, by name or by number from 1; all by default.
+        Columns of tables to take, by name or by number from 1. By default all that are numbers, but for
+        the time (a column called so, or of dates), row numbers and an index of pandas; the time is kept as
+        that of the rows, dates as seconds since 1970.
     array : str, optional
         Which array of an npz archive to take; needed where it holds several.
     stride, start, stop : int, optional
@@ -102,8 +104,8 @@ def open(  # the name people look for; used as ldmaps.inputs.open
             from ldmaps.inputs.table_source import TableSource
 
             _refuse(files[0], "a table of numbers", "atoms of trajectories", top=top, select=select)
-            left_out = weights if weights and split_column(weights)[0] is None else None
-            source = TableSource(files, reading, columns, array, facts.get("columns"), left_out)
+            weighed_by = weights if weights and split_column(weights)[0] is None else None
+            source = TableSource(files, reading, columns, array, facts, weighed_by)
         else:
             from ldmaps.inputs.trajectory_files import TrajectoryFiles
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.base_table import Table
+from ldmaps.inputs.column_roles import SAMPLE, Roles, roles_of
 
 __all__ = ["ParquetTable", "import_parquet"]
 
@@ -37,6 +38,23 @@ class ParquetTable(Table):
         """Return all of it as a pyarrow table."""
         return self._file.read()
 
+    def roles(self) -> Roles:
+        """Tell from names, types and first rows; an index that pandas has stored is no feature."""
+        names = self._file.schema_arrow.names
+        first = next(self._file.iter_batches(SAMPLE), None)
+        rows = [] if first is None else [[_cell(row[name]) for name in names] for row in first.to_pylist()]
+        roles = roles_of(names, rows)
+        stored = self._file.schema_arrow.pandas_metadata or {}
+        index = [name for name in stored.get("index_columns", ()) if name in names]
+        places = [place for place in roles.features if names[place] in index]
+        if len(places) == len(roles.features):
+            return roles
+        return Roles(
+            [place for place in roles.features if place not in places],
+            roles.time,
+            (*roles.left_out, *((place, "index") for place in places)),
+        )
+
     def first_block(self, row: int) -> int:
         """Return where the row's row group begins."""
         return self._group_of(row)[1]
@@ -53,13 +71,18 @@ class ParquetTable(Table):
 
     def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
         """Decode ``chunk`` rows at a time."""
-        names = self.columns or []
+        names = list(self.columns or [])
+        time = None if self.time is None else self._file.schema_arrow.names[self.time]
+        names += [] if time is None else [time]
         row = begin
         groups = list(range(self._group_of(begin)[0], self._file.metadata.num_row_groups))
         for batch in self._file.iter_batches(chunk, row_groups=groups, columns=names):
             block = np.empty((batch.num_rows, len(names)))
             for place, name in enumerate(names):
                 values = batch.column(batch.schema.get_field_index(name))
+                if name == time:
+                    block[:, place] = _seconds(values)
+                    continue
                 if values.null_count:
                     bad = row + int(np.argmax(np.asarray(values.is_null())))
                     where = f"{self.path}, row {bad}, column {name!r}"
@@ -73,6 +96,22 @@ class ParquetTable(Table):
                     ) from error
             row += batch.num_rows
             yield block
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a text table would have it."""
+    if value is None:
+        return ""
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def _seconds(values: Any) -> NDArray[np.float64]:
+    """Return times as they are, dates as seconds since 1970, NaN where there is none."""
+    times = np.asarray(values.to_numpy(zero_copy_only=False))
+    if times.dtype.kind in "MO":
+        times = times.astype("datetime64[us]")
+        return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
+    return times.astype(np.float64)
 
 
 def import_parquet(what: str) -> ModuleType:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
+from ldmaps.files import shown_name
 from ldmaps.inputs.atom_order import atom_order
 from ldmaps.point_faults import not_finite, wrong_width
 from ldmaps.progress import is_shown, stage
@@ -125,7 +126,8 @@ class Atoms:
     labels : tuple of str
         Residue and atom, for messages: "ALA2-CB".
     masses : ndarray of shape (atoms,) or None
-        In amu; 0 for virtual sites.
+        In amu: of the file, else of the element; 0 for virtual sites, NaN for atoms of neither. None where no
+        mass is known.
     elements : tuple of str or None
         Symbols ("C", "Cl"), empty for an atom that is of none; None where unknown.
     bonds : ndarray of shape (bonds, 2) or None
@@ -211,6 +213,11 @@ class PointSource(ABC):
         """
         return self
 
+    @property
+    def columns_used(self) -> str:
+        """Say which columns are features where that was found out; empty where there was nothing to choose."""
+        return ""
+
     def read(self) -> FrameChunk:
         """Read all points into memory; raise where one holds NaN or an infinite value."""
         parts: list[FrameChunk] = []
@@ -286,7 +293,7 @@ class FrameSource(PointSource):
             "elements": None if elements is None else list(elements),
             "bonds": None if bonds is None else bonds.tolist(),
             "select": self.select,
-            "files": list(self.files),
+            "files": [shown_name(name) for name in self.files],
         }
 
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> FrameSource:

@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.files import shown_name
+from ldmaps.inputs.base_table import Table
 from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
 from ldmaps.inputs.tables import MAX_ROWS, open_table
+from ldmaps.inputs.text_columns import find_columns
 
 __all__ = ["TableSource"]
 
 
 class TableSource(PointSource):
-    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments.
+    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments."""
 
-    ``model_columns`` are taken where none are given and the tables name theirs, and all
-    but ``left_out`` where these are not given either.
-    """
+    # Those of the model are taken where none are given and the tables name theirs; where it has none either, those
+    # whose role is to be a feature, less ``weights``.
 
     reads_ahead = True
 
@@ -30,21 +32,23 @@ class TableSource(PointSource):
         reading: Reading,
         columns: Sequence[str] | None = None,
         array: str | None = None,
-        model_columns: Sequence[str] | None = None,
-        left_out: str | None = None,
+        model_facts: Mapping[str, Any] | None = None,
+        weights: str | None = None,
     ) -> None:
         self._tables = [open_table(path, array) for path in files]
         self.files = tuple(table.path for table in self._tables)
         self._reading = reading
         first = self._tables[0]
+        facts, self._left_out, time = model_facts or {}, dict[str, str](), None
         if columns is None and first.columns is not None:
-            columns = model_columns
-        if columns is None and left_out is not None:
-            columns = first.all_but(left_out)
+            columns, time = facts.get("columns"), facts.get("time")
         self._chosen = columns is not None
+        # A map of all columns takes all columns again, without looking ahead into what may come slowly.
+        if columns is None and len(first.shape) == 1 and (not facts or facts.get("time")):
+            columns, time = self._features(first, weights)
         for table in self._tables:
             if columns is not None:
-                table.choose(columns)
+                table.choose(columns, time)
             if table.shape != first.shape:
                 raise InvalidInputError(
                     f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
@@ -58,8 +62,34 @@ class TableSource(PointSource):
                     Named("columns"),
                 )
         self.columns = first.columns
+        self._time = time
         width = max(1, prod(first.shape))
         self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * width)))
+
+    def _features(self, table: Table, weights: str | None) -> tuple[list[str] | None, str | None]:
+        """Return the columns that are features, None for all of them, and the one that is the time."""
+        roles = table.roles()
+        self._left_out = {table.named(place): why for place, why in roles.left_out}
+        features = [table.named(place) for place in roles.features]
+        if weights is not None:
+            (place,) = find_columns([weights], table.columns, table.shape[0], table.path)
+            self._left_out[table.named(place)] = "weights"
+            features = [name for name in features if name != table.named(place)]
+        time = None if roles.time is None else table.named(roles.time)
+        return (features if self._left_out or time else None), time
+
+    @property
+    def columns_used(self) -> str:
+        """See :attr:`PointSource.columns_used`."""
+        others = [f"{name} ({why})" for name, why in self._left_out.items()]
+        parts = [f"time: {self._time}"] if self._time else []
+        parts += [f"left out: {', '.join(others)}"] if others else []
+        if not parts or self._chosen:
+            return ""
+        names = (
+            ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "") if self.columns else ""
+        )
+        return "; ".join([f"columns used: {names or self.shape[0]}", *parts])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,7 +108,13 @@ class TableSource(PointSource):
 
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the table it was fitted on."""
-        return {"kind": "table", "columns": self.columns, "files": list(self.files)}
+        time = {} if self._time is None else {"time": self._time}
+        return {
+            "kind": "table",
+            "columns": self.columns,
+            "files": [shown_name(name) for name in self.files],
+            **time,
+        }
 
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> TableSource:
         """Raise when a model was fitted on other columns, unless these were chosen by name or number."""
@@ -109,8 +145,10 @@ class TableSource(PointSource):
                 numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
                 position += len(block)
                 if len(numbers):
-                    empty = False
-                    yield FrameChunk(block[kept], numbers, None, table.path)
+                    empty, rows, times = False, block[kept], None
+                    if table.time is not None:
+                        rows, times = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
+                    yield FrameChunk(rows, numbers, times, table.path)
                 if stop is not None and position >= stop:
                     break
             if empty:

@@ -15,7 +15,7 @@ from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
 from ldmaps.inputs.parquet_table import ParquetTable
 from ldmaps.inputs.text_table import TextTable, text_lines
 
-__all__ = ["MAX_ROWS", "open_table", "read_any_columns", "read_columns", "read_numbers"]
+__all__ = ["MAX_ROWS", "is_plumed", "open_table", "read_any_columns", "read_columns", "read_numbers"]
 
 #: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
 MAX_ROWS = 32_768
@@ -38,10 +38,8 @@ def read_columns(path: str) -> dict[str, NDArray[Any]]:
 
 
 def read_any_columns(path: str) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table, those of a text table as strings, by name or else by number from 1.
-
-    Text may have any suffix. The first line of a PLUMED COLVAR names its columns.
-    """
+    """Return the columns of a table, those of a text table as strings, by name or else by number from 1."""
+    # Text may have any suffix. The first line of a COLVAR, or of what Colvars prints, names its columns.
     form = format_of(path)
     if form is not None and form.reader == "parquet":
         return read_columns(path)
@@ -56,17 +54,24 @@ def read_any_columns(path: str) -> dict[str, NDArray[Any]]:
         by_column = rows[None] if rows.ndim == 1 else rows.T
         return {str(number): values for number, values in enumerate(by_column, 1)}
     table = TextTable(path)
-    return table.words(_plumed_fields(path))
+    return table.words(_commented_names(path))
 
 
-def _plumed_fields(path: str) -> list[str] | None:
-    """Return the names that a COLVAR's first line gives its columns, or None.
+def is_plumed(path: str) -> bool:
+    """Say whether a file is a COLVAR that PLUMED printed."""
+    return next(text_lines(path), (0, ""))[1].startswith("#! FIELDS")
 
-    >>> _plumed_fields(os.devnull) is None
+
+def _commented_names(path: str) -> list[str] | None:
+    """Return the names that the first line of PLUMED's COLVAR or of Colvars' trajectory gives columns, or None.
+
+    >>> _commented_names(os.devnull) is None
     True
     """
     first = next(text_lines(path), (0, ""))[1].split()
-    return first[2:] if first[:2] == ["#!", "FIELDS"] else None
+    if first[:2] == ["#!", "FIELDS"]:
+        return first[2:]
+    return first[1:] if first[:2] == ["#", "step"] else None
 
 
 def read_numbers(path: str, column: str) -> NDArray[Any]:

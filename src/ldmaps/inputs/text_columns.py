@@ -8,11 +8,13 @@ and reports (which also want columns of words).
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.column_roles import moment
 from ldmaps.inputs.formats import format_of
 from ldmaps.text_rows import PlainRows
 
@@ -25,19 +27,10 @@ class UnreadableError(ValueError):
 
 @dataclass
 class TextColumns:
-    """The columns of a text table.
+    """The columns of a text table."""
 
-    Attributes
-    ----------
-    delimiter : str or None
-        What separates cells; None is white space.
-    names : list of str or None
-        As the first line gives them, if it has no number.
-    count : int
-    """
-
-    delimiter: str | None
-    names: list[str] | None
+    delimiter: str | None  # what separates cells; None is white space
+    names: list[str] | None  # as the first line gives them, if it has no number
     count: int
 
     @classmethod
@@ -87,6 +80,15 @@ class TextColumns:
             pass
         reason = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
         raise UnreadableError(f"{self.title(place)}: {reason}")
+
+    def moment(self, cells: Sequence[str], place: int) -> float:
+        """Return the time in a cell, a number or a date, NaN for an empty one, or raise :class:`UnreadableError`."""
+        try:
+            return moment(cells[place]) if cells[place] else math.nan
+        except (ValueError, OverflowError) as error:
+            raise UnreadableError(
+                f"{self.title(place)}: {cells[place][:40]!r} is neither a number nor a date such as 2024-05-01T12:00:00"
+            ) from error
 
     def title(self, place: int) -> str:
         """Return what to call a column in messages.

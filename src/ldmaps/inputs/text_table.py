@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.base_table import Table
+from ldmaps.inputs.column_roles import SAMPLE, Roles, roles_of
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
 from ldmaps.text_rows import read_lines
 
@@ -30,6 +31,7 @@ class TextTable(Table):
         self.path = "stdin" if path == "-" else path
         self._name = path
         self._ahead: list[bytes] = []  # first lines of stdin, which can be read only once
+        self._is_ahead = True  # until rows are read
         self._stdin = _own_stdin() if path == "-" else ()
         self._begin = -1  # lines before the first row
         first = next(self._lines(), None)
@@ -42,9 +44,23 @@ class TextTable(Table):
         if self._layout.names is None:
             self._begin -= 1
 
+    def roles(self) -> Roles:
+        """Tell from the header and the first lines."""
+        rows = []
+        for number, line in islice(self._lines(), SAMPLE + 1):
+            if number > self._begin:
+                with suppress(UnreadableError):  # which is said of it when it is read
+                    rows.append(self._layout.cells(line))
+        return roles_of(self.columns, [row for row in rows if len(row) == self._layout.count])
+
+    def _places(self) -> list[int]:
+        chosen = list(range(self._layout.count)) if self.places is None else self.places
+        return chosen if self.time is None else [*chosen, self.time]
+
     def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
         """Parse ``chunk`` lines at a time."""
-        plain, number = self._layout.plain(self.places), 0  # how many lines have been read
+        self._is_ahead = False
+        plain, number = self._layout.plain(self._places()), 0  # how many lines have been read
         with self._raw() as raw:
             while pieces := list(islice(raw, chunk)):
                 text = _universal(b"".join(pieces))
@@ -88,7 +104,7 @@ class TextTable(Table):
 
     def _from_stdin(self) -> Iterator[bytes]:
         for line in self._stdin:
-            if self._begin < 0:
+            if self._is_ahead:
                 self._ahead.append(line)
             yield line
 
@@ -111,7 +127,10 @@ class TextTable(Table):
                     "every line needs the same columns"
                 )
             row = []
-            for place in range(layout.count) if self.places is None else self.places:
+            for place in self._places():
+                if place == self.time:
+                    row.append(layout.moment(cells, place))
+                    continue
                 row.append(layout.number(cells, place))
                 if not math.isfinite(row[-1]):
                     raise InvalidInputError(

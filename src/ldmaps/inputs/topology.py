@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from copy import copy
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,31 +20,23 @@ from ldmaps.inputs.pdb_models import pdb_topology
 from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
 from ldmaps.inputs.whole import Molecules
 
-__all__ = ["SelectedFrames", "Selection", "load_topology", "select_atoms"]
+__all__ = ["SelectedFrames", "Selection", "known_masses", "load_topology", "select_atoms"]
+
+#: Hydrogens whose mass was raised for longer steps have up to 4 amu.
+_HEAVIEST_HYDROGEN = 4.1
+#: What sites that are no atoms are called, digits left out.
+_VIRTUAL_SITES = {"M", "MW", "EP", "EPW", "LP", "OM", "VS", "MN", "MCH"}
 
 
 class Selection(NamedTuple):
-    """Atoms chosen from a topology.
+    """Atoms chosen from a topology."""
 
-    Attributes
-    ----------
-    chosen : ndarray of int
-        The selected atoms.
-    read : ndarray of int
-        They and the rest of their molecules, sorted.
-    places : ndarray of int or None
-        Where the selected ones stand among those read; None where these are the same in the same order.
-    molecules : Molecules or None
-        Of the atoms read; None takes coordinates as they are.
-    atoms : Atoms
-        Of those chosen.
-    """
-
-    chosen: NDArray[np.intp]
-    read: NDArray[np.intp]
+    chosen: NDArray[np.intp]  # the selected atoms
+    read: NDArray[np.intp]  # they and the rest of their molecules, sorted
+    #: Where the selected ones stand among those read; None where these are the same in the same order
     places: NDArray[np.intp] | None
-    molecules: Molecules | None
-    atoms: Atoms
+    molecules: Molecules | None  # of the atoms read; None takes coordinates as they are
+    atoms: Atoms  # of those chosen
 
     def ordered(self, order: NDArray[np.intp]) -> Selection:
         """Return the same atoms in another order."""
@@ -71,6 +66,10 @@ class SelectedFrames(FrameSource):
         self.n_atoms = len(selection.chosen)
         self._chunk = int(reading.chunk or default_chunk(len(selection.read)))
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a model remembers, with the atoms' places in the whole topology."""
+        return {**super().facts(), "atom_indices": self._selection.chosen.tolist()}
+
     def reordered(self, order: NDArray[np.intp]) -> SelectedFrames:
         """Return the same frames with their atoms in another order."""
         ordered = copy(self)
@@ -80,20 +79,25 @@ class SelectedFrames(FrameSource):
 
 
 def load_topology(top: Any, first_file: str) -> Any:
-    """Return an mdtraj topology.
-
-    Parameters
-    ----------
-    top : path, mdtraj Topology or Trajectory, or None
-        None takes that of the trajectory itself, if it has one.
-    first_file : str
-        The trajectory's first file.
-    """
+    """Return an mdtraj topology; in those that are read, selections by element find the hydrogens."""
     md = import_mdtraj()
     if isinstance(top, md.Topology):
         return top
     if isinstance(top, md.Trajectory):
         return top.topology
+    topology = _read_topology(top, first_file, md)
+    masses = getattr(topology, "masses_of_file", None)
+    for atom in topology.atoms:
+        if atom.element in (None, md.element.virtual):
+            # Ligands' files often name no elements. Only hydrogens are told by a mass or a name: beads are no atoms.
+            is_light = atom.name.lstrip("0123456789")[:1].upper() == "H"
+            if masses is not None:
+                is_light = 0 < masses[atom.index] < _HEAVIEST_HYDROGEN
+            atom.element = md.element.hydrogen if is_light else md.element.virtual
+    return topology
+
+
+def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
     path = first_file if top is None else os.fspath(top)
     form = format_of(path)
     if top is None and not (form and form.has_topology):
@@ -158,6 +162,21 @@ def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
     )
 
 
+def known_masses(
+    names: Sequence[str],
+    by_element: Sequence[float] | NDArray[Any],
+    of_file: NDArray[np.float64] | None = None,
+    places: NDArray[np.intp] | None = None,
+) -> NDArray[np.float64] | None:
+    """Return masses of the file, else of elements, NaN for atoms with neither; None where none is known."""
+    masses = np.array(by_element if of_file is None else of_file[places], dtype=np.float64)
+    # Without an element mdtraj, MDAnalysis and others say 0, which only sites without a mass have.
+    for place in np.flatnonzero(~(masses > 0)).tolist():
+        is_site = names[place].upper().lstrip("0123456789").rstrip("0123456789") in _VIRTUAL_SITES
+        masses[place] = 0.0 if is_site else by_element[place] if by_element[place] > 0 else math.nan
+    return None if np.isnan(masses).all() else masses
+
+
 def _with_molecules(n_atoms: int, bonds: NDArray[np.intp], chosen: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the chosen atoms and all that are bonded to them, sorted."""
     from scipy.sparse import coo_matrix
@@ -171,15 +190,19 @@ def _with_molecules(n_atoms: int, bonds: NDArray[np.intp], chosen: NDArray[np.in
 def atoms_of(topology: Any, indices: NDArray[np.intp], bonds: NDArray[np.intp] | None = None) -> Atoms:
     """Return what an mdtraj topology knows about some atoms; ``bonds`` are those of the whole topology."""
     atoms = [topology.atom(int(index)) for index in indices]
-    masses = [None if atom.element is None else atom.element.mass for atom in atoms]
-    known = not any(mass is None for mass in masses)
+    masses = known_masses(
+        [atom.name for atom in atoms],
+        [math.nan if atom.element is None else atom.element.mass for atom in atoms],
+        getattr(topology, "masses_of_file", None),
+        indices,
+    )
     symbols = tuple("" if atom.element is None else atom.element.symbol for atom in atoms)
     # mdtraj calls a site that is no atom "VS".
     elements = tuple("" if symbol == "VS" else symbol for symbol in symbols)
     return Atoms(
         tuple(atom.name for atom in atoms),
         tuple(f"{atom.residue.name}{atom.residue.resSeq}-{atom.name}" for atom in atoms),
-        np.asarray(masses, dtype=np.float64) if known else None,
+        masses,
         elements if any(elements) else None,
         # A topology without a single bond has forgotten them.
         None if bonds is None or not len(bonds) else bonds_among(bonds, indices, topology.n_atoms),

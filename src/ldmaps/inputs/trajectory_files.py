@@ -32,6 +32,7 @@ from ldmaps.inputs.frame_blocks import (
 from ldmaps.inputs.frame_bytes import FrameFile, cut_off
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
+from ldmaps.inputs.mol2_models import mol2_models
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
@@ -195,6 +196,8 @@ class TrajectoryFiles(SelectedFrames):
         models: Iterable[tuple[NDArray[np.float32], NDArray[Any] | None]]
         if self._formats[path].reader == "models":
             models = zip(pdb_models(path, self._n_file_atoms), repeat(pdb_box(path)), strict=False)
+        elif self._formats[path].reader == "mol2":
+            models = zip(mol2_models(path), repeat(None), strict=False)
         else:
             loaded = self._load_whole(path)
             self._check_count(path, loaded.n_atoms)
@@ -273,10 +276,8 @@ class TrajectoryFiles(SelectedFrames):
 
 
 def _check_length(handle: Any, path: str) -> None:
-    """Warn of a DCD that stops early between two frames.
-
-    That is no error: programs that write how many frames there will be leave such files while they run.
-    """
+    """Warn of a DCD that stops early between two frames."""
+    # That is no error: programs that write how many frames there will be leave such files while they run.
     if isinstance(handle, FrameFile) and handle.announced and handle.announced > len(handle):
         whole = len(handle)
         warnings.warn(

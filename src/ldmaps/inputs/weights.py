@@ -29,42 +29,19 @@ _KEYS = ("file", "frame", "time")
 
 @dataclass(frozen=True)
 class WeightTable:
-    """Weights, and which point each belongs to.
+    """Weights, and which point each belongs to."""
 
-    Attributes
-    ----------
-    name : str
-        What messages call it.
-    values : ndarray of shape (n,)
-        Weights, or energies of a bias in units of ``kt``.
-    frames, times, files : ndarray of shape (n,) or None
-        Of the point that each is for.
-    kt : float or None
-        If given, a point weighs exp(value / kt).
-    """
-
-    name: str
-    values: NDArray[np.float64]
+    name: str  # what messages call it
+    values: NDArray[np.float64]  # (n,): weights, or energies of a bias in units of ``kt``
+    # (n,): of the point that each is for
     frames: NDArray[np.int64] | None = None
     times: NDArray[np.float64] | None = None
     files: NDArray[Any] | None = None
-    kt: float | None = None
+    kt: float | None = None  # if given, a point weighs exp(value / kt)
 
     @classmethod
     def read(cls, path: str, column: str | None = None, kt: float | None = None) -> WeightTable:
-        """Read a file.
-
-        Parameters
-        ----------
-        path : str
-            A table, an array, or a COLVAR, recognised by its first line.
-        column : str, optional
-            Name, or number from 1. By default the only column besides file, frame and time,
-            or the one called weight.
-        kt : float, optional
-            k_BT in the unit of the column, which is then the energy V of a bias: a point weighs
-            exp(V/k_BT).
-        """
+        """Read a file."""
         columns = read_any_columns(path)
         column = _column(path, columns, column)
         if kt is None and column.lower().endswith("bias"):
@@ -103,15 +80,7 @@ class WeightTable:
         )
 
     def of(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.float64]:
-        """Return the weight of each point of a source, or raise.
-
-        Parameters
-        ----------
-        points : FrameChunk
-            All points.
-        files : sequence of str
-            The source's.
-        """
+        """Return the weight of each point of a source, or raise."""
         rows = self._rows(points, files)
         values = self.values[rows]
         if self.kt is not None:

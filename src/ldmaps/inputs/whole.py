@@ -26,16 +26,7 @@ AMBIGUOUS = 0.45
 
 
 class Molecules:
-    """Which atoms belong to one molecule.
-
-    Parameters
-    ----------
-    n_atoms : int
-    bonds : ndarray of shape (bonds, 2)
-        Indices into the atoms.
-    labels : sequence of str
-        One per atom, for messages.
-    """
+    """Which atoms belong to one molecule."""
 
     def __init__(self, n_atoms: int, bonds: NDArray[np.intp], labels: Sequence[str]) -> None:
         self.labels = labels
@@ -82,15 +73,7 @@ class Molecules:
     def make_whole(
         self, frames: NDArray[np.float32], box: NDArray[np.float64], numbers: NDArray[np.int64], file: str
     ) -> NDArray[np.float32]:
-        """Return frames in which every molecule is in one piece, and all in one another's nearest image.
-
-        Parameters
-        ----------
-        frames : ndarray of shape (n, atoms, 3)
-            Not changed.
-        box : ndarray of shape (n, 3, 3)
-            Lattice vectors in rows; frames whose box is zero are left alone.
-        """
+        """Return frames in which every molecule is in one piece, and all in one another's nearest image."""
         if self.n_atoms < 2:
             return frames
         volume = np.abs(np.linalg.det(box))

@@ -38,7 +38,7 @@ def _compiled(name: str) -> Any:
 def _runnable() -> tuple[str, ...]:
     """Return the instruction sets that this processor runs, the least first."""
     known = ("baseline", "x86_64_v3", "x86_64_v4")
-    return known[: known.index(_compiled("_processor").best_instruction_set()) + 1]
+    return known[: known.index(_compiled("_processor").best_instruction_set) + 1]
 
 
 def _chosen() -> str:

@@ -38,6 +38,7 @@ public:
 
     T* data() const { return data_; }
     Index shape(int axis) const { return shape_[axis]; }
+    const Index* shape() const { return shape_; }
     Index size() const {
         Index total = 1;
         for (int axis = 0; axis < N; ++axis) total *= shape_[axis];
@@ -113,20 +114,22 @@ private:
     Index size_;
 };
 
-// Arguments of one call must fit together; what kernels do with them relies on it.
+// What kernels do with their arguments relies on these checks.
+[[noreturn]] inline void refuse_shape(const char* name, const Index* wanted, const Index* got, int dimensions) {
+    const auto listed = [=](const Index* shape) {
+        std::string text;
+        for (int axis = 0; axis < dimensions; ++axis) text += (axis ? ", " : "") + std::to_string(shape[axis]);
+        return text;
+    };
+    throw std::invalid_argument(std::string(name) + " must have shape (" + listed(wanted) + "), got (" + listed(got) +
+                                ")");
+}
+
 template <class T, int N, class... Sizes>
 void expect_shape(const char* name, const Array<T, N>& array, Sizes... sizes) {
     static_assert(sizeof...(sizes) == N);
     const Index expected[N] = {static_cast<Index>(sizes)...};
-    for (int axis = 0; axis < N; ++axis) {
-        if (array.shape(axis) == expected[axis]) continue;
-        std::string got, wanted;
-        for (int each = 0; each < N; ++each) {
-            got += (each ? ", " : "") + std::to_string(array.shape(each));
-            wanted += (each ? ", " : "") + std::to_string(expected[each]);
-        }
-        throw std::invalid_argument(std::string(name) + " must have shape (" + wanted + "), got (" + got + ")");
-    }
+    if (!std::equal(expected, expected + N, array.shape())) refuse_shape(name, expected, array.shape(), N);
 }
 
 inline void expect_range(const char* name, Index start, Index stop, Index size) {

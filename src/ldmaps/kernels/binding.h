@@ -1,11 +1,17 @@
-// From Python's arguments to a kernel's. A kernel is a function of arrays and numbers; `bind` makes it callable,
-// for several element types if it has several forms, and checks type, layout and dimensions of every argument.
-// Kernels run without the GIL.
+// From Python's arguments to a kernel's. A kernel is a function of arrays and numbers, and one line says what Python
+// calls its arguments and which sizes must agree:
+//
+//     KERNEL(extend, "squared[n,m] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
+//
+// A letter is a size, the same wherever it stands; `n+1` and `3` are sizes too, and an array without brackets may have
+// any shape that the kernel itself allows. Element types and dimensions come from the function. Kernels run without the
+// GIL, and what they throw becomes a ValueError.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
 
-#include <array>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,8 +20,6 @@
 #include "array.h"
 
 namespace ldmaps {
-
-namespace nb = nanobind;
 
 // What an argument must be: an array, or a number if it has no dimensions.
 struct Wanted {
@@ -32,15 +36,21 @@ constexpr char kind_of() {
     return std::is_signed_v<T> ? 'i' : 'u';
 }
 
-// One argument as it was given; an array is held until the kernel has run.
+// One argument as it was given; an array is held as long as this is.
 class Given {
 public:
+    Given() = default;
+    Given(const Given&) = delete;
+    ~Given() {
+        if (is_held_) PyBuffer_Release(&buffer_);
+    }
     // Says whether it fits.
-    bool fits(nb::handle object, const Wanted& wanted);
+    bool fits(PyObject* object, const Wanted& wanted);
+    const Index* shape() const { return buffer_.shape; }
 
     template <class T, int N>
     void get(Array<T, N>& array) const {
-        array = {static_cast<T*>(buffer_.buf), buffer_.shape};
+        array = {static_cast<T*>(data_), buffer_.shape};
     }
     template <class T>
     void get(T& number) const {
@@ -51,14 +61,10 @@ public:
         }
     }
 
-    Given() = default;
-    Given(const Given&) = delete;
-    ~Given() {
-        if (is_held_) PyBuffer_Release(&buffer_);
-    }
-
 private:
     Py_buffer buffer_;
+    void* data_ = nullptr;
+    std::unique_ptr<double[]> aligned_;  // a copy of what stands at an odd byte, as messages between processes have it
     double real_ = 0.0;
     Index whole_ = 0;
     bool is_held_ = false;
@@ -74,30 +80,50 @@ struct Parameter<Array<T, N>> {
     static constexpr Wanted wanted{kind_of<Plain>(), sizeof(Plain), N, !std::is_const_v<T>};
 };
 
+inline PyObject* to_python(bool value) { return PyBool_FromLong(value); }
+inline PyObject* to_python(Index value) { return PyLong_FromSsize_t(value); }
+inline PyObject* to_python(double value) { return PyFloat_FromDouble(value); }
+template <class... Values>
+PyObject* to_python(const std::tuple<Values...>& values) {
+    PyObject* result = PyTuple_New(sizeof...(Values));
+    Index place = 0;
+    std::apply([&](auto... each) { (PyTuple_SetItem(result, place++, to_python(each)), ...); }, values);
+    return result;
+}
+
+class Unlocked {
+public:
+    ~Unlocked() { PyEval_RestoreThread(state_); }
+
+private:
+    PyThreadState* state_ = PyEval_SaveThread();
+};
+
 // A kernel without its type, so that code for all of them is compiled once.
 struct Form {
     using Kernel = void (*)();
     Kernel kernel;
-    nb::object (*call)(Kernel kernel, const Given* given);
+    PyObject* (*call)(Kernel kernel, const Given* const* given);
     const Wanted* wanted;
+    Index n_arguments;
 };
 
 template <class Result, class... Parameters>
 struct FormOf {
     static constexpr Wanted wanted[] = {Parameter<Parameters>::wanted...};
 
-    static nb::object call(Form::Kernel kernel, const Given* given) {
+    static PyObject* call(Form::Kernel kernel, const Given* const* given) {
         std::tuple<Parameters...> values;
-        std::apply([&](auto&... each) { (given++->get(each), ...); }, values);
+        std::apply([&](auto&... each) { ((*given++)->get(each), ...); }, values);
         const auto run = [&] {
-            nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             return std::apply(reinterpret_cast<Result (*)(Parameters...)>(kernel), values);
         };
         if constexpr (std::is_void_v<Result>) {
             run();
-            return nb::none();
+            Py_RETURN_NONE;
         } else {
-            return nb::cast(run());
+            return to_python(run());
         }
     }
 };
@@ -105,48 +131,19 @@ struct FormOf {
 template <class Result, class... Parameters>
 Form form(Result (*kernel)(Parameters...)) {
     using Types = FormOf<Result, Parameters...>;
-    return {reinterpret_cast<Form::Kernel>(kernel), Types::call, Types::wanted};
+    return {reinterpret_cast<Form::Kernel>(kernel), Types::call, Types::wanted, sizeof...(Parameters)};
 }
 
-template <std::size_t N>
-struct Forms {
-    std::vector<Form> all;
+// Makes a kernel known to the module. Several forms are one kernel for several element types: the first that fits is
+// called, and if none does, the error is about the argument that the nearest one does not take.
+struct Registered {
+    Registered(const char* name, const char* signature, std::vector<Form> forms);
+    Registered(const char* name, double constant);
 };
 
-// Several kernels are one for several element types: the first that fits is called, and if none does, the error is
-// about the argument that the nearest one does not take.
-template <class Result, class... Parameters, class... Others>
-Forms<sizeof...(Parameters)> forms(Result (*kernel)(Parameters...), Others... others) {
-    return {{form(kernel), form(others)...}};
-}
-
-// Arguments of the kernel that takes most.
-constexpr std::size_t MOST = 24;
-
-nb::object call_fitting(const std::vector<Form>& forms, const char* const* names, const nb::handle* given,
-                        std::size_t n_arguments);
-
-template <std::size_t>
-using Handle = nb::handle;
-
-template <std::size_t N, std::size_t... Places>
-void define(nb::module_& module, const char* name, const std::vector<Form>& forms, std::array<const char*, N> names,
-            std::index_sequence<Places...>) {
-    module.def(
-        name,
-        [forms, names](Handle<Places>... arguments) {
-            const nb::handle given[] = {arguments...};
-            return call_fitting(forms, names.data(), given, N);
-        },
-        nb::arg(names[Places]).none()...);  // None is refused by name, as all else is
-}
-
-// Make a kernel callable from Python.
-template <std::size_t N, class... Names>
-void bind(nb::module_& module, const char* name, const Forms<N>& forms, Names... names) {
-    static_assert(sizeof...(Names) == N, "every argument has a name");
-    static_assert(N <= MOST);
-    define<N>(module, name, forms.all, {names...}, std::make_index_sequence<N>{});
-}
-
 }  // namespace ldmaps
+
+#define KERNEL_OF(name, signature, ...) const Registered name##_registered{#name, signature, {__VA_ARGS__}};
+#define KERNEL(name, signature) KERNEL_OF(name, signature, form(name<float>), form(name<double>))
+// A number that Python reads too.
+#define CONSTANT(name) const Registered name##_registered{#name, double(name)};

@@ -5,10 +5,12 @@
 namespace ldmaps {
 namespace {
 
+CONSTANT(BLOCK)
 // Points that stand side by side where landmarks are few.
 constexpr Index SIDE_BY_SIDE = 16;
 // Landmarks up to which they do.
 constexpr Index FEW = 16;
+CONSTANT(FEW)
 
 // Replace each d² by exp(-rate d²).
 template <class Real>
@@ -19,19 +21,20 @@ void gaussian(Matrix<Real> squared, Real rate) {
         for (Index j = 0; j < squared.shape(1); ++j) row[j] = exp_negative(-rate * row[j]);
     }
 }
+KERNEL(gaussian, "squared rate")
 
 template <class Real>
 void extend_many(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
                  Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
     const Index n_blocks = (squared.shape(1) + BLOCK - 1) / BLOCK;
     const Scratch<Real> lows(n_blocks);
-    const Scratch<double> sums(coefficients.shape(0));
+    const Online<Real> online{rate, weights, coefficients};
     for (Index i = 0; i < squared.shape(0); ++i) {
         const Row<Real> row = squared[i];
         for (Index block = 0; block < n_blocks; ++block) {
             lows[block] = lowest_of<Real>(row.slice(block * BLOCK, (block + 1) * BLOCK));
         }
-        const Nearest found = weigh<Real>(row, lows.row(), rate, weights, coefficients, sums.row(), coordinates[i]);
+        const Nearest found = online.embed(row, lows.row(), coordinates[i]);
         nearest[i] = found.place;
         lowest[i] = static_cast<Real>(found.squared);
     }
@@ -99,37 +102,29 @@ void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix
 template <class Real>
 void extend(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
             Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
-    const Index n_points = squared.shape(0), n_landmarks = squared.shape(1);
+    const Index n_landmarks = squared.shape(1);
     expect(n_landmarks > 0, "squared must have a column for each landmark, got none");
-    expect_shape("weights", weights, n_landmarks);
-    expect_shape("coefficients", coefficients, coefficients.shape(0), n_landmarks);
-    expect_shape("coordinates", coordinates, n_points, coefficients.shape(0));
-    expect_shape("nearest", nearest, n_points);
-    expect_shape("lowest", lowest, n_points);
     const auto form = n_landmarks <= FEW ? extend_few<Real> : extend_many<Real>;
     form(squared, rate, weights, coefficients, coordinates, nearest, lowest);
 }
+KERNEL(extend, "squared[n,m] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
 
 // How far points are from their nearest landmarks, in units of sqrt(epsilon), and whether their domains hold them.
 template <class Real>
 void judge(Row<const Real> squared, Row<const Index> nearest, Row<const double> squared_radii, double slack,
            double epsilon, Row<Real> distance, Row<bool> inside) {
-    expect_shape("nearest", nearest, squared.size());
-    expect_shape("distance", distance, squared.size());
-    expect_shape("inside", inside, squared.size());
     for (Index i = 0; i < squared.size(); ++i) {
         const double value = squared[i];
         inside[i] = value <= squared_radii[nearest[i]] * slack;
         distance[i] = static_cast<Real>(std::sqrt(value / epsilon));
     }
 }
+KERNEL(judge, "squared[n] nearest[n] squared_radii slack epsilon distance[n] inside[n]")
 
 // Find the smallest entry of each row and the first place where it stands.
 template <class Real>
 void nearest_in_rows(Matrix<const Real> squared, Row<Index> nearest, Row<Real> lowest) {
     expect(squared.shape(1) > 0, "squared must have a column");
-    expect_shape("nearest", nearest, squared.shape(0));
-    expect_shape("lowest", lowest, squared.shape(0));
     for (Index i = 0; i < squared.shape(0); ++i) {
         const Row<const Real> row = squared[i];
         // Only a minimum can be vectorised, not its place; so the place is looked for in one block alone.
@@ -143,23 +138,19 @@ void nearest_in_rows(Matrix<const Real> squared, Row<Index> nearest, Row<Real> l
         lowest[i] = low;
     }
 }
+KERNEL(nearest_in_rows, "squared[n,m] nearest[n] lowest[n]")
 
 // The sum over j of w_j d_ij for each row, from d².
 template <class Real>
 void distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<double> sums) {
-    expect_shape("weights", weights, squared.shape(1));
-    expect_shape("sums", sums, squared.shape(0));
     add_distance_sums<Real>(squared, weights, sums);
 }
+KERNEL(distance_sums, "squared[n,m] weights[m] sums[n]")
 
 // Add the sums of w_i w_j exp(-r d²) and of w_i w_j r d² exp(-r d²) over a block, for every rate r.
 template <class Real>
 void kernel_moments(Matrix<const Real> squared, Row<const double> rates, Row<const double> row_weights,
                     Row<const double> col_weights, Row<double> sums, Row<double> moments) {
-    expect_shape("row_weights", row_weights, squared.shape(0));
-    expect_shape("col_weights", col_weights, squared.shape(1));
-    expect_shape("sums", sums, rates.size());
-    expect_shape("moments", moments, rates.size());
     const double* factors = col_weights.data();
     for (Index i = 0; i < squared.shape(0); ++i) {
         const Real* row = squared[i].data();
@@ -178,22 +169,7 @@ void kernel_moments(Matrix<const Real> squared, Row<const double> rates, Row<con
         }
     }
 }
+KERNEL(kernel_moments, "squared[n,m] rates[g] row_weights[n] col_weights[m] sums[g] moments[g]")
 
 }  // namespace
-
-void bind_blocks(nb::module_& module) {
-    module.attr("BLOCK") = BLOCK;
-    module.attr("FEW") = FEW;
-    bind(module, "gaussian", forms(gaussian<float>, gaussian<double>), "squared", "rate");
-    bind(module, "extend", forms(extend<float>, extend<double>), "squared", "rate", "weights", "coefficients",
-         "coordinates", "nearest", "lowest");
-    bind(module, "judge", forms(judge<float>, judge<double>), "squared", "nearest", "squared_radii", "slack", "epsilon",
-         "distance", "inside");
-    bind(module, "nearest_in_rows", forms(nearest_in_rows<float>, nearest_in_rows<double>), "squared", "nearest",
-         "lowest");
-    bind(module, "distance_sums", forms(distance_sums<float>, distance_sums<double>), "squared", "weights", "sums");
-    bind(module, "kernel_moments", forms(kernel_moments<float>, kernel_moments<double>), "squared", "rates",
-         "row_weights", "col_weights", "sums", "moments");
-}
-
 }  // namespace ldmaps

@@ -11,8 +11,6 @@ namespace {
 void members_by_cell(Row<const Index> assignment, Row<const Index> cells, Index n_cells, Row<Index> order,
                      Row<Index> bounds) {
     const Index n = assignment.size(), count = cells.size();
-    expect_shape("order", order, n);
-    expect_shape("bounds", bounds, count + 1);
     const Scratch<Index> slots(n_cells, count), following(count + 1, 0);
     for (Index slot = 0; slot < count; ++slot) slots[cells[slot]] = slot;
     for (Index point = 0; point < n; ++point) ++following[slots[assignment[point]]];
@@ -24,13 +22,12 @@ void members_by_cell(Row<const Index> assignment, Row<const Index> cells, Index 
     }
     for (Index point = 0; point < n; ++point) order[following[slots[assignment[point]]]++] = point;
 }
+KERNEL_OF(members_by_cell, "assignment[n] cells[m] n_cells order[n] bounds[m+1]", form(members_by_cell))
 
 // Replace the landmark of each cell by the member with the lowest sum (the first among equals), unless that is not
 // below `gain` times the landmark's own.
 void best_of_cells(Row<const Index> order, Row<const Index> bounds, Row<const double> sums, double gain,
                    Row<Index> landmarks) {
-    expect_shape("sums", sums, order.size());
-    expect_shape("bounds", bounds, landmarks.size() + 1);
     constexpr double INFINITE = std::numeric_limits<double>::infinity();
     for (Index cell = 0; cell < landmarks.size(); ++cell) {
         expect_range("bounds", bounds[cell], bounds[cell + 1], order.size());
@@ -43,6 +40,7 @@ void best_of_cells(Row<const Index> order, Row<const Index> bounds, Row<const do
         if (lowest < gain * own) landmarks[cell] = winner;
     }
 }
+KERNEL_OF(best_of_cells, "order[n] bounds[m+1] sums[n] gain landmarks[m]", form(best_of_cells))
 
 // Add the weights of points to their cells, and widen these to the farthest d² of a point of positive weight. `weights`
 // without an entry stand for ones.
@@ -50,9 +48,7 @@ template <class Real>
 void count_cells(Row<const Index> assignment, Row<const Real> squared, Row<const double> weights,
                  Row<double> multiplicities, Row<double> radii) {
     const bool is_weighted = weights.size() > 0;
-    expect_shape("squared", squared, assignment.size());
     if (is_weighted) expect_shape("weights", weights, assignment.size());
-    expect_shape("radii", radii, multiplicities.size());
     double *counts = multiplicities.data(), *widths = radii.data();
     const auto count = [=](auto weight_of) {
         for (Index point = 0; point < assignment.size(); ++point) {
@@ -67,14 +63,7 @@ void count_cells(Row<const Index> assignment, Row<const Real> squared, Row<const
     else
         count([](Index) { return 1.0; });
 }
+KERNEL(count_cells, "assignment[n] squared[n] weights multiplicities[m] radii[m]")
 
 }  // namespace
-
-void bind_cells(nb::module_& module) {
-    bind(module, "members_by_cell", forms(members_by_cell), "assignment", "cells", "n_cells", "order", "bounds");
-    bind(module, "best_of_cells", forms(best_of_cells), "order", "bounds", "sums", "gain", "landmarks");
-    bind(module, "count_cells", forms(count_cells<float>, count_cells<double>), "assignment", "squared", "weights",
-         "multiplicities", "radii");
-}
-
 }  // namespace ldmaps

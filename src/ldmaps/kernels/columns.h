@@ -16,6 +16,9 @@ constexpr int HEIGHT = 2;
 // Features that are added to rows of sums at once; up to one less than twice as many begin them.
 constexpr int GROUP = 4;
 
+// What no cache holds.
+constexpr Index LARGE_BYTES = 1 << 24;
+
 // Add `Count` features from `k` on to the sums of `Height` points from i on with `n` others from `start` on, or begin
 // the sums with them. `term.at(k)(sum, x, y)` adds feature k. Rows of sums are `stride` apart.
 template <int Count, int Height, bool Begins, class Real, class Term>
@@ -80,11 +83,13 @@ void fill_from_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const Re
     expect_range("columns", c0, c1, b.shape(1));
     expect_shape("out", out, r1 - r0, c1 - c0);
     const Index width = c1 - c0;
+    // Sums that are written once and go to main memory: two rows of them at a time take twice as long there.
+    const bool is_large = a.shape(0) < GROUP && out.size() * Index(sizeof(Real)) > LARGE_BYTES;
     for (Index start = c0; start < c1; start += PANEL) {
         const Index n = std::min(PANEL, c1 - start);
         for (Index i = r0, height; i < r1; i += height) {
             Real* sums = out[i - r0].data() + (start - c0);
-            height = sum_next(a, i, r1, b, start, n, sums, width, term);
+            height = sum_next(a, i, is_large ? i + 1 : r1, b, start, n, sums, width, term);
             if constexpr (!std::is_same_v<Finish, Unchanged>) {
                 for (Index h = 0; h < height; ++h, sums += width) {
 #pragma omp simd

@@ -7,8 +7,11 @@
 namespace ldmaps {
 namespace {
 
+const Registered negligible32{"NEGLIGIBLE32", negligible<float>()}, negligible64{"NEGLIGIBLE64", negligible<double>()};
+
 // With so few features a distance is computed in less time than it takes to store it.
 constexpr Index MAX_SCANNED_FEATURES = 3;
+CONSTANT(MAX_SCANNED_FEATURES)
 // Points of which the nearest others are looked for together: what is known of them stays in the L1 cache.
 template <class Real>
 constexpr Index SCANNED_ROWS = 4096 / sizeof(Real);
@@ -32,13 +35,12 @@ void squared_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Re
                        Matrix<Real> out) {
     fill_from_columns(a, r0, r1, b, c0, c1, out, AddSquare<Real>{}, Unchanged{});
 }
+KERNEL(squared_euclidean, "a[f,n] r0 r1 b[f,m] c0 c1 out")
 
 // Write the sum over j of w_j d(x_i, x_j) within each group of consecutive points; memory for a few rows.
 template <class Real>
 void euclidean_group_sums(Matrix<const Real> columns, Row<const Index> bounds, Row<const double> weights,
                           Row<double> sums) {
-    expect_shape("weights", weights, columns.shape(1));
-    expect_shape("sums", sums, columns.shape(1));
     expect(columns.shape(0) > 0, "columns must have a feature");
     // Whole vectors: roots of what is left of one take long. Entries beyond a group have no weight.
     const auto whole = [](Index n) { return (n + PARTS - 1) / PARTS * PARTS; };
@@ -61,6 +63,7 @@ void euclidean_group_sums(Matrix<const Real> columns, Row<const Index> bounds, R
         }
     }
 }
+KERNEL(euclidean_group_sums, "columns[f,n] bounds weights[n] sums[n]")
 
 // -- the nearest
 
@@ -124,15 +127,14 @@ void nearest_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Re
                        Row<Real> squared) {
     expect(0 < a.shape(0) && a.shape(0) <= MAX_SCANNED_FEATURES, "a must have one to three features");
     expect(b.shape(1) > 0, "b must have a point");
-    expect_shape("b", b, a.shape(0), b.shape(1));
     expect_range("rows", r0, r1, a.shape(1));
     expect_shape("index", index, r1 - r0);
-    expect_shape("squared", squared, r1 - r0);
     const auto find = a.shape(0) == 1   ? find_nearest<1, Real>
                       : a.shape(0) == 2 ? find_nearest<2, Real>
                                         : find_nearest<3, Real>;
     find(a, r0, r1, b, index, squared);
 }
+KERNEL(nearest_euclidean, "a[f,n] r0 r1 b[f,m] index[r] squared[r]")
 
 // -- the online step
 
@@ -155,20 +157,13 @@ void squares_to_boxes_from(Matrix<const Real> points, Index i, Matrix<const Real
     }
 }
 
-template <class Real>
-void expect_boxes(Matrix<const Real> points, Matrix<const Real> lower, Matrix<const Real> upper) {
-    expect_shape("lower", lower, points.shape(0), lower.shape(1));
-    expect_shape("upper", upper, points.shape(0), lower.shape(1));
-}
-
 // Write the squared distance from each of the points to each box, a little less for rounding.
 template <class Real>
 void squares_to_boxes(Matrix<const Real> points, Matrix<const Real> lower, Matrix<const Real> upper,
                       Matrix<Real> bounds) {
-    expect_boxes(points, lower, upper);
-    expect_shape("bounds", bounds, points.shape(1), lower.shape(1));
     for (Index i = 0; i < points.shape(1); ++i) squares_to_boxes_from(points, i, lower, upper, bounds[i]);
 }
+KERNEL(squares_to_boxes, "points[f,n] lower[f,b] upper[f,b] bounds[n,b]")
 
 // Embed points as `extend` does, bit for bit, but measure no block of landmarks that cannot matter: one that is farther
 // than the nearest landmark by so much that its weights are lost in rounding. Its box shows that in a few operations.
@@ -179,16 +174,10 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
     const Index n_points = r1 - r0, n_landmarks = b.shape(1), n_blocks = (n_landmarks + BLOCK - 1) / BLOCK;
     expect(a.shape(0) > 0 && n_landmarks > 0, "b must have a feature and a point");
     expect_range("rows", r0, r1, a.shape(1));
-    expect_shape("b", b, a.shape(0), n_landmarks);
     expect_shape("lower", lower, a.shape(0), n_blocks);
-    expect_boxes(a, lower, upper);
-    expect_shape("weights", weights, n_landmarks);
-    expect_shape("coefficients", coefficients, coefficients.shape(0), n_landmarks);
     expect_shape("coordinates", coordinates, n_points, coefficients.shape(0));
-    expect_shape("nearest", nearest, n_points);
-    expect_shape("lowest", lowest, n_points);
     const Scratch<Real> squares(n_landmarks), lows(n_blocks), bounds(n_blocks);
-    const Scratch<double> sums(coefficients.shape(0));
+    const Online<Real> online{rate, weights, coefficients};
     const Row<Real> row = squares.row();
     const Real beyond = negligible<Real>() / rate, infinity = std::numeric_limits<Real>::infinity();
     for (Index i = 0; i < n_points; ++i) {
@@ -207,10 +196,13 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
         for (Index block = 0; block < n_blocks; ++block) {
             if (block != likely) measure(block);
         }
-        const Nearest found = weigh<Real>(row, lows.row(), rate, weights, coefficients, sums.row(), coordinates[i]);
+        const Nearest found = online.embed(row, lows.row(), coordinates[i]);
         nearest[i] = found.place, lowest[i] = static_cast<Real>(found.squared);
     }
 }
+KERNEL(
+    extend_euclidean,
+    "a[f,n] r0 r1 b[f,m] lower[f,b] upper[f,b] rate weights[m] coefficients[k,m] coordinates[p,k] nearest[p] lowest[p]")
 
 // -- rows
 
@@ -240,7 +232,6 @@ Real between_rows(const Real* x, const Real* y, Index features) {
 template <class Real>
 void squared_euclidean_rows(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
                             Matrix<Real> out) {
-    expect_shape("b", b, b.shape(0), a.shape(1));
     expect_range("rows", r0, r1, a.shape(0));
     expect_range("columns", c0, c1, b.shape(0));
     expect_shape("out", out, r1 - r0, c1 - c0);
@@ -251,6 +242,7 @@ void squared_euclidean_rows(Matrix<const Real> a, Index r0, Index r1, Matrix<con
         for (Index j = 0; j < c1 - c0; ++j, y += features) row[j] = between_rows(x, y, features);
     }
 }
+KERNEL(squared_euclidean_rows, "a[n,f] r0 r1 b[m,f] c0 c1 out")
 
 // Write rows r0 to before r1 minus `origin`, subtracted in float64 and rounded once, and their squared norms.
 template <class Real>
@@ -258,9 +250,7 @@ void centre_rows(Matrix<const Real> values, Index r0, Index r1, Row<const double
                  Row<Real> norms) {
     const Index features = values.shape(1);
     expect_range("rows", r0, r1, values.shape(0));
-    expect_shape("origin", origin, features);
     expect_shape("centred", centred, r1 - r0, features);
-    expect_shape("norms", norms, r1 - r0);
     const double* mean = origin.data();
     for (Index i = 0; i < r1 - r0; ++i) {
         const Real* x = values[r0 + i].data();
@@ -274,6 +264,7 @@ void centre_rows(Matrix<const Real> values, Index r0, Index r1, Row<const double
         norms[i] = static_cast<Real>(total);
     }
 }
+KERNEL(centre_rows, "values[n,f] r0 r1 origin[f] centred[r,f] norms[r]")
 
 // Turn products x·y into |x|² + |y|² - 2 x·y, in place; pairs that cancel are computed again from the rows of `a` from
 // r0 on and of `b` from c0 on.
@@ -284,9 +275,6 @@ template <class Real>
 void finish_gram(Matrix<Real> gram, Row<const Real> a_norms, Row<const Real> b_norms, Real threshold,
                  Matrix<const Real> a, Index r0, Matrix<const Real> b, Index c0) {
     const Index n_rows = gram.shape(0), n_columns = gram.shape(1);
-    expect_shape("a_norms", a_norms, n_rows);
-    expect_shape("b_norms", b_norms, n_columns);
-    expect_shape("b", b, b.shape(0), a.shape(1));
     expect_range("rows", r0, r0 + n_rows, a.shape(0));
     expect_range("columns", c0, c0 + n_columns, b.shape(0));
     const Real* norms = b_norms.data();
@@ -307,29 +295,7 @@ void finish_gram(Matrix<Real> gram, Row<const Real> a_norms, Row<const Real> b_n
         }
     }
 }
+KERNEL(finish_gram, "gram[r,c] a_norms[r] b_norms[c] threshold a[n,f] r0 b[m,f] c0")
 
 }  // namespace
-
-void bind_euclidean(nb::module_& module) {
-    module.attr("MAX_SCANNED_FEATURES") = MAX_SCANNED_FEATURES;
-    module.attr("NEGLIGIBLE32") = negligible<float>();
-    module.attr("NEGLIGIBLE64") = negligible<double>();
-    bind(module, "squared_euclidean", forms(squared_euclidean<float>, squared_euclidean<double>), "a", "r0", "r1", "b",
-         "c0", "c1", "out");
-    bind(module, "euclidean_group_sums", forms(euclidean_group_sums<float>, euclidean_group_sums<double>), "columns",
-         "bounds", "weights", "sums");
-    bind(module, "nearest_euclidean", forms(nearest_euclidean<float>, nearest_euclidean<double>), "a", "r0", "r1", "b",
-         "index", "squared");
-    bind(module, "squares_to_boxes", forms(squares_to_boxes<float>, squares_to_boxes<double>), "points", "lower",
-         "upper", "bounds");
-    bind(module, "extend_euclidean", forms(extend_euclidean<float>, extend_euclidean<double>), "a", "r0", "r1", "b",
-         "lower", "upper", "rate", "weights", "coefficients", "coordinates", "nearest", "lowest");
-    bind(module, "squared_euclidean_rows", forms(squared_euclidean_rows<float>, squared_euclidean_rows<double>), "a",
-         "r0", "r1", "b", "c0", "c1", "out");
-    bind(module, "centre_rows", forms(centre_rows<float>, centre_rows<double>), "values", "r0", "r1", "origin",
-         "centred", "norms");
-    bind(module, "finish_gram", forms(finish_gram<float>, finish_gram<double>), "gram", "a_norms", "b_norms",
-         "threshold", "a", "r0", "b", "c0");
-}
-
 }  // namespace ldmaps

@@ -41,6 +41,7 @@ void squared_hamming(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real
     fill_from_columns(a, r0, r1, b, c0, c1, out, AddDifferent<Real>{},
                       [=](Real sum) { return (sum / count) * (sum / count); });
 }
+KERNEL(squared_hamming, "a[f,n] r0 r1 b[f,m] c0 c1 out")
 
 // Write the square of the sum of |x_k - y_k|.
 template <class Real>
@@ -48,21 +49,20 @@ void squared_cityblock(Matrix<const Real> a, Index r0, Index r1, Matrix<const Re
                        Matrix<Real> out) {
     fill_from_columns(a, r0, r1, b, c0, c1, out, AddDistance<Real>{}, [](Real sum) { return sum * sum; });
 }
+KERNEL(squared_cityblock, "a[f,n] r0 r1 b[f,m] c0 c1 out")
 
 // Write the sum of t_k², with t_k the difference taken the shorter way round.
 template <class Real>
 void squared_periodic(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
                       Row<const Real> period, Matrix<Real> out) {
-    expect_shape("period", period, a.shape(0));
     fill_from_columns(a, r0, r1, b, c0, c1, out, AddShorterSquare<Real>{period.data()}, Unchanged{});
 }
+KERNEL(squared_periodic, "a[f,n] r0 r1 b[f,m] c0 c1 period[f] out")
 
 // Write values moved by whole periods to within half a period of 0, transposed. In float64 and without rounding until
 // the end: fmod is exact, and so is a difference of numbers within a factor of two of each other.
 template <class Real>
 void wrap_to_columns(Matrix<const Real> values, Row<const double> period, Matrix<Real> columns) {
-    expect_shape("period", period, values.shape(1));
-    expect_shape("columns", columns, values.shape(1), values.shape(0));
     const Index n = values.shape(0), features = values.shape(1);
     for (Index k = 0; k < features; ++k) {
         const double length = period[k], half = 0.5 * length;
@@ -79,18 +79,7 @@ void wrap_to_columns(Matrix<const Real> values, Row<const double> period, Matrix
         }
     }
 }
+KERNEL(wrap_to_columns, "values[n,f] period[f] columns[f,n]")
 
 }  // namespace
-
-void bind_features(nb::module_& module) {
-    bind(module, "squared_hamming", forms(squared_hamming<float>, squared_hamming<double>), "a", "r0", "r1", "b", "c0",
-         "c1", "out");
-    bind(module, "squared_cityblock", forms(squared_cityblock<float>, squared_cityblock<double>), "a", "r0", "r1", "b",
-         "c0", "c1", "out");
-    bind(module, "squared_periodic", forms(squared_periodic<float>, squared_periodic<double>), "a", "r0", "r1", "b",
-         "c0", "c1", "period", "out");
-    bind(module, "wrap_to_columns", forms(wrap_to_columns<float>, wrap_to_columns<double>), "values", "period",
-         "columns");
-}
-
 }  // namespace ldmaps

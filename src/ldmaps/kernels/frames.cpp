@@ -9,6 +9,11 @@
 namespace ldmaps {
 namespace {
 
+CONSTANT(PANEL_BYTES)
+CONSTANT(SQUARED_NORM)
+CONSTANT(SCALE)
+CONSTANT(MOMENTS)
+
 // Sweeps of Jacobi's method that make a frame's covariance diagonal to rounding. With fewer, the rounding of a frame
 // and of its turned copy would no longer be alike, and their distance no longer 0.
 constexpr int JACOBI_SWEEPS = 4;
@@ -66,10 +71,11 @@ inline void principal_axes(Side xx, Side yy, Side zz, Side xy, Side xz, Side yz,
     order(xx, yy, axes[0], axes[1]);
 }
 
-// Prepare the frames from `first` on. Lanes beyond the last frame repeat it; panels that there are not are not written.
+// Prepare the frames from `first` on. Lanes beyond the last frame repeat it; for a panel that there is not stands
+// `spare`.
 template <class Given, class Real>
 void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<const double> root_weights, double* lanes,
-          Cube<Real> panels, Real (&moments)[MOMENTS][TOGETHER]) {
+          Cube<Real> panels, Real* spare, Real (&moments)[MOMENTS][TOGETHER]) {
     constexpr Index width = PANEL_LANES<Real>;
     const Index n_kept = kept.size(), last = frames.shape(0) - 1, frame_size = frames.shape(1) * 3;
     const Index* chosen = kept.data();
@@ -113,18 +119,20 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
     const Side scale = choose(finite > 0.0, finite, 1.0), inverse = Side(1.0) / scale, square = inverse * inverse;
     Side axes[3][3];
     principal_axes(xx * square, yy * square, zz * square, xy * square, xz * square, yz * square, axes);
+    for (auto& axis : axes) {
+        for (Side& entry : axis) entry = entry * inverse;
+    }
     Real* places[Side::PIECES<Real>];
     for (Index piece = 0; piece < Side::PIECES<Real>; ++piece) {
         const Index number = first + piece * Side::PIECE<Real>, panel = number / width;
-        places[piece] = panel < panels.shape(0) ? panels[panel].data() + number % width : nullptr;
+        places[piece] = panel < panels.shape(0) ? panels[panel].data() + number % width : spare;
     }
     Atom total = {0.0, 0.0, 0.0};
     for (Index start = 0; start < n_kept; start += ATOM_BLOCK) {
         Atom part = {0.0, 0.0, 0.0};
         for (Index k = start; k < std::min(start + ATOM_BLOCK, n_kept); ++k) {
             const double* row = lanes + 3 * k * TOGETHER;
-            const Side u = Side::load(row) * inverse, v = Side::load(row + TOGETHER) * inverse,
-                       w = Side::load(row + 2 * TOGETHER) * inverse;
+            const Side u = Side::load(row), v = Side::load(row + TOGETHER), w = Side::load(row + 2 * TOGETHER);
             // Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
             const auto add = [&](const Side(&axis)[3], Index offset, Side& sum) {
                 const Side turned = fused(u, axis[0], fused(v, axis[1], w * axis[2])).round_to(places, offset * width);
@@ -141,9 +149,7 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
 }
 
 template <class Given>
-void expect_atoms(Cube<const Given> frames, Row<const Index> atoms, Row<const double> root_weights) {
-    expect_shape("frames", frames, frames.shape(0), frames.shape(1), 3);
-    expect_shape("root_weights", root_weights, atoms.size());
+void expect_atoms(Cube<const Given> frames, Row<const Index> atoms) {
     expect(atoms.size() > 0, "an atom at least must have a weight");
     expect_indices("kept", atoms, frames.shape(1));
 }
@@ -155,14 +161,15 @@ bool prepare_frames(Cube<const Given> frames, Row<const Index> kept, Row<const d
                     Matrix<Real> moments) {
     constexpr Index width = PANEL_LANES<Real>;
     const Index n_frames = frames.shape(0), n_panels = (n_frames + width - 1) / width;
-    expect_atoms(frames, kept, root_weights);
+    expect_atoms(frames, kept);
     expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
     expect_shape("moments", moments, MOMENTS, n_panels * width);
     const Scratch<double> lanes(3 * kept.size() * TOGETHER);
+    const Scratch<Real> spare(3 * kept.size() * width);
     Real own[MOMENTS][TOGETHER];
     bool is_finite = true;
     for (Index first = 0; first < n_frames; first += TOGETHER) {
-        pack(frames, first, kept, root_weights, lanes.data(), panels, own);
+        pack(frames, first, kept, root_weights, lanes.data(), panels, spare.data(), own);
         for (Index lane = 0; lane < std::min(TOGETHER, n_frames - first); ++lane) {
             for (Index row = 0; row < MOMENTS; ++row) moments(row, first + lane) = own[row][lane];
             is_finite = is_finite && std::isfinite(Real(4) * own[SQUARED_NORM][lane]);
@@ -175,6 +182,9 @@ bool prepare_frames(Cube<const Given> frames, Row<const Index> kept, Row<const d
     }
     return is_finite;
 }
+KERNEL_OF(prepare_frames, "frames[n,a,3] kept[k] root_weights[k] panels moments", form(prepare_frames<float, float>),
+          form(prepare_frames<double, double>), form(prepare_frames<float, double>),
+          form(prepare_frames<double, float>))
 
 // Centre frames on the fitted atoms; write all kept atoms and the fitted ones, weighed; float64. Returns whether no
 // squared norm is above `most`.
@@ -184,8 +194,8 @@ bool prepare_aligned_frames(Cube<const Given> frames, Row<const Index> kept, Row
                             Cube<double> fit_panels, Row<double> norms, double most) {
     constexpr Index width = PANEL_LANES<double>;
     const Index n_panels = (frames.shape(0) + width - 1) / width;
-    expect_atoms(frames, kept, root_weights);
-    expect_atoms(frames, fitted, root_fit_weights);
+    expect_atoms(frames, kept);
+    expect_atoms(frames, fitted);
     expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
     expect_shape("fit_panels", fit_panels, n_panels, 3 * fitted.size(), width);
     expect_shape("norms", norms, n_panels * width);
@@ -219,6 +229,8 @@ bool prepare_aligned_frames(Cube<const Given> frames, Row<const Index> kept, Row
     }
     return is_within;
 }
+KERNEL(prepare_aligned_frames,
+       "frames[n,a,3] kept[k] root_weights[k] fitted[f] root_fit_weights[f] panels fit_panels norms most")
 
 // Write the frames at `indices` of `panels` to the panels `out`, in that order.
 template <class Real>
@@ -234,21 +246,7 @@ void take_frames(Cube<const Real> panels, Row<const Index> indices, Cube<Real> o
         for (Index k = 0; k < depth; ++k) target[k * lanes] = source[k * lanes];
     }
 }
+KERNEL(take_frames, "panels[p,d,l] indices out[q,d,l]")
 
 }  // namespace
-
-void bind_frames(nb::module_& module) {
-    module.attr("PANEL_BYTES") = PANEL_BYTES;
-    module.attr("SQUARED_NORM") = Index(SQUARED_NORM);
-    module.attr("SCALE") = Index(SCALE);
-    module.attr("MOMENTS") = Index(MOMENTS);
-    bind(module, "prepare_frames",
-         forms(prepare_frames<float, float>, prepare_frames<double, double>, prepare_frames<float, double>,
-               prepare_frames<double, float>),
-         "frames", "kept", "root_weights", "panels", "moments");
-    bind(module, "prepare_aligned_frames", forms(prepare_aligned_frames<float>, prepare_aligned_frames<double>),
-         "frames", "kept", "root_weights", "fitted", "root_fit_weights", "panels", "fit_panels", "norms", "most");
-    bind(module, "take_frames", forms(take_frames<float>, take_frames<double>), "panels", "indices", "out");
-}
-
 }  // namespace ldmaps

@@ -8,8 +8,10 @@ namespace {
 
 // Landmarks that are differentiated together; also the distance between rows of their block.
 constexpr Index GRADIENT_BLOCK = 64;
+CONSTANT(GRADIENT_BLOCK)
 // Below this share of |M|³, q determines R to fewer than about twelve digits.
 constexpr double SMALLEST_Q = 1e-3;
+CONSTANT(SMALLEST_Q)
 // Largest error of R that may come from lambda: after a step t that of lambda is t²(lambda² + y)/(2q), and R's |M|²/q
 // times as large.
 constexpr double LARGEST_ERROR = 1e-8;
@@ -20,11 +22,6 @@ template <class Real>
 void fill_shares(Matrix<const Real> squared, Row<const Real> lowest, Real rate, Row<const Real> weights,
                  Matrix<const Real> coefficients, Matrix<const Real> coordinates, Cube<Real> shares) {
     const Index n_points = squared.shape(0), n_landmarks = squared.shape(1), n_sets = coefficients.shape(0);
-    expect_shape("lowest", lowest, n_points);
-    expect_shape("weights", weights, n_landmarks);
-    expect_shape("coefficients", coefficients, n_sets, n_landmarks);
-    expect_shape("coordinates", coordinates, n_points, n_sets);
-    expect_shape("shares", shares, n_points, n_sets, n_landmarks);
     const Scratch<Real> memory(n_landmarks);
     Real* kernel = memory.data();
     const Real* factors = weights.data();
@@ -48,6 +45,7 @@ void fill_shares(Matrix<const Real> squared, Row<const Real> lowest, Real rate, 
         }
     }
 }
+KERNEL(fill_shares, "squared[n,m] lowest[n] rate weights[m] coefficients[k,m] coordinates[n,k] shares[n,k,m]")
 
 // Write the sum of g_cj 2(x - z_j), taken the shorter way round where a feature is periodic: `period` is 0 where it
 // does not repeat.
@@ -56,10 +54,6 @@ void vector_gradients(Matrix<const double> columns, Matrix<const double> points,
                       Cube<const Real> shares, Cube<Real> gradient) {
     const Index features = columns.shape(0), n_landmarks = columns.shape(1);
     const Index n_points = shares.shape(0), n_sets = shares.shape(1);
-    expect_shape("points", points, n_points, features);
-    expect_shape("period", period, features);
-    expect_shape("shares", shares, n_points, n_sets, n_landmarks);
-    expect_shape("gradient", gradient, n_points, n_sets, features);
     const Scratch<double> memory(n_landmarks);
     double* difference = memory.data();
     for (Index i = 0; i < n_points; ++i) {
@@ -72,12 +66,13 @@ void vector_gradients(Matrix<const double> columns, Matrix<const double> points,
                 difference[j] = fused(-length, std::nearbyint(t * inverse), t);
             }
             for (Index c = 0; c < n_sets; ++c) {
-                gradient(i, c, f) = static_cast<Real>(
-                    2.0 * weighted_total<Real, double>(shares(i, c), Row<const double>(memory.row())));
+                gradient(i, c, f) =
+                    static_cast<Real>(2.0 * sum_over(n_landmarks, weighted_terms(shares(i, c).data(), difference)));
             }
         }
     }
 }
+KERNEL(vector_gradients, "columns[f,m] points[n,f] period[f] shares[n,k,m] gradient[n,k,f]")
 
 // -- RMSD
 // ---------------------------------------------------------------------------------------------------------------
@@ -129,19 +124,13 @@ void write_rotations(Real* m, const double* root, double* certain, Index count) 
     for (Index j = 0; j < count; ++j) {
         const double a = m[j], b = m[B + j], c = m[2 * B + j], d = m[3 * B + j], e = m[4 * B + j], f = m[5 * B + j],
                      g = m[6 * B + j], h = m[7 * B + j], i = m[8 * B + j];
-        const double c00 = fused(e, i, -(f * h)), c01 = fused(f, g, -(d * i)), c02 = fused(d, h, -(e * g));
-        const double c10 = fused(c, h, -(b * i)), c11 = fused(a, i, -(c * g)), c12 = fused(b, g, -(a * h));
-        const double c20 = fused(b, f, -(c * e)), c21 = fused(c, d, -(a * f)), c22 = fused(a, e, -(b * d));
-        const double det = fused(a, c00, fused(b, c01, c * c02));
-        // MᵀM, whose trace is |M|²
+        const Invariants<double> own(a, b, c, d, e, f, g, h, i);
+        const double det = own.det, square = own.square, cofactors = own.cofactors;
+        // MᵀM
         const double aa = fused(a, a, fused(d, d, g * g)), bb = fused(b, b, fused(e, e, h * h)),
                      cc = fused(c, c, fused(f, f, i * i));
         const double ab = fused(a, b, fused(d, e, g * h)), ac = fused(a, c, fused(d, f, g * i)),
                      bc = fused(b, c, fused(e, f, h * i));
-        const double square = aa + bb + cc;
-        const double cofactors = fused(c00, c00, fused(c01, c01, c02 * c02)) +
-                                 fused(c10, c10, fused(c11, c11, c12 * c12)) +
-                                 fused(c20, c20, fused(c21, c21, c22 * c22));
         // One step of Newton on y² - |cof M|² - 2 lambda det M with lambda² = |M|² + 2y, which a step t keeps exactly.
         double lambda = root[j];
         double y = 0.5 * fused(lambda, lambda, -square);
@@ -154,18 +143,21 @@ void write_rotations(Real* m, const double* root, double* certain, Index count) 
                                  double pw) {
             return static_cast<Real>(fused(u, entry, v * cofactor) - r * fused(x, px, fused(z, pz, w * pw)));
         };
-        m[j] = rotated(a, c00, a, aa, b, ab, c, ac);
-        m[B + j] = rotated(b, c01, a, ab, b, bb, c, bc);
-        m[2 * B + j] = rotated(c, c02, a, ac, b, bc, c, cc);
-        m[3 * B + j] = rotated(d, c10, d, aa, e, ab, f, ac);
-        m[4 * B + j] = rotated(e, c11, d, ab, e, bb, f, bc);
-        m[5 * B + j] = rotated(f, c12, d, ac, e, bc, f, cc);
-        m[6 * B + j] = rotated(g, c20, g, aa, h, ab, i, ac);
-        m[7 * B + j] = rotated(h, c21, g, ab, h, bb, i, bc);
-        m[8 * B + j] = rotated(i, c22, g, ac, h, bc, i, cc);
-        // Comparisons that NaN fails; the last is strict, because infinity (a step divided by zero) must fail it too.
+        m[j] = rotated(a, own.c00, a, aa, b, ab, c, ac);
+        m[B + j] = rotated(b, own.c01, a, ab, b, bb, c, bc);
+        m[2 * B + j] = rotated(c, own.c02, a, ac, b, bc, c, cc);
+        m[3 * B + j] = rotated(d, own.c10, d, aa, e, ab, f, ac);
+        m[4 * B + j] = rotated(e, own.c11, d, ab, e, bb, f, bc);
+        m[5 * B + j] = rotated(f, own.c12, d, ac, e, bc, f, cc);
+        m[6 * B + j] = rotated(g, own.c20, g, aa, h, ab, i, ac);
+        m[7 * B + j] = rotated(h, own.c21, g, ab, h, bb, i, bc);
+        m[8 * B + j] = rotated(i, own.c22, g, ac, h, bc, i, cc);
+        // Comparisons that NaN fails. Where q was next to nothing, the step may be longer than lambda itself, or lead
+        // to a lower root, where the curvature is negative.
         const bool is_large = q * q > SMALLEST_Q * SMALLEST_Q * square * square * square && q > 0.0;
-        const bool is_exact = t * t * fused(lambda, lambda, y) * square < LARGEST_ERROR * q * q;
+        const double curvature = fused(lambda, lambda, y);
+        const bool is_near = t * t < square && curvature > 0.0;
+        const bool is_exact = is_near && t * t * curvature * square < LARGEST_ERROR * q * q;
         certain[j] = is_large && is_exact ? 1.0 : 0.0;
     }
 }
@@ -204,16 +196,9 @@ void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const 
     constexpr Index B = GRADIENT_BLOCK;
     const Index n_frames = frames.shape(0), n_landmarks = shares.shape(2), n_sets = shares.shape(1);
     const Index depth = blocks.shape(1) / B;
-    expect_shape("frames", frames, n_frames, frames.shape(1), 3);
     expect(kept.size() > 0, "an atom at least must have a weight");
     expect_indices("kept", kept, frames.shape(1));
-    expect_shape("weights", weights, kept.size());
     expect_shape("blocks", blocks, (n_landmarks + B - 1) / B, 3 * ((kept.size() + 3) / 4 * 4) * B);
-    expect_shape("norms", norms, n_landmarks);
-    expect_shape("scales", scales, n_landmarks);
-    expect_shape("squared", squared, n_frames, n_landmarks);
-    expect_shape("shares", shares, n_frames, n_sets, n_landmarks);
-    expect_shape("gradient", gradient, n_frames, n_sets, frames.shape(1), 3);
     const Scratch<double> x_memory(depth, 0.0), sum_memory(n_sets * depth), totals(n_sets);
     const Scratch<Real> unit(depth, Real(0)), matrix_memory(9 * B), scaled_memory(9 * B);
     double* x = x_memory.data();
@@ -261,7 +246,7 @@ void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const 
             }
             for (Index c = 0; c < n_sets; ++c) {
                 const Row<const Real> part = shares(n, c).slice(start, start + count);
-                totals[c] += total_of<Real>(part);
+                totals[c] += sum_over(count, plain_terms(part.data()));
                 Real factors[B] = {};
                 for (Index j = 0; j < count; ++j) factors[j] = scales[start + j] * part[j];
                 for (Index p = 0; p < 9 * B; p += B) {
@@ -282,6 +267,8 @@ void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const 
         }
     }
 }
+KERNEL(rmsd_gradients,
+       "frames[n,a,3] kept[e] weights[e] blocks norms[m] scales[m] squared[n,m] shares[n,k,m] gradient[n,k,a,3]")
 
 // -- RMSD where only some atoms determine the superposition ----------------------------------------------------------
 
@@ -322,13 +309,8 @@ void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<con
                        Row<const double> fit_weights, Cube<const double> landmarks, Cube<const Real> shares,
                        Array<Real, 4> gradient) {
     const Index n_atoms = kept.size(), n_sets = shares.shape(1);
-    expect_shape("frames", frames, shares.shape(0), frames.shape(1), 3);
     expect(n_atoms > 0, "an atom at least must have a weight");
     expect_indices("kept", kept, frames.shape(1));
-    expect_shape("weights", weights, n_atoms);
-    expect_shape("fit_weights", fit_weights, n_atoms);
-    expect_shape("landmarks", landmarks, shares.shape(2), n_atoms, 3);
-    expect_shape("gradient", gradient, frames.shape(0), n_sets, frames.shape(1), 3);
     const Scratch<double> x_memory(n_atoms * 3), sum_memory(n_sets * n_atoms * 3);
     const Matrix<double> x = x_memory.matrix(n_atoms, 3), sums = sum_memory.matrix(n_sets, n_atoms * 3);
     double centre[3];
@@ -379,6 +361,8 @@ void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<con
         }
     }
 }
+KERNEL(aligned_gradients,
+       "frames[n,a,3] kept[e] weights[e] fit_weights[e] landmarks[m,e,3] shares[n,k,m] gradient[n,k,a,3]")
 
 // The quick way to rotations by itself: what it gets wrong and notices does not show in a gradient. `matrices` is
 // (9, GRADIENT_BLOCK).
@@ -388,21 +372,7 @@ void quick_rotations(Matrix<double> matrices, Row<const double> root, Row<double
     expect_shape("certain", certain, GRADIENT_BLOCK);
     write_rotations(matrices.data(), root.data(), certain.data(), GRADIENT_BLOCK);
 }
+KERNEL_OF(quick_rotations, "matrices root certain", form(quick_rotations))
 
 }  // namespace
-
-void bind_gradients(nb::module_& module) {
-    module.attr("SMALLEST_Q") = SMALLEST_Q;
-    bind(module, "quick_rotations", forms(quick_rotations), "matrices", "root", "certain");
-    module.attr("GRADIENT_BLOCK") = GRADIENT_BLOCK;
-    bind(module, "fill_shares", forms(fill_shares<float>, fill_shares<double>), "squared", "lowest", "rate", "weights",
-         "coefficients", "coordinates", "shares");
-    bind(module, "vector_gradients", forms(vector_gradients<float>, vector_gradients<double>), "columns", "points",
-         "period", "shares", "gradient");
-    bind(module, "rmsd_gradients", forms(rmsd_gradients<float>, rmsd_gradients<double>), "frames", "kept", "weights",
-         "blocks", "norms", "scales", "squared", "shares", "gradient");
-    bind(module, "aligned_gradients", forms(aligned_gradients<float>, aligned_gradients<double>), "frames", "kept",
-         "weights", "fit_weights", "landmarks", "shares", "gradient");
-}
-
 }  // namespace ldmaps

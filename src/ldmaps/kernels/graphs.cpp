@@ -10,8 +10,6 @@ template <class Real>
 bool all_within_hops(Matrix<const Real> squared, double cutoff, Row<const double> radii) {
     const Index n = squared.shape(0);
     expect(n > 0, "squared must have a row");
-    expect_shape("squared", squared, n, n);
-    expect_shape("radii", radii, n);
     const double hop = std::sqrt(cutoff);
     const Scratch<Index> unseen(n), waiting(n, 0);
     Index n_unseen = n - 1, n_waiting = 1;
@@ -32,13 +30,13 @@ bool all_within_hops(Matrix<const Real> squared, double cutoff, Row<const double
     }
     return n_unseen == 0;
 }
+KERNEL(all_within_hops, "squared[n,n] cutoff radii[n]")
 
 // Say whether hops of d² <= cutoff along the entries of a symmetric CSR matrix lead from the first row to all.
 template <class Real, class Place>
 bool reaches_all(Row<const Place> starts, Row<const Place> columns, Row<const Real> squares, double cutoff) {
     const Index n = starts.size() - 1;
     expect(n > 0, "starts must have two entries or more");
-    expect_shape("columns", columns, squares.size());
     const Scratch<bool> seen(n, false);
     const Scratch<Index> waiting(n, 0);
     seen[0] = true;
@@ -57,14 +55,14 @@ bool reaches_all(Row<const Place> starts, Row<const Place> columns, Row<const Re
     }
     return n_seen == n;
 }
+KERNEL_OF(reaches_all, "starts columns[e] squares[e] cutoff", form(reaches_all<float, std::int32_t>),
+          form(reaches_all<double, std::int32_t>), form(reaches_all<float, std::int64_t>),
+          form(reaches_all<double, std::int64_t>))
 
 // One step of Prim's algorithm: compare a new tree point's row of d² with the shortest edge of each outside point, and
 // return the outside point that is nearest to the tree.
 template <class Real>
 Index attach_nearest(Row<const Real> row, Index origin, Row<Real> best, Row<Index> parent, Row<const bool> reached) {
-    expect_shape("best", best, row.size());
-    expect_shape("parent", parent, row.size());
-    expect_shape("reached", reached, row.size());
     Index closest = -1;
     Real lowest = std::numeric_limits<Real>::infinity();
     for (Index j = 0; j < row.size(); ++j) {
@@ -74,15 +72,13 @@ Index attach_nearest(Row<const Real> row, Index origin, Row<Real> best, Row<Inde
     }
     return closest;
 }
+KERNEL(attach_nearest, "row[n] origin best[n] parent[n] reached[n]")
 
 // Write the minimum spanning tree of a block of d²: the parent and the edge of each point but the first.
 template <class Real>
 void block_tree(Matrix<const Real> squared, Row<Index> parents, Row<Real> lengths) {
     const Index n = squared.shape(0);
     expect(n > 0, "squared must have a row");
-    expect_shape("squared", squared, n, n);
-    expect_shape("parents", parents, n);
-    expect_shape("lengths", lengths, n);
     const Scratch<Index> outside(n);
     for (Index j = 0; j < n; ++j) parents[j] = 0, lengths[j] = squared(0, j), outside[j] = j;
     Index n_outside = n - 1;
@@ -101,15 +97,13 @@ void block_tree(Matrix<const Real> squared, Row<Index> parents, Row<Real> length
         }
     }
 }
+KERNEL(block_tree, "squared[n,n] parents[n] lengths[n]")
 
 // Count a new tree point as neighbour of each outside point within d² = squared_radius, and keep one neighbour drawn
 // uniformly. Reservoir sampling: the n-th neighbour replaces the kept one with probability 1/n.
 template <class Real>
 void count_edges(Row<const Real> row, Index origin, Real squared_radius, Row<Index> degree, Row<Index> parent,
                  Row<const double> draws) {
-    expect_shape("degree", degree, row.size());
-    expect_shape("parent", parent, row.size());
-    expect_shape("draws", draws, row.size());
     using Mask = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
     for (Index start = 0; start < row.size(); start += BLOCK) {
         const Row<const Real> part = row.slice(start, start + BLOCK);
@@ -128,6 +122,7 @@ void count_edges(Row<const Real> row, Index origin, Real squared_radius, Row<Ind
         }
     }
 }
+KERNEL(count_edges, "row[n] origin squared_radius degree[n] parent[n] draws[n]")
 
 // The point in which the running total of `degree` passes `target`.
 Index pick_by_degree(Row<const Index> degree, Index target) {
@@ -139,22 +134,7 @@ Index pick_by_degree(Row<const Index> degree, Index target) {
     }
     return degree.size() - 1;
 }
+KERNEL_OF(pick_by_degree, "degree target", form(pick_by_degree))
 
 }  // namespace
-
-void bind_graphs(nb::module_& module) {
-    bind(module, "all_within_hops", forms(all_within_hops<float>, all_within_hops<double>), "squared", "cutoff",
-         "radii");
-    bind(module, "reaches_all",
-         forms(reaches_all<float, std::int32_t>, reaches_all<double, std::int32_t>, reaches_all<float, std::int64_t>,
-               reaches_all<double, std::int64_t>),
-         "starts", "columns", "squares", "cutoff");
-    bind(module, "attach_nearest", forms(attach_nearest<float>, attach_nearest<double>), "row", "origin", "best",
-         "parent", "reached");
-    bind(module, "block_tree", forms(block_tree<float>, block_tree<double>), "squared", "parents", "lengths");
-    bind(module, "count_edges", forms(count_edges<float>, count_edges<double>), "row", "origin", "squared_radius",
-         "degree", "parent", "draws");
-    bind(module, "pick_by_degree", forms(pick_by_degree), "degree", "target");
-}
-
 }  // namespace ldmaps

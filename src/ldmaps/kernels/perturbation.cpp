@@ -24,11 +24,9 @@ double weighted_kernel(Row<const Real> squared, double rate, Row<const double> w
 template <class Real>
 void kernel_rows(Matrix<const Real> squared, double rate, Row<const double> weights, Matrix<double> kernel,
                  Row<double> degrees) {
-    expect_shape("weights", weights, squared.shape(1));
-    expect_shape("kernel", kernel, squared.shape(0), squared.shape(1));
-    expect_shape("degrees", degrees, squared.shape(0));
     for (Index i = 0; i < squared.shape(0); ++i) degrees[i] = weighted_kernel(squared[i], rate, weights, kernel[i]);
 }
+KERNEL(kernel_rows, "squared[n,m] rate weights[m] kernel[n,m] degrees[n]")
 
 // Write D_i, its change, and the sum over j of the change of A_ij times w_j psi_l(j), to first order in the changes of
 // distances. `moved` holds for each row the squared distances to all landmarks; column j's is `moved[i, labels[j]]`.
@@ -37,13 +35,6 @@ void first_order_rows(Matrix<const Real> squared, Matrix<const Real> moved, Row<
                       Row<const double> weights, Matrix<const double> vectors, Row<double> degrees,
                       Row<double> degree_changes, Matrix<double> sums) {
     const Index n_rows = squared.shape(0), n = squared.shape(1);
-    expect_shape("moved", moved, n_rows, moved.shape(1));
-    expect_shape("labels", labels, n);
-    expect_shape("weights", weights, n);
-    expect_shape("vectors", vectors, vectors.shape(0), n);
-    expect_shape("degrees", degrees, n_rows);
-    expect_shape("degree_changes", degree_changes, n_rows);
-    expect_shape("sums", sums, n_rows, vectors.shape(0));
     const Scratch<double> scratch(n);
     const Row<double> change = scratch.row();
     double* changes = change.data();
@@ -57,20 +48,14 @@ void first_order_rows(Matrix<const Real> squared, Matrix<const Real> moved, Row<
             const double square = before[j];
             changes[j] *= 2.0 * rate * (square - std::sqrt(square * double(after[cells[j]])));
         }
-        degree_changes[i] = total_of<double>(change);
+        degree_changes[i] = sum_over(n, plain_terms(changes));
         for (Index component = 0; component < vectors.shape(0); ++component) {
-            sums(i, component) = weighted_total<double, double>(change, vectors[component]);
+            sums(i, component) = sum_over(n, weighted_terms(changes, vectors[component].data()));
         }
     }
 }
+KERNEL(first_order_rows,
+       "squared[n,m] moved[n,l] labels[m] rate weights[m] vectors[k,m] degrees[n] degree_changes[n] sums[n,k]")
 
 }  // namespace
-
-void bind_perturbation(nb::module_& module) {
-    bind(module, "kernel_rows", forms(kernel_rows<float>, kernel_rows<double>), "squared", "rate", "weights", "kernel",
-         "degrees");
-    bind(module, "first_order_rows", forms(first_order_rows<float>, first_order_rows<double>), "squared", "moved",
-         "labels", "rate", "weights", "vectors", "degrees", "degree_changes", "sums");
-}
-
 }  // namespace ldmaps

@@ -59,12 +59,6 @@ inline double positive_part(double x) {
     return bits_of<double>(bits & ~static_cast<std::uint64_t>(static_cast<std::int64_t>(bits) >> 63));
 }
 
-template <class Real>
-inline Real sum_of_squares(Real x, Real y, Real z, Real p, Real pt, Real q, Real qt, Real r, Real rt) {
-    const Real off = ((p * p + pt * pt) + (q * q + qt * qt)) + (r * r + rt * rt);
-    return fused(x, x, fused(y, y, fused(z, z, off)));
-}
-
 // Write the largest root of all lanes, and in DOUBT not 0 for each that must be computed again. Returns whether any is.
 //
 // f, f' and f'' all change sign at or below the largest root, and a polynomial with real roots only has no root above a
@@ -78,18 +72,9 @@ bool find_roots(WorkOf<Real>& work, Index n_lanes) {
     // A loop per step: short enough for a processor to overlap several turns of each.
 #pragma omp simd
     for (Index at = 0; at < n_lanes; ++at) {
-        const Real a = m[0][at], b = m[1][at], c = m[2][at], d = m[3][at], e = m[4][at], f = m[5][at], g = m[6][at],
-                   h = m[7][at], i = m[8][at];
-        // Whatever Mᵀ exchanges is rounded alike here: see the note on symmetry above.
-        const Real cg = c * g, bd = b * d, fh = f * h, bf = b * f, dh = d * h;
-        const Real c00 = fused(e, i, -fh), c11 = fused(a, i, -cg), c22 = fused(a, e, -bd);
-        const Real c01 = fused(f, g, -(d * i)), c10 = fused(h, c, -(b * i));
-        const Real c02 = fused(-g, e, dh), c20 = fused(-c, e, bf);
-        const Real c12 = fused(b, g, -(a * h)), c21 = fused(d, c, -(a * f));
-        m[SQUARE][at] = sum_of_squares(a, e, i, b, d, c, g, f, h);
-        m[COFACTORS][at] = sum_of_squares(c00, c11, c22, c01, c10, c02, c20, c12, c21);
-        // Every product takes one factor of each row and column, so grading carries over to the sum.
-        m[DETERMINANT][at] = fused(a, c00, fused(-i, bd, fused(-e, cg, bf * g + dh * c)));
+        const Invariants<Real> own(m[0][at], m[1][at], m[2][at], m[3][at], m[4][at], m[5][at], m[6][at], m[7][at],
+                                   m[8][at]);
+        m[SQUARE][at] = own.square, m[COFACTORS][at] = own.cofactors, m[DETERMINANT][at] = own.det;
     }
 #pragma omp simd
     for (Index at = 0; at < n_lanes; ++at) {
@@ -183,17 +168,8 @@ double careful_root(const WorkOf<Real>& work, Index lane) {
     constexpr double epsilon = std::numeric_limits<Real>::epsilon();
     Matrix3 m;
     load_matrix(work, lane, m);
-    const double a = m[0][0], b = m[0][1], c = m[0][2], d = m[1][0], e = m[1][1], f = m[1][2], g = m[2][0], h = m[2][1],
-                 i = m[2][2];
-    const double cg = c * g, bd = b * d, fh = f * h, bf = b * f, dh = d * h;
-    const double c00 = e * i - fh, c11 = a * i - cg, c22 = a * e - bd;
-    const double c01 = f * g - d * i, c10 = h * c - b * i;
-    const double c02 = dh - g * e, c20 = bf - c * e;
-    const double c12 = b * g - a * h, c21 = d * c - a * f;
-    const double square = (a * a + e * e + i * i) + ((b * b + d * d) + (c * c + g * g) + (f * f + h * h));
-    const double cofactors = (c00 * c00 + c11 * c11 + c22 * c22) +
-                             ((c01 * c01 + c10 * c10) + (c02 * c02 + c20 * c20) + (c12 * c12 + c21 * c21));
-    const double det = (bf * g + dh * c) - e * cg - i * bd + a * c00;
+    const Invariants<double> own(m[0][0], m[0][1], m[0][2], m[1][0], m[1][1], m[1][2], m[2][0], m[2][1], m[2][2]);
+    const double square = own.square, cofactors = own.cofactors, det = own.det;
     const double root_c = std::sqrt(cofactors);
     const double product = lesser(double(work.rows[BOUND][lane]), 0.5 * square);
     const double rounding = 2.2e-16 * (2.0 * cofactors + 0.5 * product * (root_c + product));
@@ -297,7 +273,6 @@ void squared_rmsd(Cube<const Real> panels_a, Matrix<const Real> moments_a, Index
     const Frames<Real> a{panels_a, moments_a, row_start, row_stop}, b{panels_b, moments_b, col_start, col_stop};
     expect_frames("panels_a", a);
     expect_frames("panels_b", b);
-    expect_shape("panels_b", panels_b, panels_b.shape(0), panels_a.shape(1), panels_b.shape(2));
     expect_shape("out", out, a.count(), b.count());
     if (b.count() >= PANEL_LANES<Real> || a.count() < PANEL_LANES<Real>) {
         fill_block(a, b, out);
@@ -312,6 +287,7 @@ void squared_rmsd(Cube<const Real> panels_a, Matrix<const Real> moments_a, Index
         for (Index j = 0; j < b.count(); ++j) out(i, j) = turned(j, i);
     }
 }
+KERNEL(squared_rmsd, "panels_a[p,d,l] moments_a row_start row_stop panels_b[q,d,l] moments_b col_start col_stop out")
 
 // Write the sum over j of w_j d(x_i, x_j) within each group of consecutive frames; memory for one group's block.
 template <class Real>
@@ -327,6 +303,7 @@ void rmsd_group_sums(Cube<const Real> panels, Matrix<const Real> moments, Row<co
                                 sums.slice(members.start, members.stop));
     }
 }
+KERNEL(rmsd_group_sums, "panels moments bounds weights sums")
 
 // RMSDs over all atoms after the best superposition of some; float64 throughout, whatever `out` is.
 template <class Real>
@@ -337,9 +314,8 @@ void squared_rmsd_aligned(Cube<const double> panels_a, Cube<const double> fit_pa
     // Sums over all atoms and a rotation from a few of them: float64 is off by tens of roundings where atoms are many.
     constexpr double rounding = sizeof(Real) == 4 ? ROUNDING * double(std::numeric_limits<float>::epsilon())
                                                   : 256.0 * std::numeric_limits<double>::epsilon();
-    expect_shape("panels_b", panels_b, panels_b.shape(0), panels_a.shape(1), lanes);
-    expect_shape("fit_panels_b", fit_panels_b, panels_b.shape(0), fit_panels_a.shape(1), lanes);
-    expect_shape("fit_panels_a", fit_panels_a, panels_a.shape(0), fit_panels_a.shape(1), lanes);
+    expect_shape("moments_a", moments_a, moments_a.shape(0), panels_a.shape(0) * lanes);
+    expect_shape("moments_b", moments_b, moments_b.shape(0), panels_b.shape(0) * lanes);
     expect_range("rows", row_start, row_stop, moments_a.shape(1));
     expect_range("cols", col_start, col_stop, moments_b.shape(1));
     expect_shape("out", out, row_stop - row_start, col_stop - col_start);
@@ -370,17 +346,9 @@ void squared_rmsd_aligned(Cube<const double> panels_a, Cube<const double> fit_pa
         }
     }
 }
+KERNEL(squared_rmsd_aligned,
+       "panels_a[p,d,4] fit_panels_a[p,f,4] moments_a row_start row_stop panels_b[q,d,4] fit_panels_b[q,f,4] moments_b "
+       "col_start col_stop out")
 
 }  // namespace
-
-void bind_rmsd(nb::module_& module) {
-    bind(module, "squared_rmsd", forms(squared_rmsd<float>, squared_rmsd<double>), "panels_a", "moments_a", "row_start",
-         "row_stop", "panels_b", "moments_b", "col_start", "col_stop", "out");
-    bind(module, "rmsd_group_sums", forms(rmsd_group_sums<float>, rmsd_group_sums<double>), "panels", "moments",
-         "bounds", "weights", "sums");
-    bind(module, "squared_rmsd_aligned", forms(squared_rmsd_aligned<float>, squared_rmsd_aligned<double>), "panels_a",
-         "fit_panels_a", "moments_a", "row_start", "row_stop", "panels_b", "fit_panels_b", "moments_b", "col_start",
-         "col_stop", "out");
-}
-
 }  // namespace ldmaps

@@ -31,25 +31,14 @@ Index first_equal(Row<const Real> row, Real value) {
     return 0;
 }
 
+// Terms x_j and x_j v_j of sums in float64.
 template <class Real>
-double total_of(Row<const Real> row) {
-    const Real* values = row.data();
-    return sum_over(
-        row.size(), [=](Index j, Wide<double> sums) { return sums + load_double<WIDE_BYTES>(values + j); },
-        [=](Index j, double total) { return total + values[j]; });
+auto plain_terms(const Real* values) {
+    return [=](auto sum, auto at) { return sum + at(values); };
 }
-
-// The sum of x_j v_j in float64.
 template <class Real, class Other>
-double weighted_total(Row<const Real> row, Row<const Other> others) {
-    const Real* values = row.data();
-    const Other* factors = others.data();
-    return sum_over(
-        row.size(),
-        [=](Index j, Wide<double> sums) {
-            return fused(load_double<WIDE_BYTES>(values + j), load_double<WIDE_BYTES>(factors + j), sums);
-        },
-        [=](Index j, double total) { return fused(double(values[j]), double(factors[j]), total); });
+auto weighted_terms(const Real* values, const Other* factors) {
+    return [=](auto sum, auto at) { return fused(at(values), at(factors), sum); };
 }
 
 // Partial sums of a sum over distances.
@@ -87,37 +76,43 @@ struct Nearest {
     double squared;
 };
 
-// Embed one point by its squared distances to the landmarks and the lowest of each block. Blocks too far to matter are
-// not read, so nothing need stand there; the others are replaced by weights.
+// Embeds points by their squared distances to the landmarks: w(x)·B.
 template <class Real>
-Nearest weigh(Row<Real> row, Row<const Real> lows, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
-              Row<double> sums, Row<Real> coordinates) {
-    Index closest = 0;
-    for (Index block = 1; block < lows.size(); ++block) {
-        if (lows[block] < lows[closest]) closest = block;
-    }
-    const Real low = lows[closest];
-    const Index nearest = closest * BLOCK + first_equal<Real>(row.slice(closest * BLOCK, (closest + 1) * BLOCK), low);
-    double total = 0.0;
-    sums.fill(0.0);
-    const Real reach = low + negligible<Real>() / rate;
-    for (Index block = 0; block < lows.size(); ++block) {
-        if (lows[block] > reach) continue;
-        const Index start = block * BLOCK, stop = start + BLOCK;
-        const Row<Real> part = row.slice(start, stop);
-        Real* shares = part.data();
-        const Real* factors = weights.slice(start, stop).data();
+struct Online {
+    Real rate;
+    Row<const Real> weights;
+    Matrix<const Real> coefficients;  // B transposed
+    // Partial sums of the weights, and of each coordinate.
+    Scratch<double> memory{(coefficients.shape(0) + 1) * PARTIAL};
+
+    // Embed one point by its row of d² and the lowest of each block. Blocks too far to matter are not read, so nothing
+    // need stand there.
+    Nearest embed(Row<const Real> row, Row<const Real> lows, Row<Real> coordinates) const {
+        const Index closest = std::min_element(lows.data(), lows.data() + lows.size()) - lows.data();
+        const Real low = lows[closest], reach = low + negligible<Real>() / rate;
+        const Index first = closest * BLOCK;
+        const Index nearest = first + first_equal<Real>(row.slice(first, first + BLOCK), low);
+        const Matrix<double> partial = memory.matrix(coordinates.size() + 1, PARTIAL);
+        partial.fill(0.0);
+        for (Index block = 0; block < lows.size(); ++block) {
+            if (lows[block] > reach) continue;
+            const Index start = block * BLOCK;
+            const Index n = std::min(BLOCK, row.size() - start);
+            const Real *squares = row.data() + start, *factors = weights.data() + start;
+            alignas(64) double shares[BLOCK];
 #pragma omp simd
-        for (Index j = 0; j < part.size(); ++j) shares[j] = exp_negative(rate * (low - shares[j])) * factors[j];
-        total += total_of<Real>(part);
-        for (Index component = 0; component < sums.size(); ++component) {
-            sums[component] += weighted_total<Real, Real>(part, coefficients[component].slice(start, stop));
+            for (Index j = 0; j < n; ++j) shares[j] = exp_negative(rate * (low - squares[j])) * factors[j];
+            add_terms(n, partial[0].data(), plain_terms(shares));
+            for (Index k = 0; k < coordinates.size(); ++k) {
+                add_terms(n, partial[k + 1].data(), weighted_terms(shares, coefficients[k].data() + start));
+            }
         }
+        const double total = total_of_partial(partial[0].data());
+        for (Index k = 0; k < coordinates.size(); ++k) {
+            coordinates[k] = static_cast<Real>(total_of_partial(partial[k + 1].data()) / total);
+        }
+        return {nearest, static_cast<double>(low)};
     }
-    for (Index component = 0; component < sums.size(); ++component) {
-        coordinates[component] = static_cast<Real>(sums[component] / total);
-    }
-    return {nearest, static_cast<double>(low)};
-}
+};
 
 }  // namespace ldmaps

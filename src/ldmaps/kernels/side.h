@@ -34,19 +34,18 @@ public:
     void store(double* to) const {
         for (int i = 0; i < COUNT; ++i) ldmaps::store(part[i], to + i * WIDTH);
     }
-    // Round to another precision, write each piece to a place of its own, and return the rounded numbers. Places may be
-    // null: nothing is written there.
+    // Round to another precision, write each piece to a place of its own, and return the rounded numbers.
     template <class Real>
     Side round_to(Real* const (&places)[PIECES<Real>], Index offset) const {
         typedef Real Narrow __attribute__((vector_size(sizeof(Real) * WIDTH)));
-        constexpr Index pieces = WIDTH / PIECE<Real>, bytes = PIECE<Real> * Index(sizeof(Real));
+        constexpr Index pieces = WIDTH / PIECE<Real>;
+        using Part = Vector<Real, PIECE<Real> * Index(sizeof(Real))>;
         Side side;
         for (int i = 0; i < COUNT; ++i) {
             const Narrow narrow = __builtin_convertvector(part[i], Narrow);
             for (Index piece = 0; piece < pieces; ++piece) {
-                Real* place = places[i * pieces + piece];
-                if (place)
-                    __builtin_memcpy(place + offset, reinterpret_cast<const char*>(&narrow) + piece * bytes, bytes);
+                const Real* from = reinterpret_cast<const Real*>(&narrow) + piece * PIECE<Real>;
+                ldmaps::store(ldmaps::load<Part>(from), places[i * pieces + piece] + offset);
             }
             side.part[i] = __builtin_convertvector(narrow, Register);
         }

@@ -10,6 +10,28 @@ namespace ldmaps {
 
 using Matrix3 = double[3][3];
 
+// Of a 3×3 matrix with rows abc, def, ghi: its cofactors, |M|², |cof M|² and det M. Whatever Mᵀ exchanges is rounded
+// alike, and every product of the determinant takes one factor of each row and column, so grading carries over.
+template <class Real>
+struct Invariants {
+    Real c00, c01, c02, c10, c11, c12, c20, c21, c22, square, cofactors, det;
+
+    Invariants(Real a, Real b, Real c, Real d, Real e, Real f, Real g, Real h, Real i) {
+        const Real cg = c * g, bd = b * d, fh = f * h, bf = b * f, dh = d * h;
+        c00 = fused(e, i, -fh), c11 = fused(a, i, -cg), c22 = fused(a, e, -bd);
+        c01 = fused(f, g, -(d * i)), c10 = fused(h, c, -(b * i));
+        c02 = fused(-g, e, dh), c20 = fused(-c, e, bf);
+        c12 = fused(b, g, -(a * h)), c21 = fused(d, c, -(a * f));
+        square = sum_of_squares(a, e, i, b, d, c, g, f, h);
+        cofactors = sum_of_squares(c00, c11, c22, c01, c10, c02, c20, c12, c21);
+        det = fused(a, c00, fused(-i, bd, fused(-e, cg, bf * g + dh * c)));
+    }
+    static Real sum_of_squares(Real x, Real y, Real z, Real p, Real pt, Real q, Real qt, Real r, Real rt) {
+        const Real off = ((p * p + pt * pt) + (q * q + qt * qt)) + (r * r + rt * rt);
+        return fused(x, x, fused(y, y, fused(z, z, off)));
+    }
+};
+
 // Turn the columns of u to right angles from the right, and write to v by what rotation. One-sided Jacobi: the lengths
 // of the columns become the singular values, each to nearly full relative accuracy, and no case is ill-conditioned.
 inline void orthogonal_columns(Matrix3& u, Matrix3& v) {

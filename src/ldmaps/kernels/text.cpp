@@ -1,6 +1,4 @@
 // Numbers out of lines of text and into them, to the last digit: what Python's float and "%.17g" give.
-#include <nanobind/stl/pair.h>
-
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -111,8 +109,8 @@ bool read_line(const char* at, const char* stop, const Cells& cells, Row<const I
 // Read lines from `begin` on, a row each, until the block is full or a line is not a plain row of finite numbers (or
 // has more than `longest` bytes, or no end). Returns how many rows there are, and the place behind them. `targets` is
 // the column of the block for each column of the text, -1 to skip it.
-std::pair<Index, Index> read_rows(Row<const std::uint8_t> text, Index begin, Index delimiter, bool is_json,
-                                  Index longest, Row<const Index> targets, Matrix<double> block) {
+std::tuple<Index, Index> read_rows(Row<const std::uint8_t> text, Index begin, Index delimiter, bool is_json,
+                                   Index longest, Row<const Index> targets, Matrix<double> block) {
     expect_range("begin", begin, text.size(), text.size());
     for (Index column = 0; column < targets.size(); ++column) {
         expect(targets[column] < block.shape(1), "targets must be columns of the block");
@@ -133,11 +131,13 @@ std::pair<Index, Index> read_rows(Row<const std::uint8_t> text, Index begin, Ind
     }
     return {count, at - first};
 }
+KERNEL_OF(read_rows, "text begin delimiter is_json longest targets block", form(read_rows))
 
 // -- writing ---------------------------------------------------------------------------------------------------------
 
 // Most bytes of a number, -1.2345678901234567e-308, and of a whole number.
 constexpr Index CELL_BYTES = 24;
+CONSTANT(CELL_BYTES)
 constexpr int MOST_DIGITS = 17;
 // Five to this power is the last one below 2^64.
 constexpr int HIGHEST_POWER = 27;
@@ -228,8 +228,6 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
                  Row<const Index> text_stops, Row<const std::uint8_t> words, Row<const Index> word_stops,
                  Row<std::uint8_t> out) {
     const Index n_columns = values.shape(1);
-    expect_shape("forms", forms, n_columns);
-    expect_shape("text_stops", text_stops, n_columns + 1);
     const Texts between{texts, text_stops}, word{words, word_stops};
     between.check("text_stops");
     word.check("word_stops");
@@ -267,14 +265,7 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
     }
     return at - first;
 }
+KERNEL_OF(write_rows, "values[n,k] forms[k] texts text_stops[k+1] words word_stops out", form(write_rows))
 
 }  // namespace
-
-void bind_text(nb::module_& module) {
-    module.attr("CELL_BYTES") = CELL_BYTES;
-    bind(module, "read_rows", forms(read_rows), "text", "begin", "delimiter", "is_json", "longest", "targets", "block");
-    bind(module, "write_rows", forms(write_rows), "values", "forms", "texts", "text_stops", "words", "word_stops",
-         "out");
-}
-
 }  // namespace ldmaps

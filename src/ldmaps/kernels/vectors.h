@@ -124,21 +124,51 @@ Vector<double, Bytes> load_double(const float* from) {
     return __builtin_convertvector(load<Vector<float, Bytes / 2>>(from), Vector<double, Bytes>);
 }
 
-// The sum over j of term(j) in float64: registers of terms in turn to four sums, so that additions need not wait for
-// each other, then what is left one by one. `wide(j)` gives the terms from j on as a register.
-template <class WideSum, class Term>
-inline double sum_over(Index count, WideSum add_wide, Term add_one) {
-    constexpr Index step = WIDTH<double>;
-    Wide<double> s0{}, s1{}, s2{}, s3{};
-    Index j = 0;
-    for (; j + 4 * step <= count; j += 4 * step) {
-        s0 = add_wide(j, s0), s1 = add_wide(j + step, s1), s2 = add_wide(j + 2 * step, s2);
-        s3 = add_wide(j + 3 * step, s3);
+// Partial sums of a sum in float64: four registers of them, so that additions need not wait for each other.
+constexpr Index PARTIAL = 4 * WIDTH<double>;
+
+// Where terms stand: `at(values)` is a register of numbers from j on, or the one at j, as float64.
+struct Several {
+    Index j;
+    template <class Real>
+    Wide<double> operator()(const Real* values) const {
+        return load_double<WIDE_BYTES>(values + j);
     }
-    for (; j + step <= count; j += step) s0 = add_wide(j, s0);
-    double total = sum_of<double, WIDE_BYTES>((s0 + s1) + (s2 + s3));
-    for (; j < count; ++j) total = add_one(j, total);
-    return total;
+};
+struct Single {
+    Index j;
+    template <class Real>
+    double operator()(const Real* values) const {
+        return values[j];
+    }
+};
+
+// Add terms to partial sums, term j to that of j modulo PARTIAL; `add(sum, at)` adds what stands at a place.
+template <class Add>
+void add_terms(Index count, double* partial, Add add) {
+    constexpr Index step = WIDTH<double>;
+    const auto sums = [=](Index which) { return load<Wide<double>>(partial + which * step); };
+    Wide<double> s0 = sums(0), s1 = sums(1), s2 = sums(2), s3 = sums(3);
+    Index j = 0, lane = 0;
+    for (; j + PARTIAL <= count; j += PARTIAL) {
+        s0 = add(s0, Several{j}), s1 = add(s1, Several{j + step}), s2 = add(s2, Several{j + 2 * step});
+        s3 = add(s3, Several{j + 3 * step});
+    }
+    store(s0, partial), store(s1, partial + step), store(s2, partial + 2 * step), store(s3, partial + 3 * step);
+    for (; j + step <= count; j += step, lane += step) store(add(sums(lane / step), Several{j}), partial + lane);
+    for (; j < count; ++j, ++lane) partial[lane] = add(partial[lane], Single{j});
+}
+
+inline double total_of_partial(const double* partial) {
+    const auto sums = [=](Index which) { return load<Wide<double>>(partial + which * WIDTH<double>); };
+    return sum_of<double, WIDE_BYTES>((sums(0) + sums(1)) + (sums(2) + sums(3)));
+}
+
+template <class Add>
+double sum_over(Index count, Add add) {
+    alignas(64) double partial[PARTIAL] = {};
+    add_terms(count, partial, add);
+    return total_of_partial(partial);
 }
 
 }  // namespace ldmaps

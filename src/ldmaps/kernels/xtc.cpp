@@ -6,8 +6,6 @@
 //
 //     0 magic   4 atoms   8 step   12 time   16 box (9)   52 atoms
 //     56 precision   60 lowest (3)   72 highest (3)   84 first small size   88 bytes that follow, filled up to 4
-#include <nanobind/stl/tuple.h>
-
 #include <cmath>
 #include <tuple>
 
@@ -17,7 +15,8 @@
 namespace ldmaps {
 namespace {
 
-constexpr std::uint32_t MAGIC = 1995;
+constexpr std::uint32_t XTC_MAGIC = 1995;
+CONSTANT(XTC_MAGIC)
 constexpr Index UNPACKED_ATOMS = 9, UNPACKED_HEADER = 56, HEADER = 92;
 // Time and box.
 constexpr Index HEAD = 10;
@@ -135,7 +134,7 @@ inline Point take_three(Bits& bits, int count, const Divisor& second, const Divi
 // How long the frame is whose header stands there: 0 where too little of it is there, -1 where it is not sound.
 Index frame_length(const std::uint8_t* at, Index left, Index n_atoms) {
     if (left < 8) return 0;
-    if (word(at) != MAGIC || whole(at + 4) != n_atoms) return -1;
+    if (word(at) != XTC_MAGIC || whole(at + 4) != n_atoms) return -1;
     const bool is_packed = n_atoms > UNPACKED_ATOMS;
     if (left < (is_packed ? HEADER : UNPACKED_HEADER)) return 0;
     if (whole(at + 52) != n_atoms) return -1;
@@ -234,6 +233,7 @@ std::tuple<Index, Index, bool> find_xtc_frames(Row<const std::uint8_t> data, Ind
         at += length;
     }
 }
+KERNEL_OF(find_xtc_frames, "data begin n_atoms starts", form(find_xtc_frames))
 
 // Unpack frames that were found, in nm, with their times and boxes; returns how many, up to one that is damaged. Where
 // `atoms` are given, only these are kept.
@@ -260,14 +260,7 @@ Index unpack_xtc_frames(Row<const std::uint8_t> data, Row<const Index> starts, I
     }
     return starts.size();
 }
+KERNEL_OF(unpack_xtc_frames, "data starts n_atoms atoms frames heads", form(unpack_xtc_frames))
 
 }  // namespace
-
-void bind_xtc(nb::module_& module) {
-    module.attr("XTC_MAGIC") = MAGIC;
-    bind(module, "find_xtc_frames", forms(find_xtc_frames), "data", "begin", "n_atoms", "starts");
-    bind(module, "unpack_xtc_frames", forms(unpack_xtc_frames), "data", "starts", "n_atoms", "atoms", "frames",
-         "heads");
-}
-
 }  // namespace ldmaps

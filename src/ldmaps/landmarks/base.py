@@ -75,6 +75,21 @@ class Landmarks:
         """
         return self.assignment[points]
 
+    def points_in(self, cells: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return which points belong to some of the landmarks.
+
+        Parameters
+        ----------
+        cells : ndarray of bool, shape (M,)
+            Which landmarks.
+
+        Returns
+        -------
+        ndarray of int
+            Indices of points.
+        """
+        return np.flatnonzero(cells[self.assignment])
+
     def in_order(self, order: NDArray[np.intp]) -> Landmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th.
 
@@ -115,10 +130,8 @@ class Cover(ABC):
 
     @abstractmethod
     def add(self, indices: NDArray[np.intp], most: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Compare all points with more landmarks; return the ``most`` farthest from all so far, and their d².
-
-        The farthest first, and of points as far the first; a landmark is at 0.
-        """
+        """Compare all points with more landmarks; return the ``most`` farthest from all so far, and their d²."""
+        # The farthest first, and of points as far the first; a landmark is at 0.
 
 
 class LandmarkSelector(ABC):
@@ -183,15 +196,7 @@ class LandmarkSelector(ABC):
 
 
 def assign(walk: Walk, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
-    """Assign every point to its nearest landmark.
-
-    Parameters
-    ----------
-    indices : ndarray of int, shape (M,)
-        Which points are landmarks, or stand for those at ``places``.
-    places : Points, optional
-        Where landmarks are that are no points of the walk.
-    """
+    """Assign every point to its nearest landmark."""
     points = walk.points
     if isinstance(points, PointsElsewhere):
         return points.assigned(indices, places)

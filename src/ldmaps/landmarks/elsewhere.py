@@ -38,10 +38,8 @@ SLACK = 1.1
 def traverse(
     metric: Metric, points: Points, count: int, first: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the first ``count`` points of a farthest-point traversal, and the d² at which each came.
-
-    The first comes at infinity; at the end stands the d² of the one that would come next.
-    """
+    """Return the first ``count`` points of a farthest-point traversal, and the d² at which each came."""
+    # The first comes at infinity; at the end stands the d² of the one that would come next.
     indices = np.empty(count, dtype=np.intp)
     squared = np.empty(count + 1)
     squared[0] = np.inf
@@ -89,13 +87,7 @@ def cover_elsewhere(
     select: Callable[[Walk, np.random.Generator], NDArray[np.intp]],
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Return landmarks, sorted, such that all points are within √ε of one.
-
-    Parameters
-    ----------
-    select : function
-        Chooses landmarks among the sample.
-    """
+    """Return landmarks, sorted, such that all points are within √ε of one."""
     sample = _sample(points, rng, 2)
     chosen = sample[select(walk.take(sample), rng)]
     cover = points.cover()

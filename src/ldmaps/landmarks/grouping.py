@@ -20,11 +20,9 @@ __all__ = ["group_neighbours", "neighbour_order"]
 
 
 def neighbour_order(squared: NDArray[Any], block: int = kernels.BLOCK) -> NDArray[np.intp]:
-    """Return an order in which every aligned run of ``block`` points is a group of neighbours.
-
-    Points are halved again and again by which of two far ends they are nearer to,
-    at multiples of ``block``; any distance will do.
-    """
+    """Return an order in which every aligned run of ``block`` points is a group of neighbours."""
+    # Points are halved again and again by which of two far ends they are nearer to, at multiples of
+    # ``block``; any distance will do.
     done: list[NDArray[np.intp]] = []
     waiting = [np.arange(len(squared))]
     while waiting:

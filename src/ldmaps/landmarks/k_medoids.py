@@ -124,12 +124,10 @@ def _pool_size(n_landmarks: int) -> int:
 
 
 def _reassign(walk: Walk, before: Landmarks, indices: NDArray[np.intp]) -> Landmarks:
-    """Do what :func:`assign` does where only some landmarks have moved, without measuring what cannot have changed.
-
-    All points are compared with the landmarks that moved, and those whose landmark
-    moved away with the others too. Of a share f that moved this takes 2f − f² of all
-    distances, and after a few iterations f is small.
-    """
+    """Do what :func:`assign` does where only some landmarks have moved, without measuring what cannot have changed."""
+    # All points are compared with the landmarks that moved, and those whose landmark moved away with the
+    # others too. Of a share f that moved this takes 2f − f² of all distances, and after a few iterations f is
+    # small.
     shifted = indices != before.indices
     newcomers, stayed = np.flatnonzero(shifted), np.flatnonzero(~shifted)
     if len(newcomers) > MOSTLY_MOVED * len(indices):

@@ -60,6 +60,8 @@ class PrunedSpanningTree(LandmarkSelector):
         if self.growth == "adopting":
             if isinstance(walk.points, PointsElsewhere):
                 return assign(walk, cover_elsewhere(walk, walk.points, _sampled_tree, rng))
+            if walk.leaves_out:  # hops of √ε need not join all points, the check of the walk decides
+                return assign(walk, _sampled_tree(walk, rng))
             parent = _grow_adopting(walk, rng)
         elif self.growth == "literal" and isinstance(walk.points, PointsElsewhere):
             raise InvalidInputError(

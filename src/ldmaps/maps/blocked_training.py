@@ -23,9 +23,9 @@ from ldmaps.diffusion.connectivity import REACH
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
-from ldmaps.maps.landmark_fit import LandmarkFit
+from ldmaps.maps.fitted_map import MAX_RECORDED, TrainingRecord, thinned_rows
+from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.maps.training import EmbeddedTraining, Training, check_frames_taken, check_sample_weight
-from ldmaps.maps.training_record import MAX_RECORDED, TrainingRecord, thinned_rows
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.quality.error_estimate import MAX_REFERENCE_POINTS, sample_reference
@@ -36,50 +36,29 @@ __all__ = ["GATHERED", "BlockedTraining", "prepare_blocked_training"]
 GATHERED = 50_000
 
 
-class EveryRow:
-    """The indices 0 … n-1 without an array of them."""
+@dataclass(frozen=True, kw_only=True)
+class BroughtTraining(Training):
+    """Training data that were in blocks, or a sample of them."""
 
-    def __init__(self, n: int) -> None:
-        self._n = n
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __getitem__(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
-        return indices
+    rows: NDArray[np.intp]  # which rows they are
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtTraining(Training):
-    """Training data that were in blocks, or a sample of them.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        Which rows they are.
-    """
-
-    rows: NDArray[np.intp]
-
-
-@dataclass(frozen=True)
 class BlockedTraining(Training):
-    """Training data in blocks.
-
-    Attributes
-    ----------
-    points : BlockedPoints
-        All N rows.
-    weights : ndarray of shape (N,)
-        Of one number in memory where nobody gave any.
-    """
+    """Training data in blocks: ``points`` are all N rows, and only weights that were given are as many numbers."""
 
     points: BlockedPoints
+    are_weighed: bool  # otherwise all weights are one number in memory
+
+    @property
+    def uses_all(self) -> bool:
+        """Whether every point has a positive weight."""
+        return not self.are_weighed or super().uses_all
 
     @cached_property
     def members(self) -> BlockedPoints:
         """The points of positive weight, which count by their weights."""
-        if self.weights.strides == (0,):
+        if not self.are_weighed:
             return self.points
         return BlockedPoints(self.metric, self.points.blocks, self.weights, self.points.recorded)
 
@@ -94,6 +73,16 @@ class BlockedTraining(Training):
         rows = np.array([point])
         here = replace(self, frames=blocks.numbers(rows), files=blocks.files(rows))
         return super(BlockedTraining, here).place(0) if blocks.pieces else f"point {point}"
+
+    def without(
+        self,
+        left_out: NDArray[np.intp],
+        bandwidth: Bandwidth,
+        landmarks: NDArray[np.intp] | None = None,
+    ) -> Training:
+        """Return the data with some points at weight 0."""
+        there = replace(self, weights=np.array(self.weights), are_weighed=True)
+        return super(BlockedTraining, there).without(left_out, bandwidth, landmarks)
 
     def gathered(self) -> Training:
         """Bring all data here."""
@@ -124,18 +113,17 @@ class BlockedTraining(Training):
 
     def sampled(self, rng: np.random.Generator) -> Training:
         """Return a uniform sample of the points of positive weight, brought here."""
-        if len(self.used) <= GATHERED:
+        if len(self.members) <= GATHERED:
             return self.gathered()
-        return self._brought(self.used[np.sort(rng.choice(len(self.used), GATHERED, replace=False))])
+        drawn = np.sort(rng.choice(len(self.members), GATHERED, replace=False))
+        return self._brought(self.members.rows(drawn))
 
     def _brought(self, rows: NDArray[np.intp]) -> Training:
         blocks = self.points.blocks
-        weights = np.array(self.weights[rows])
         return BroughtTraining(
             self.metric,
             self.points.take(rows),
-            weights,
-            np.flatnonzero(weights > 0),
+            np.array(self.weights[rows]),
             blocks.numbers(rows),
             None,
             blocks.files(rows),
@@ -144,12 +132,15 @@ class BlockedTraining(Training):
             rows=rows,
         )
 
-    def adopted(self, fit: LandmarkFit, sample: Training) -> LandmarkFit:
-        """Return a fit to a sample with the cells of all points."""
+    def places(self, indices: NDArray[np.intp], sample: Training) -> NDArray[np.intp]:
+        """Return which ``members`` some of those of :meth:`sampled` data are."""
         if not isinstance(sample, BroughtTraining):
             raise TypeError(f"the sample must be of this training data, got {type(sample).__name__}")
-        rows = sample.rows[sample.used[fit.landmarks.indices]]
-        indices = rows if isinstance(self.used, EveryRow) else np.searchsorted(self.used, rows)
+        return self.members.places(sample.rows[sample.used[indices]])
+
+    def adopted(self, fit: LandmarkFit, sample: Training) -> LandmarkFit:
+        """Return a fit to a sample with the cells of all points."""
+        indices = self.places(fit.landmarks.indices, sample)
         places = None if fit.step.moved is None else fit.embedder.landmarks
         landmarks = self.members.assigned(indices, places)
         radii = np.maximum(landmarks.squared_radii, fit.embedder.epsilon)
@@ -159,6 +150,8 @@ class BlockedTraining(Training):
         self, rule: Any, metric: Metric, members: Points, rng: np.random.Generator, n_threads: int | None
     ) -> Bandwidth:
         """Return ε; beyond :data:`GATHERED` points "connected" is a proven bracket."""
+        if self.bandwidth is not None:
+            return self.bandwidth
         if len(members) > GATHERED and isinstance(rule, str) and rule == "connected":
             return connected_bracket(self.members)
         if len(members) <= GATHERED and isinstance(rule, str):
@@ -168,10 +161,10 @@ class BlockedTraining(Training):
     def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
         """Embed all rows where they are."""
         blocks, embedder, landmarks = self.points.blocks, fit.embedder, _in_blocks(fit.landmarks)
-        landmark_rows = self.used[landmarks.indices]
+        landmark_rows = self.members.rows(landmarks.indices)
         rows = thinned_rows(len(blocks), landmark_rows)
         travelling = shared("map", embedder)
-        sources, _ = landmarks.points.pass_over()
+        sources, _ = landmarks.points.blocks_to_pass()
         results = [
             task("embed", embed_training_block, block, start, travelling, remembered)
             for block, start, remembered in zip(
@@ -210,7 +203,7 @@ class BlockedTraining(Training):
         extended.nearest = _in_blocks(fit.landmarks).cells_of_rows(rows)
         coverage = embedder.coverage_of(extended)
         times = [part.times for part in parts if part.times is not None]
-        has_weights = self.weights.strides != (0,) and not (self.weights == 1.0).all()
+        has_weights = self.are_weighed and not (self.weights == 1.0).all()
         return TrainingRecord(
             rows,
             coverage.distance.astype(np.float32),
@@ -243,12 +236,20 @@ def prepare_blocked_training(
             f"got {len(blocks)} samples: a diffusion map needs at least two different points; pass more data"
         )
     if len(blocks.shape) == 2:
-        check_frames_taken(metric, (len(blocks), *blocks.shape))
+        check_frames_taken(metric, blocks.shape)
     estimator.n_features_in_ = math.prod(blocks.shape)
     estimator.__dict__.pop("feature_names_in_", None)
     points = BlockedPoints(metric, blocks, recorded=partial(thinned_rows, len(blocks)))
-    if sample_weight is None:
-        ones = np.broadcast_to(1.0, (len(blocks),))
-        return BlockedTraining(metric, points, ones, EveryRow(len(blocks)), units=units, source=source)  # type: ignore[arg-type]
-    weights = check_sample_weight(sample_weight, len(blocks))
-    return BlockedTraining(metric, points, weights, np.flatnonzero(weights > 0), units=units, source=source)
+    weights = (
+        np.broadcast_to(1.0, (len(blocks),))
+        if sample_weight is None
+        else check_sample_weight(sample_weight, len(blocks))
+    )
+    return BlockedTraining(
+        metric=metric,
+        points=points,
+        weights=weights,
+        units=units,
+        source=source,
+        are_weighed=sample_weight is not None,
+    )

@@ -20,6 +20,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
 from ldmaps.maps.fitted_map import FittedMap
+from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import Training
 from ldmaps.metrics.base import Metric, Points
@@ -170,8 +171,11 @@ class DiffusionMap(DiffusionEstimator):
         self.verbose = verbose
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        self._limits()  # which settings may contradict
+        return super()._fit(X, sample_weight)
+
+    def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
         limits = self._limits()
-        training = self._without_outliers(self._training(X, sample_weight), self._generator())
         self._kept: _Kept | None = None
         members = training.members
         count = self._n_eigenvalues(len(members), extra=1)
@@ -215,7 +219,7 @@ class DiffusionMap(DiffusionEstimator):
         check_memory("stored", needed, self.memory_limit)
         with stage("distances", len(members), "rows"):
             squared = squared_matrix(training.metric, members, n_threads=self.n_threads)
-        with stage("eigenvectors", unit="rows"):
+        with stage("eigenvectors", unit=""):
             return self._solve_stored(training, squared, bandwidth)
 
     def refit(self, epsilon: float | str) -> Self:
@@ -238,7 +242,8 @@ class DiffusionMap(DiffusionEstimator):
 
     def _early_bandwidth(self, training: Training) -> Bandwidth | None:
         """Return ε where it takes few distances to find; else it is left for when all are there."""
-        if self.epsilon == "connected" and raw_values(training.metric, training.members) is None:
+        needs_all = self.epsilon == "connected" and raw_values(training.metric, training.members) is None
+        if needs_all or (self.epsilon == "bulk" and training.metric.is_slow and training.bandwidth is None):
             return None
         return self._bandwidth(training, training.metric, training.members)
 
@@ -275,7 +280,8 @@ class DiffusionMap(DiffusionEstimator):
     def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:
         """Become a solved map, and embed the points of weight 0."""
         walk = solved.walk
-        kept = self._coordinates_kept(solved)
+        sampled = SampledMap.of(training, walk, np.arange(len(walk.points)))
+        kept = self._coordinates_kept(solved, sampled)
         embedder = kept.embedder()
         own = kept.own_coordinates.astype(walk.points.dtype)
         embedding = own
@@ -300,6 +306,7 @@ class DiffusionMap(DiffusionEstimator):
                 embedding=embedding,
                 solution=kept.solution,
             ),
+            sampled,
         )
 
 

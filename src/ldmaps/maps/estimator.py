@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.cluster import is_blocked, is_dask_array
@@ -20,7 +21,6 @@ from ldmaps.diffusion.bandwidth import (
     Bandwidth,
     leave_out_outliers,
 )
-from ldmaps.diffusion.pairwise import Extended
 from ldmaps.diffusion.spectrum import (
     MAX_GAP_COMPONENTS,
     check_extensible,
@@ -30,13 +30,16 @@ from ldmaps.diffusion.spectrum import (
 )
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.extension.embedder import Coverage
+from ldmaps.extension.embedder import Coverage, Placed
 from ldmaps.inputs.objects import as_source
-from ldmaps.inputs.prefetch import prefetch
-from ldmaps.inputs.source import FrameSource, PointSource, Reading, check_frames_finite
+from ldmaps.inputs.source import FrameSource, PointSource, Reading
+from ldmaps.maps.bulk_fit import fit_bulk
+from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
+from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
+from ldmaps.maps.summary import summary_html, summary_lines
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
@@ -44,7 +47,8 @@ from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.point_faults import wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
-from ldmaps.settings import Setting, check_settings
+from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling, coordinates_kept
+from ldmaps.settings import Setting, check_settings, check_whole
 
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
@@ -74,7 +78,22 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     n_threads: int | None
     verbose: bool
 
+    #: What resampling needs of the training points; not kept in files.
+    _sampled: SampledMap | None = None
+
     # -- public -------------------------------------------------------------
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the settings and, once fitted, what was found."""
+        settings = str(super().__repr__(N_CHAR_MAX))
+        return "\n  ".join([settings, *summary_lines(self)]) if "map_" in self.__dict__ else settings
+
+    def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
+        """Return what a notebook shows."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**settings)
+        if "map_" in self.__dict__ and "text/html" in shown:
+            shown["text/html"] = summary_html(self) + shown["text/html"]
+        return shown
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Embed new points.
@@ -104,7 +123,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             from ldmaps.cluster.arrays import lazy_transform
 
             return lazy_transform(self._new_blocks(X), self.embedder_)  # type: ignore[no-any-return]
-        return self._extended(X).coordinates
+        return self._placed(X).coordinates
 
     def gradient(self, X: ArrayLike) -> NDArray[Any]:
         """Return the derivatives of the coordinates of new points by their features.
@@ -141,16 +160,11 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             The same as :meth:`transform` gives, bit for bit.
         gradient : ndarray of shape (n, n_components_, features), or (n, n_components_, atoms, 3)
         """
-        check_is_fitted(self, "embedder_")
-        source = as_source(X)
-        if source is None:
-            chunks: Iterable[Any] = [X]
-        else:
-            source = source.matched(self.source_)
-            chunks = (chunk.frames for chunk in source)
+        source = self._source_of(X)
+        chunks = [self._new_array(X)] if source is None else (chunk.frames for chunk in source)
         coordinates, gradients = [], []
         for chunk in chunks:
-            extended, gradient = self.embedder_.extend_with_gradient(self._new_array(chunk), self.n_threads)
+            extended, gradient = self.embedder_.extend_with_gradient(chunk, self.n_threads)
             coordinates.append(extended.coordinates)
             gradients.append(gradient)
         return np.concatenate(coordinates), np.concatenate(gradients)
@@ -186,9 +200,60 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         with reporting(bool(self.verbose)):
             return self._fit(X, sample_weight)
 
-    @abstractmethod
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         """Learn the map; what :meth:`fit` does inside its progress display."""
+        seed = check_random_state(self.random_state).randint(2**31)
+        rng = np.random.default_rng(seed)
+        training = self._without_outliers(self._training(X, sample_weight), rng)
+        if self.epsilon != "bulk":
+            return self._fit_training(training, rng)
+        return fit_bulk(lambda part: self._fit_training(part, np.random.default_rng(seed)), training)
+
+    @abstractmethod
+    def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
+        """Learn the map of data that were checked and prepared."""
+
+    def resample(
+        self, n_resamples: int = MANY_RESAMPLES, *, blocks: str = "auto", lag: float | None = None
+    ) -> Sampling:
+        """Resample the training points: errors of eigenvalues and coordinates, verdicts and time scales.
+
+        ``sampling_`` is then this result, which ``save`` stores. A fit with ``n_components="gap"`` has
+        one of 100 resamples already.
+
+        Parameters
+        ----------
+        n_resamples : int
+            How often blocks of points are drawn; 200 give standard errors to 5 %.
+        blocks : {"auto", "time", "files", "rows"}
+            What is drawn: stretches of several correlation times, whole files, or single points.
+            "auto" takes stretches of time for frames and for tables with a time, and single rows elsewhere: say
+            "time" for rows that follow each other, or their errors are far too small.
+        lag : float, optional
+            For autocorrelations: in ps for trajectories with times, in frames or rows elsewhere. By default the
+            longest correlation time of a coordinate.
+
+        Returns
+        -------
+        Sampling
+        """
+        check_is_fitted(self, "embedder_")
+        check_whole("n_resamples", n_resamples, 10)
+        if blocks not in ("auto", "time", "files", "rows"):
+            raise InvalidInputError(f'blocks must be "auto", "time", "files" or "rows", got {blocks!r}')
+        if lag is not None and not (isinstance(lag, (int, float)) and lag > 0):
+            raise InvalidInputError(
+                f"lag must be a positive number, got {lag!r}; leave it out for a first answer"
+            )
+        sampled = self._sampled
+        if sampled is None:
+            raise InvalidInputError(
+                "this map holds no cells of training points to resample (maps from files and of data in blocks do "
+                "not); fit again in memory"
+            )
+        found = sampled.judge(n_resamples=int(n_resamples), resample=blocks, lag=lag).around(self.spectrum_)
+        self.sampling_ = found
+        return found
 
     def coverage(self, X: ArrayLike) -> Coverage:
         """Say how far points are from the map's landmarks and whether they are in its domain.
@@ -208,7 +273,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             from ldmaps.cluster.arrays import lazy_coverage
 
             return lazy_coverage(self._new_blocks(X), self.embedder_)
-        return self.embedder_.coverage_of(self._extended(X))
+        return self._placed(X).coverage
 
     def save(self, path: str | os.PathLike[str], *, include_embedding: bool = True) -> None:
         """Write the fitted map to a file that :func:`ldmaps.load` reads.
@@ -234,6 +299,24 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             None if names is None else [str(name) for name in names],
         )
         write_model(path, fitted, description)
+
+    def export(self, folder: str | os.PathLike[str], to: str, **settings: Any) -> Path:
+        """Write the map as input of PLUMED or Colvars; see :func:`ldmaps.export.export_map`.
+
+        Parameters
+        ----------
+        folder : path-like
+            Where to write.
+        to : {"plumed", "colvars"}
+            Which library computes the coordinates.
+        **settings
+            The atoms in the engine's system (``top``, ``select`` or ``atoms``), ``units``, and of a
+            map of a table what the engine calls its columns (``names``, ``define_columns``).
+        """
+        from ldmaps.export.folder import export_map
+
+        check_is_fitted(self, "embedder_")
+        return export_map(self, folder, to, **settings)
 
     @property
     def plot(self) -> MapPlots:
@@ -290,20 +373,24 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         """Return ε of the points of positive weight, given as such or by their stored distances."""
         return training.choose_bandwidth(self.epsilon, metric, members, rng, self.n_threads)
 
-    def _diagnosed(self, training: Training, fitted: FittedMap) -> Self:
+    def _diagnosed(self, training: Training, fitted: FittedMap, sampled: SampledMap | None) -> Self:
         """Adopt a new fit; warn when a few points decide it."""
         diagnosis = diagnose(
             fitted.landmark_embedding,
             fitted.multiplicities,
             fitted.landmark_indices,
-            training.used,
+            None if training.uses_all else training.used,
             fitted.bandwidth,
             len(training.points),
         )
         warning = diagnosis.warning(fitted.bandwidth.epsilon, training.place)
         if warning is not None:
             warnings.warn(warning, stacklevel=4)
-        return self.adopt(replace(fitted, diagnosis=diagnosis))
+        self.adopt(replace(fitted, diagnosis=diagnosis))
+        self._sampled = sampled
+        if sampled is not None and self.n_components == "gap":
+            self.sampling_ = sampled.judged.around(fitted.spectrum)
+        return self
 
     def adopt(self, fitted: FittedMap) -> Self:
         """Become the estimator of a map that was fitted elsewhere, such as read from a file.
@@ -314,32 +401,44 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             The map; it replaces what was fitted before.
         """
         self.map_ = fitted
+        self._sampled = None
         return self
 
-    def _extended(self, X: Any) -> Extended:
-        """Embed new points; a trajectory is read ahead while its last chunk is embedded."""
-        fitted: FittedMap | None = vars(self).get("map_")
-        if fitted is not None and self._is_plain(X, fitted):
-            embedder = fitted.embedder
-            with suppress(InvalidInputError):  # which scikit-learn's checks report in their own words, below
-                return embedder.extend(embedder.prepare(X), self.n_threads)
-        check_is_fitted(self, "embedder_")
+    def _placed(self, X: Any) -> Placed:
+        """Embed new points: an array at once, anything else in chunks, which are read ahead."""
+        source = self._source_of(X)
+        if source is None:
+            return self.embedder_.place(self._new_array(X), self.n_threads)
+        parts = [placed for _, placed in embed_chunks(self.embedder_, source, self.n_threads)]
+        if not parts:
+            raise InvalidInputError(
+                f"there are no frames in {source.describe()}; check start, stop and the files"
+            )
+        return Placed.joined(parts)
+
+    def _source_of(self, X: Any) -> PointSource | None:
+        """Return new points that come in chunks as the map needs them; None for an array."""
+        if "map_" not in vars(self):
+            check_is_fitted(self, "embedder_")
+        if type(X) is np.ndarray:
+            return None
         source = as_source(X)
         facts = self.source_ or {}
         if isinstance(source, FrameSource) and source is not X and source.n_atoms != facts.get("n_atoms"):
             source = as_source(X, Reading(select=facts.get("select")))
-        if source is None:
-            return self.embedder_.extend(self._new_points(X), self.n_threads)
-        source = source.matched(self.source_)
-        parts = []
-        for chunk in prefetch(source) if source.reads_ahead else source:
-            check_frames_finite(chunk)
-            parts.append(self.embedder_.extend(self._new_points(chunk.frames), self.n_threads))
-        return _joined(parts, source)
+        if source is not None:
+            source = source.matched(self.source_)
+            self._check_width(source.shape, source.describe())
+        return source
 
-    def _new_points(self, X: ArrayLike) -> Points:
-        """Check new points as scikit-learn does, and prepare them."""
-        return self.embedder_.prepare(self._new_array(X))
+    def _check_width(self, shape: tuple[int, ...], what: str) -> None:
+        """Raise unless points of this shape are as many numbers as the map's are."""
+        metric = self.metric_
+        if len(shape) == 2:
+            check_frames_taken(metric, shape)
+        fault = wrong_width(shape, self.n_features_in_, takes_frames=metric.takes_frames)
+        if fault is not None and not metric.takes_distances:
+            raise InvalidInputError(f"{what} has {fault}; pass the same features")
 
     def _new_blocks(self, X: Any) -> Any:
         """Return a dask array of new points after the checks that need none of its numbers."""
@@ -350,20 +449,17 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             X.source.matched(self.source_)
             X = X.array
         X = rows_in_blocks(X)
-        if X.ndim == 3:
-            check_frames_taken(self.metric_, X.shape)
-        fault = wrong_width(X.shape[1:], self.n_features_in_, takes_frames=self.metric_.takes_frames)
-        if fault is not None and not self.metric_.takes_distances:
-            raise InvalidInputError(f"the dask array has {fault}; pass the same features")
+        self._check_width(X.shape[1:], "the dask array")
         return X
 
     def _new_array(self, X: ArrayLike) -> Any:
-        """Return new points after scikit-learn's checks."""
-        check_is_fitted(self, "embedder_")
+        """Return new points after scikit-learn's checks, unless all of these would let them through."""
+        if self._is_plain(X):
+            return X
         shape = array_shape(X)
         if len(shape) == 3 and shape[0]:
             # Frames go straight to the metric, which checks them in one pass.
-            check_frames_taken(self.metric_, shape)
+            check_frames_taken(self.metric_, shape[1:])
             return X
         if self.metric_.takes_distances:
             # Columns are training points or landmarks; the metric decides which and checks the count.
@@ -371,18 +467,16 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
-    def _is_plain(self, X: Any, fitted: FittedMap) -> bool:
-        """Say whether X is a small array of points or frames that, if finite, all checks let through as it is.
-
-        scikit-learn's take fifteen times as long as embedding one point.
-        """
+    def _is_plain(self, X: Any) -> bool:
+        """Say whether X is a small array of finite numbers that needs no checks, which take longer than a point."""
         return (
             type(X) is np.ndarray
-            and (X.ndim == 2 or (X.ndim == 3 and X.shape[2] == 3 and fitted.embedder.metric.takes_frames))
+            and X.ndim == 2
             and 0 < X.size <= MAX_PLAIN
-            and X.size == len(X) * self.n_features_in_
-            and X.dtype in _FLOATS
             and "feature_names_in_" not in vars(self)
+            and X.shape[1] == self.n_features_in_
+            and X.dtype in _FLOATS
+            and bool(np.isfinite(X).all())
         )
 
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
@@ -401,25 +495,18 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             )
         return min(most, count + extra)
 
-    def _coordinates_kept(self, solved: SolvedMap) -> SolvedMap:
-        """Return the map into as many coordinates as were asked for, or as stand before the gap."""
+    def _coordinates_kept(self, solved: SolvedMap, sampled: SampledMap | None) -> SolvedMap:
+        """Return the map into as many coordinates as were asked for, or as resamples and the gap say."""
         values = solved.spectrum.eigenvalues
-        leading = solved.leading(
-            spectral_gap(values) if self.n_components == "gap" else int(self.n_components)
-        )
+        if self.n_components != "gap":
+            count = int(self.n_components)
+        elif sampled is None:
+            count = spectral_gap(values)
+        else:
+            with stage("resampling", unit=""):
+                count = coordinates_kept(values, sampled.judged)
+        leading = solved.leading(count)
         warn_of_standstill(solved.spectrum, solved.multiplicities, solved.points.dtype)
         check_extensible(leading.spectrum.eigenvalues, solved.points.dtype)
         check_time(leading.spectrum.eigenvalues, solved.walk.time)
         return leading
-
-
-def _joined(parts: list[Extended], source: PointSource) -> Extended:
-    if not parts:
-        raise InvalidInputError(
-            f"there are no frames in {source.describe()}; check start, stop and the files"
-        )
-    first = parts[0].coordinates
-    whole = Extended(sum(len(part.nearest) for part in parts), first.shape[1], first.dtype)
-    for name in Extended.__slots__:
-        setattr(whole, name, np.concatenate([getattr(part, name) for part in parts]))
-    return whole

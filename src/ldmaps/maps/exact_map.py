@@ -1,7 +1,13 @@
-"""The exact map of more points than an N×N kernel can be stored for.
+"""The finest map that can be had of so many points: exact without the N×N kernel, or a reference instead of it.
 
 sparse     entries above rounding ──► Lanczos
 streamed   medoids ──► their modes at all points ──► passes over all pairs until residuals are small
+
+Landmarks are distilled from a reference, and certified against it:
+
+N² kernel fits ──► exact map of all N points, stored
+time allows it ──► the same in passes over all pairs, as exact as these make it
+otherwise      ──► landmark map with many more landmarks; residuals bound its error
 """
 
 from __future__ import annotations
@@ -9,15 +15,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.cluster.shared_kernel import kernel_of
 from ldmaps.diffusion.block_solver import solve_streamed
-from ldmaps.diffusion.connectivity import REACH, check_points_connected
+from ldmaps.diffusion.connectivity import check_points_connected
 from ldmaps.diffusion.landmark_start import landmark_start
+from ldmaps.diffusion.sampled_residuals import sampled_errors
 from ldmaps.diffusion.solver_choice import (
     MIN_SPARSE_POINTS,
     Solver,
@@ -30,12 +38,22 @@ from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps.solution import Solution
+from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.solved_map import SolvedMap, solve
+from ldmaps.metrics.base import Metric
 from ldmaps.progress import stage
 from ldmaps.threads import resolve_threads
 
-__all__ = ["Limits", "fits_in_passes", "solve_exact", "solver_for"]
+__all__ = [
+    "REFERENCE_EXTRA",
+    "Limits",
+    "fits_in_passes",
+    "reference_passes",
+    "reference_size",
+    "solve_exact",
+    "solve_reference",
+    "solver_for",
+]
 
 #: Medoids whose modes the passes begin with: one for so many points, the fewest and the most.
 START_SHARE, MIN_START, MAX_START = 40, 200, 4000
@@ -45,25 +63,29 @@ START_ITERATIONS = 3
 MIN_BLOCK, BLOCK_EXTRA = 16, 4
 #: Relative error of a coordinate, in the walk's measure, that ends the passes.
 TOLERANCE = 1e-3
+#: Landmarks of a reference that cannot have all points: for each landmark distilled, and at least.
+REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
+#: Eigenvalues that are computed beyond those asked for, to be looked at.
+REFERENCE_EXTRA = 4
+#: Medoids of a reference settle well enough in so many iterations.
+REFERENCE_ITERATIONS = 3
+#: Passes that a reference takes at most, and pairs of points in all of them, by default: a quarter of an
+#: hour on two cores for small molecules. Metrics that take microseconds a pair take none.
+MAX_PASSES, MAX_PAIRS = 20, 1e11
+#: Modes of a landmark map that bound its errors: those beyond the coordinates show how far the rest is.
+BOUNDING_MODES = 16
+#: Most points of an exact reference for metrics that take microseconds a pair.
+SLOW_METRIC_POINTS = 2000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What solving may take.
+    """What solving may take."""
 
-    Attributes
-    ----------
-    memory : float
-        Bytes in addition to the points.
-    max_passes : int
-        Passes over all pairs after which a :class:`~ldmaps.errors.ConvergenceWarning` says how good the map is.
-    state_file : path or None
-        Where the passes' state is kept, to go on from.
-    """
-
-    memory: float
+    memory: float  # bytes in addition to the points
+    #: passes over all pairs after which a :class:`~ldmaps.errors.ConvergenceWarning` says how good the map is
     max_passes: int
-    state_file: str | os.PathLike[str] | None = None
+    state_file: str | os.PathLike[str] | None = None  # where the passes' state is kept, to go on from
 
 
 def solver_for(walk: Walk, n_eigenvalues: int, memory_limit: float, rng: np.random.Generator) -> Solver:
@@ -85,30 +107,14 @@ def solve_exact(
     n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None,
     is_known_connected: bool = False,
 ) -> SolvedMap:
-    """Solve the walk over all points.
-
-    Parameters
-    ----------
-    walk : Walk
-    n_eigenvalues : int
-        How many pairs, fewer than there are points.
-    solver : {"stored", "sparse", "streamed"}
-    limits : Limits
-    rng : Generator
-        Draws the medoids that passes begin with.
-    n_coordinates : int or callable, optional
-        How many leading pairs have to be accurate, as for
-        :func:`~ldmaps.diffusion.block_solver.solve_streamed`.
-    is_known_connected : bool
-        Whether ε was found to hold the walk together, so that it need not be checked again.
-    """
+    """Solve the walk over all points."""
     if solver == "streamed":
         return _solve_in_passes(walk, n_eigenvalues, limits, rng, n_coordinates, is_known_connected)
     squared = None
     if solver == "sparse":
         with stage("near pairs", len(walk.points), "rows"):
             squared = sparse_squares(walk.metric, walk.points, walk.epsilon, walk.n_threads)
-    with stage("eigenvectors", unit="rows"):
+    with stage("eigenvectors", unit=""):
         return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
 
 
@@ -123,10 +129,10 @@ def _solve_in_passes(
     n = len(walk.points)
     if not is_known_connected:
         with stage("connectivity", n):
-            check_points_connected(walk.metric, walk.points, walk.epsilon, REACH, walk.n_threads)
+            check_points_connected(walk)
     kernel = kernel_of(walk)
     width, n_start, room, n_threads = _sizes(n, n_eigenvalues, limits.memory, walk.n_threads)
-    with stage("start of the passes", unit="rows"):
+    with stage("start of the passes", unit=""):
         start = _start(walk, kernel, width, limits.memory, rng)[:, :n_start]
     solved = solve_streamed(
         kernel,
@@ -158,10 +164,8 @@ def fits_in_passes(n_points: int, n_eigenvalues: int, memory_limit: float) -> bo
 def _sizes(
     n_points: int, n_eigenvalues: int, memory_limit: float, n_threads: int | None
 ) -> tuple[int, int, int, int]:
-    """Return the widths of the blocks and of the start, the room for a basis, and the threads, or raise.
-
-    Where memory is short, the start is half as wide; then blocks are as narrow as can be.
-    """
+    """Return the widths of the blocks and of the start, the room for a basis, and the threads, or raise."""
+    # Where memory is short, the start is half as wide; then blocks are as narrow as can be.
     threads = resolve_threads(n_threads)
     widths = _block_size(n_points, n_eigenvalues), n_eigenvalues
     for width, n_start in ((widths[0], 2 * widths[0]), (widths[0], widths[0]), (widths[1], widths[1])):
@@ -198,3 +202,77 @@ def _start(
         alpha=walk.alpha,
         n_threads=walk.n_threads,
     )
+
+
+def reference_size(
+    metric: Metric, n_points: int, n_landmarks: int, itemsize: int, memory_limit: float
+) -> int:
+    """Return over how many points the reference is solved: all, if their kernel fits the memory limit.
+
+    >>> from ldmaps.metrics import Euclidean
+    >>> reference_size(Euclidean(), 20_000, 400, 4, 4e9), reference_size(Euclidean(), 10**6, 400, 4, 4e9)
+    (20000, 5000)
+    """
+    most = max(2, int(math.sqrt(memory_limit / itemsize)))
+    if metric.is_slow:
+        most = min(most, SLOW_METRIC_POINTS)
+    if n_points <= most:
+        return n_points
+    return min(most, max(MIN_REFERENCE, REFERENCE_PER_LANDMARK * n_landmarks))
+
+
+def reference_passes(metric: Metric, n_points: int, alpha: float, max_passes: int | None) -> int:
+    """Return how many passes over all pairs a reference may take that does not fit into memory; 0 takes medoids.
+
+    >>> from ldmaps.metrics import Euclidean
+    >>> [reference_passes(Euclidean(), n, 0.0, None) for n in (100_000, 300_000, 1_000_000)]
+    [20, 2, 0]
+    """
+    if max_passes is None:
+        budget = 0.0 if metric.is_slow else MAX_PAIRS
+        max_passes = min(MAX_PASSES, int(2.0 * budget / float(n_points) ** 2))
+    # With density normalisation the density takes a pass before the first that gives anything of the map.
+    return max_passes if max_passes >= (2 if alpha else 1) else 0
+
+
+def solve_reference(
+    walk: Walk,
+    n_eigenvalues: int,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    limits: Limits,
+    squared: NDArray[Any] | None,
+    is_known_connected: bool,
+    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None,
+) -> SolvedMap:
+    """Solve the map over all points, or over ``size`` medoids."""
+    if squared is not None:
+        return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
+    if limits.max_passes and fits_in_passes(len(walk.points), n_eigenvalues, limits.memory):
+        solver = solver_for(walk, n_eigenvalues, limits.memory, rng)
+        return solve_exact(
+            walk,
+            n_eigenvalues,
+            solver,
+            limits,
+            rng,
+            n_coordinates=n_coordinates,
+            is_known_connected=is_known_connected,
+        )
+    medoids = KMedoids(size, max_iter=REFERENCE_ITERATIONS).select(walk, rng)
+    solved = solve(walk, min(size - 1, max(n_eigenvalues, BOUNDING_MODES)), medoids)
+    return _bounded(solved, rng).leading(n_eigenvalues)
+
+
+def _bounded(solved: SolvedMap, rng: np.random.Generator) -> SolvedMap:
+    """Return a landmark map with a bound on its errors against the exact map, measured at a random set of rows."""
+    # With density normalisation there is none: rows of the walk then take the density of all points.
+    walk = solved.walk
+    if walk.alpha:
+        return solved
+    with stage("error of the reference", len(walk.points)):
+        kernel = StreamedKernel(walk.metric, walk.points, walk.epsilon)
+        still = replace(solved, walk=replace(walk, time=0.0))
+        errors = sampled_errors(kernel, walk.weights, still.coordinates, rng, walk.n_threads)
+    return replace(solved, solution=replace(solved.solution, error_bound=errors))

@@ -3,85 +3,162 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Embedder
-from ldmaps.maps.solution import Solution
 from ldmaps.maps.tolerance import Certificate
-from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.diagnosis import Diagnosis
 
-__all__ = ["FittedMap", "Learned", "LearnedAttributes"]
+if TYPE_CHECKING:
+    from ldmaps.quality.sampling import Sampling
+
+__all__ = [
+    "MAX_RECORDED",
+    "FittedMap",
+    "Learned",
+    "LearnedAttributes",
+    "Solution",
+    "TrainingRecord",
+    "thinned_rows",
+]
+
+#: Most training points that are remembered; of more, every so-many-th and the landmarks.
+MAX_RECORDED = 100_000
+
+
+@dataclass(frozen=True)
+class Solution:
+    """How an eigenproblem was solved, and how far its coordinates can be from the exact map's."""
+
+    #: {"stored", "sparse", "streamed", "landmarks"}: see :mod:`ldmaps.diffusion.solver_choice`; "landmarks"
+    #: where the walk is over some of the points
+    solver: str
+    n_passes: int = 0  # passes over all pairs; 0 unless streamed
+    #: (k,): bound on the root mean square error of each coordinate against the exact map of all training points,
+    #: in percent of the coordinate's range, the unit of Z. 0 where only rounding is left, None where nothing can
+    #: be said
+    error_bound: NDArray[np.float64] | None = None
+
+    def leading(self, n_components: int) -> Solution:
+        """Return the same of the first coordinates alone; there is a bound only if all of them have one."""
+        if self.error_bound is None:
+            return self
+        bound = self.error_bound[:n_components]
+        return replace(self, error_bound=bound if np.isfinite(bound).all() else None)
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """Where training points came from and how far landmarks are from them."""
+
+    rows: NDArray[np.int64]  # (n,): which training points, in order: all of them up to 100,000
+    distance: NDArray[np.float32] | None = None  # (n,): to the nearest landmark, in units of √ε
+    nearest: NDArray[np.int32] | None = None  # (n,): landmark that each point belongs to
+    weights: NDArray[np.float32] | None = None  # (n,): sample weights, unless all are 1
+    #: (n,): number of the frame in its file and its simulated time in ps
+    frames: NDArray[np.int64] | None = None
+    times: NDArray[np.float64] | None = None  # (n,)
+    #: (n,): which of several files, by its place in ``source_["files"]``, a frame is from
+    files: NDArray[np.int32] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        n_points: int,
+        landmark_indices: NDArray[np.intp],
+        weights: NDArray[np.float64],
+        distance: NDArray[Any] | None = None,
+        nearest: NDArray[Any] | None = None,
+    ) -> Self:
+        """Make the record of ``n_points`` training points, thinned if they are too many."""
+        rows = thinned_rows(n_points, landmark_indices)
+        return cls(
+            rows,
+            None if distance is None else distance[rows].astype(np.float32),
+            None if nearest is None else nearest[rows].astype(np.int32),
+            None if (weights == 1.0).all() else weights[rows].astype(np.float32),
+        )
+
+    def with_frames(
+        self, frames: ArrayLike | None, times: ArrayLike | None, files: ArrayLike | None = None
+    ) -> TrainingRecord:
+        """Return the record with the frames' numbers, times and files, given for all training points."""
+
+        def recorded(values: ArrayLike | None, dtype: type) -> NDArray[Any] | None:
+            if values is None:
+                return None
+            array: NDArray[Any] = np.asarray(values, dtype=dtype)
+            if len(array) and len(array) <= int(self.rows.max()):
+                raise InvalidInputError(
+                    f"frames, times and files need one value per training point, got {len(array)} for at least "
+                    f"{int(self.rows.max()) + 1} points"
+                )
+            return array[self.rows]
+
+        return replace(
+            self,
+            frames=recorded(frames, np.int64),
+            times=recorded(times, np.float64),
+            files=recorded(files, np.int32),
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a model file stores."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def thinned_rows(n_points: int, keep: NDArray[np.intp], most: int = MAX_RECORDED) -> NDArray[np.int64]:
+    """Return at most ``most`` rows, evenly spread, with those to keep among them as far as half of it allows.
+
+    >>> thinned_rows(10, np.array([3]), most=4)
+    array([0, 3, 4, 9])
+    """
+    if n_points <= most:
+        return np.arange(n_points, dtype=np.int64)
+    kept = np.unique(keep)[: most // 2]
+    spread = np.linspace(0, n_points - 1, most - len(kept)).round().astype(np.int64)
+    return np.union1d(spread, kept).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FittedMap:
-    """A fitted map: numbers only, no settings.
+    """A fitted map: numbers only, no settings."""
 
-    Attributes
-    ----------
-    embedder : Embedder
-        The frozen part that embeds.
-    bandwidth : Bandwidth
-        How ε was found.
-    eigenvalues : ndarray of shape (k,)
-        Those of the coordinates.
-    spectrum : ndarray
-        All non-trivial eigenvalues that were computed.
-    landmark_indices : ndarray of shape (M,)
-        Which training points are landmarks, or stand for those that were moved.
-    landmark_embedding : ndarray of shape (M, k)
-        Their coordinates.
-    multiplicities : ndarray of shape (M,)
-        c, the weight of the points nearest to each of the embedder's landmarks.
-    representatives : Points or None
-        The training points that stand for landmarks which were moved off the data, prepared;
-        None where the embedder's landmarks are training points themselves.
-    units : str or None
-        Unit of the distances; ε is its square.
-    source : dict or None
-        What was known of the training data beyond numbers (atom names, selection, files).
-    training : TrainingRecord or None
-        Frame, time and distance to the nearest landmark of each training point.
-    embedding : ndarray of shape (N, k) or None
-        Coordinates of the training points; None where a file does not hold them.
-    labels : ndarray of shape (N,) or None
-        Which landmark each training point belongs to; not kept in files.
-    distillation : Distillation or None
-        How the online step was chosen; not kept in files.
-    certificate : Certificate or None
-        What a tolerance promises.
-    absorption : Absorption or None
-        What absorbing did; not kept in files.
-    diagnosis : Diagnosis or None
-        How many points carry each coordinate and decide ε; not kept in files.
-    solution : Solution or None
-        How the exact map, or the one distilled from, was solved; None with Nyström over landmarks.
-    """
-
-    embedder: Embedder
-    bandwidth: Bandwidth
-    eigenvalues: NDArray[np.float64]
-    spectrum: NDArray[np.float64]
+    embedder: Embedder  # the frozen part that embeds
+    bandwidth: Bandwidth  # how ε was found
+    eigenvalues: NDArray[np.float64]  # (k,): those of the coordinates
+    spectrum: NDArray[np.float64]  # all non-trivial eigenvalues that were computed
+    #: (M,): which training points are landmarks, or stand for those that were moved
     landmark_indices: NDArray[np.intp]
-    landmark_embedding: NDArray[Any]
+    landmark_embedding: NDArray[Any]  # (M, k): their coordinates
+    #: (M,): c, the weight of the points nearest to each of the embedder's landmarks
     multiplicities: NDArray[np.float64]
+    #: the training points that stand for landmarks which were moved off the data, prepared; None where the
+    #: embedder's landmarks are training points themselves
     representatives: Points | None = None
-    units: str | None = None
+    units: str | None = None  # unit of the distances; ε is its square
+    #: what was known of the training data beyond numbers (atom names, selection, files)
     source: dict[str, Any] | None = None
+    #: frame, time and distance to the nearest landmark of each training point
     training: TrainingRecord | None = None
+    #: (N, k): coordinates of the training points; None where a file does not hold them
     embedding: NDArray[Any] | None = None
+    #: (N,): which landmark each training point belongs to; not kept in files
     labels: NDArray[np.intp] | None = None
-    distillation: Distillation | None = None
-    certificate: Certificate | None = None
-    absorption: Any = None
+    distillation: Distillation | None = None  # how the online step was chosen; not kept in files
+    certificate: Certificate | None = None  # what a tolerance promises
+    absorption: Any = None  # what absorbing did; not kept in files
+    #: how many points carry each coordinate and decide ε; not kept in files
     diagnosis: Diagnosis | None = None
+    #: how the exact map, or the one distilled from, was solved; None with Nyström over landmarks
     solution: Solution | None = None
+    sampling: Sampling | None = None  # what resampling the training points says; None until asked for
 
     @property
     def landmark_points(self) -> Points:
@@ -93,13 +170,7 @@ _Value = TypeVar("_Value")
 
 
 class Learned(Generic[_Value]):
-    """A part of the fitted map under scikit-learn's name for it: ``model.embedding_`` is ``model.map_.embedding``.
-
-    Parameters
-    ----------
-    may_be_none : bool
-        Whether None is an answer. Otherwise a part that is not there is no attribute of the model.
-    """
+    """A part of the fitted map under scikit-learn's name for it: ``model.embedding_`` is ``model.map_.embedding``."""
 
     def __init__(self, *, may_be_none: bool = False) -> None:
         self._may_be_none = may_be_none
@@ -146,6 +217,7 @@ class LearnedAttributes:
     training_ = Learned[TrainingRecord | None](may_be_none=True)
     diagnosis_ = Learned[Diagnosis | None](may_be_none=True)
     solution_ = Learned[Solution | None](may_be_none=True)
+    sampling_: Learned[Sampling | None] = Learned(may_be_none=True)
 
     @property
     def metric_(self) -> Metric:

@@ -6,31 +6,32 @@ The file is long because its documentation is: a third is the text of the class 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
-from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
+from ldmaps.landmarks import Given, Landmarks, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator
-from ldmaps.maps.exact_map import Limits
+from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, reference_size, solve_reference
 from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.landmark_fit import LandmarkFit, select_landmarks
-from ldmaps.maps.reference_map import REFERENCE_EXTRA, reference_passes, reference_size, solve_reference
-from ldmaps.maps.solved_map import SolvedMap, solve
+from ldmaps.maps.map_sampling import SampledMap
+from ldmaps.maps.solved_map import LandmarkFit, SolvedMap, select_landmarks, solve
 from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
 from ldmaps.metrics import resolve_metric
+from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -230,19 +231,28 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         return resolve_extension(self.extension, for_tolerance=self.tolerance is not None)
 
     def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        extension = self._extension()
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        training = self._without_outliers(self._training(X, sample_weight), rng)
-        selector = self._selector(training)
+        self._extension()  # which settings may contradict
+        return super()._fit(X, sample_weight)
+
+    def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
+        extension, selector = self._extension(), self._selector(training)
         if self.tolerance is not None:
             few = training.sampled(rng)
             tolerance = float(self.tolerance)
-            fit, bandwidth, solved, certificate = self._meet_tolerance(
-                tolerance, extension, selector, few, rng
-            )
+            try:
+                fit, bandwidth, solved, certificate = self._meet_tolerance(
+                    tolerance, extension, selector, few, rng
+                )
+            except DisconnectedError as error:
+                if error.outside is not None:
+                    error.outside = training.places(error.outside, few)
+                raise
             fit = training.adopted(fit, few)
+            walk = training.walk(bandwidth.epsilon, self)
+            moved = None if fit.step.moved is None else fit.embedder.landmarks
+            sampled = self._sampled_of(training, walk, fit.landmarks, moved)
         else:
-            fit, bandwidth, solved = self._fit_once(extension, selector, training, rng)
+            fit, bandwidth, solved, sampled = self._fit_once(extension, selector, training, rng)
             certificate = None
         n_components, spectrum = fit.embedder.n_components, solved.spectrum.eigenvalues
         with stage("embedding", len(training.points)):
@@ -269,6 +279,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 certificate=certificate,
                 solution=solved.leading(n_components).solution if extension.learns_from_reference else None,
             ),
+            sampled,
         )
 
     def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
@@ -282,14 +293,16 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         selector = resolve_selector(self.landmarks, self.n_landmarks, 2)
         if self.tolerance is not None or self._extension().learns_from_reference:
             size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
-            if len(training.used) <= max(size, GATHERED):
+            if len(training.members) <= max(size, GATHERED):
                 return training.gathered()
         return training.gathered_for(selector, self.outliers)
 
     def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None:
             check_number_is_free(self.landmarks, self.n_landmarks, self.tolerance)
-        most = min(DEFAULT_LANDMARKS, len(training.used))
+        if training.landmarks is not None:
+            return Given(training.landmarks).among(training.used, len(training.points))
+        most = min(DEFAULT_LANDMARKS, len(training.members))
         selector = resolve_selector(self.landmarks, self.n_landmarks, most)
         if isinstance(selector, Given) and not training.uses_all:
             return selector.among(training.used, len(training.points))
@@ -299,17 +312,18 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _fit_once(
         self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
-    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap]:
-        """Choose landmarks and fit them; return the fit, ε and the map it has its coordinates from."""
+    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, SampledMap | None]:
+        """Choose landmarks and fit them; return the fit, ε, the map it has its coordinates from, and its cells."""
         if not extension.learns_from_reference:
             with stage("bandwidth", len(training.members)):
                 bandwidth = self._bandwidth(training, rng)
             walk = training.walk(bandwidth.epsilon, self)
             landmarks, squared = select_landmarks(selector, walk, rng)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
-            with stage("eigenproblem", unit="rows"):
+            with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)
-            teacher = self._coordinates_kept(solved)
+            sampled = self._sampled_of(training, walk, landmarks)
+            teacher = self._coordinates_kept(solved, sampled)
             step = extension.fit(teacher, landmarks, np.arange(len(walk.points)), rng)
         else:
             size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
@@ -321,8 +335,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             )  # as many coordinates as landmarks make no map
             solved = self._solve_reference(walk, bandwidth, size, all_squared, rng)
             del all_squared
-            teacher = self._coordinates_kept(solved)
-            with stage("distillation", unit="rows"):
+            sampled = self._sampled_of(training, walk, landmarks)
+            teacher = self._coordinates_kept(solved, sampled)
+            with stage("distillation", unit=""):
                 step = extension.fit(
                     teacher,
                     landmarks,
@@ -331,7 +346,19 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                     may_move=not isinstance(selector, Given),  # those that the user names stay
                 )
         fit = LandmarkFit.of(walk, landmarks, step, None if extension.learns_from_reference else teacher)
-        return fit, bandwidth, solved
+        if fit.landmarks is not landmarks:
+            sampled = self._sampled_of(training, walk, fit.landmarks, fit.embedder.landmarks)
+        return fit, bandwidth, solved, sampled
+
+    def _sampled_of(
+        self, training: Training, walk: Walk, landmarks: Landmarks, places: Points | None = None
+    ) -> SampledMap | None:
+        """Return what resampling needs of landmarks, which are points of the walk unless they were moved."""
+        if isinstance(walk.points, PointsElsewhere):
+            return None
+        points = walk.points.take(landmarks.indices) if places is None else places
+        over = replace(walk, points=points, weights=landmarks.multiplicities)
+        return SampledMap.of(training, over, landmarks.assignment)
 
     def _bandwidth(self, training: Training, rng: np.random.Generator) -> Bandwidth:
         return self._choose_bandwidth(training, training.metric, training.members, rng)
@@ -366,7 +393,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         squared: NDArray[Any] | None,
         rng: np.random.Generator,
     ) -> SolvedMap:
-        with stage("reference map", unit="rows"):
+        with stage("reference map", unit=""):
             return solve_reference(
                 walk,
                 self._n_eigenvalues(size, extra=REFERENCE_EXTRA),
@@ -402,7 +429,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         walk = training.walk(bandwidth.epsilon, self)
         solved = self._solve_reference(walk, bandwidth, size, squared, rng)
         del squared
-        reference = self._coordinates_kept(solved)
+        every = SampledMap.of(training, walk, np.arange(len(walk.points)))
+        reference = self._coordinates_kept(solved, every)
         search = ToleranceSearch(
             extension=extension,
             reference=reference,
@@ -411,7 +439,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             n_eigenvalues=lambda count: self._n_eigenvalues(count, extra=MAX_GAP_COMPONENTS),
             seed=int(rng.integers(2**63)),
         )
-        with stage("search", unit="rows"):
+        with stage("search", unit=""):
             fit, certificate = search.run(tolerance)
         return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate
 
@@ -449,9 +477,10 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         The first call costs 2R² distances and R² for every further step until it settles, each point R more; see
         :mod:`ldmaps.quality.error_estimate` for what is computed.
         """
-        points = self._new_points(X)
+        check_is_fitted(self, "embedder_")
+        points = self.embedder_.prepare(self._new_array(X))
         if reference is not None:
-            given = self._new_points(reference)
+            given = self.embedder_.prepare(self._new_array(reference))
             self.metric_.check_compatible(points, given)
             judged = self._judged()
             return ErrorEstimator(judged, stand_in_reference(judged, given)).estimate(points)

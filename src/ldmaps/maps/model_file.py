@@ -13,12 +13,12 @@ adds to the header is left unread.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,9 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
-from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
-from ldmaps.maps.model_schema import check_arrays, check_header
-from ldmaps.maps.solution import Solution
+from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, Solution, TrainingRecord
+from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_header, check_widths
 from ldmaps.maps.tolerance import Certificate
-from ldmaps.maps.training_record import TrainingRecord
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
 
@@ -53,46 +51,30 @@ FORMAT_NAME = "ldmaps model"
 FORMAT_VERSION = (3, 0)
 #: Files of this major version are read too: they lack nothing but representatives of moved landmarks.
 OLDEST_MAJOR = 2
-_MAP_ARRAYS = ("eigenvalues", "spectrum", "landmark_embedding", "landmark_indices", "multiplicities")
-_EMBEDDER_ARRAYS = ("source_weights", "coefficients", "squared_radii")
 #: Classes whose maps a file may hold; :func:`ldmaps.load` makes them.
 ESTIMATORS = ("DiffusionMap", "LandmarkDiffusionMap")
 #: A setting that a file names but does not hold, such as a function: the estimator's default stands for it.
 NOT_DATA = object()
-_CURVE_ARRAYS = ("curve_epsilons", "curve_sums", "curve_slopes")
+#: Types that arrays among the settings may have.
+_NUMBERS = tuple(np.dtype(code).name for code in "?bBhHiIqQefd")
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a file says of the estimator that a map was fitted with.
+    """What a file says of the estimator that a map was fitted with."""
 
-    Attributes
-    ----------
-    estimator : str
-        Name of its class.
-    settings : mapping
-        Its parameters.
-    n_features_in : int
-    feature_names_in : list of str or None
-    """
-
-    estimator: str
-    settings: Mapping[str, Any]
+    estimator: str  # name of its class
+    settings: Mapping[str, Any]  # its parameters
     n_features_in: int
     feature_names_in: list[str] | None
 
 
 class StoredMap(LearnedAttributes):
-    """A map as its file holds it: all that embedding, streams and regions ask of a model.
+    """A map as its file holds it: all that embedding, streams and regions ask of a model."""
 
-    It has a fitted estimator's attributes but is none, so it does not load
-    scikit-learn, which takes longer than all the rest of a command.
-
-    Parameters
-    ----------
-    fitted : FittedMap
-    description : Description
-    """
+    # It has a fitted estimator's attributes but is none, so it does not load scikit-learn, which takes longer than all
+    # the rest of a command.
 
     def __init__(self, fitted: FittedMap, description: Description) -> None:
         self.map_ = fitted
@@ -105,19 +87,20 @@ class StoredMap(LearnedAttributes):
 def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: Description) -> None:
     """Write a fitted map and the settings it was fitted with; whole or not at all."""
     embedder, bandwidth = fitted.embedder, fitted.bandwidth
-    arrays: dict[str, NDArray[Any]] = {f"{name}_": np.asarray(getattr(fitted, name)) for name in _MAP_ARRAYS}
-    arrays |= {f"embedder/{name}": np.asarray(getattr(embedder, name)) for name in _EMBEDDER_ARRAYS}
-    arrays |= {f"bandwidth/{name}": getattr(bandwidth, name) for name in _CURVE_ARRAYS}
+    training = None if fitted.embedding is None else fitted.training
+    owners: dict[str, Any] = {"": fitted, "embedder": embedder, "bandwidth": bandwidth, "training": training}
+    owners["sampling"] = None if fitted.sampling is None else SimpleNamespace(**fitted.sampling.arrays())
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in ARRAYS:
+        part, _, own = name.rpartition("/")
+        value = getattr(owners[part], own.removesuffix("_"), None)
+        if value is not None:
+            arrays[name] = np.asarray(value)
     exported = embedder.metric.export_points(embedder.landmarks)
     arrays |= {f"landmarks/{name}": array for name, array in exported.items()}
     if fitted.representatives is not None:
         exported = embedder.metric.export_points(fitted.representatives)
         arrays |= {f"representatives/{name}": array for name, array in exported.items()}
-    if fitted.embedding is not None:
-        arrays["embedding_"] = np.asarray(fitted.embedding)
-    if fitted.embedding is not None and fitted.training is not None:
-        arrays |= {f"training/{name}": array for name, array in fitted.training.arrays().items()}
-    certificate = fitted.certificate
     header = {
         "format": FORMAT_NAME,
         "format_version": list(FORMAT_VERSION),
@@ -130,8 +113,9 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
         "epsilon": embedder.epsilon,
         "interpolation_bandwidth": embedder.bandwidth,
         "bandwidth": {"rule": bandwidth.rule, "dimension": bandwidth.dimension},
-        "certificate": None if certificate is None else dataclasses.asdict(certificate),
-        "solution": _encode_solution(fitted.solution),
+        "certificate": _encode_record(fitted.certificate),
+        "solution": _encode_record(fitted.solution),
+        "sampling": None if fitted.sampling is None else fitted.sampling.header(),
         "n_components": embedder.n_components,
         "n_landmarks": embedder.n_landmarks,
         "n_features_in": description.n_features_in,
@@ -156,6 +140,7 @@ def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> StoredMap
         _check_kind(header, path)
         check_header(header)
         check_arrays(arrays, header["n_landmarks"], header["n_components"])
+        check_widths(header, arrays["embedder/coefficients"].dtype)
         used = _metric(header, metric)
         fitted, description = _fitted_map(header, arrays, used), _description(header, used)
     if description.estimator not in ESTIMATORS:
@@ -227,13 +212,19 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         metric,
         landmarks,
         epsilon,
-        **{name: arrays[f"embedder/{name}"] for name in _EMBEDDER_ARRAYS},
+        **_members(arrays, "embedder/"),
         bandwidth=float(header["interpolation_bandwidth"]),
     )
     rule = header["bandwidth"]
-    curve: dict[str, Any] = {name: arrays[f"bandwidth/{name}"] for name in _CURVE_ARRAYS}
-    own: dict[str, Any] = {name: arrays[f"{name}_"] for name in _MAP_ARRAYS}
-    certificate = header["certificate"]
+    curve: dict[str, Any] = _members(arrays, "bandwidth/")
+    own: dict[str, Any] = {name[:-1]: array for name, array in arrays.items() if "/" not in name}
+    training: dict[str, Any] = _members(arrays, "training/")
+    solution = _decode_record(Solution, header.get("solution"))
+    bound = None if solution is None else solution.error_bound
+    if bound is not None and len(bound) != header["n_components"]:
+        raise ModelFileError(
+            f"the file bounds the errors of {len(bound)} coordinates of {header['n_components']}; it is damaged"
+        )
     return FittedMap(
         embedder=embedder,
         bandwidth=Bandwidth(epsilon, rule["rule"], rule["dimension"], **curve),
@@ -241,11 +232,22 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         representatives=representatives,
         units=header["units"],
         source=header["source"],
-        training=TrainingRecord.from_arrays(_members(arrays, "training/")),
-        embedding=arrays.get("embedding_"),
-        certificate=None if certificate is None else Certificate(**certificate),
-        solution=_decode_solution(header.get("solution"), header["n_components"]),
+        training=TrainingRecord(**training) if training else None,
+        certificate=_decode_record(Certificate, header["certificate"]),
+        solution=solution,
+        sampling=_sampling(header.get("sampling"), _members(arrays, "sampling/")),
     )
+
+
+def _sampling(header: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Return what a file says of its sampling, None where it says nothing."""
+    if header is None and not arrays:
+        return None
+    from ldmaps.quality.sampling import NEEDED, Sampling  # which takes longer to import than files to read
+
+    if header is None or not set(NEEDED) <= set(arrays):
+        raise ModelFileError("the file holds some of what resampling said, but not all; it is damaged")
+    return Sampling.from_parts(arrays, header)
 
 
 def _points(
@@ -265,27 +267,22 @@ def _points(
     return points
 
 
-def _encode_solution(solution: Solution | None) -> dict[str, Any] | None:
-    if solution is None:
+def _encode_record(record: Any) -> dict[str, Any] | None:
+    """Return a dataclass of numbers, text and arrays as JSON."""
+    if record is None:
         return None
-    bound = solution.error_bound
     return {
-        "solver": solution.solver,
-        "n_passes": solution.n_passes,
-        "error_bound": None if bound is None else bound.tolist(),
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in vars(record).items()
     }
 
 
-def _decode_solution(value: Mapping[str, Any] | None, n_components: int) -> Solution | None:
+def _decode_record(cls: type[_Record], value: Mapping[str, Any] | None) -> _Record | None:
+    """Return the dataclass of :func:`_encode_record`; the schema has checked it."""
     if value is None:
         return None
-    bound = value["error_bound"]
-    if bound is not None and len(bound) != n_components:
-        raise ModelFileError(
-            f"the file bounds the errors of {len(bound)} coordinates of {n_components}; it is damaged"
-        )
-    return Solution(
-        value["solver"], value["n_passes"], None if bound is None else np.array(bound, dtype=np.float64)
+    return cls(
+        **{name: np.array(one, np.float64) if isinstance(one, list) else one for name, one in value.items()}
     )
 
 
@@ -360,12 +357,12 @@ def _built(make: Callable[..., Any], settings: Any, *, as_mapping: bool = False)
 
 
 def _decode_array(value: Mapping[str, Any]) -> NDArray[Any]:
+    code = value.get("dtype")
+    if code not in _NUMBERS:  # the name of another may stand for a type of any size
+        raise ModelFileError(f"the file holds a setting of type {code!r:.100}; it is damaged")
     try:
-        array = np.asarray(value["__array__"], dtype=np.dtype(str(value["dtype"])))
+        return np.asarray(value["__array__"], dtype=code)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise ModelFileError(
             f"the file holds a setting that is not an array ({error}); it is damaged"
         ) from error
-    if array.dtype.kind not in "biuf":
-        raise ModelFileError(f"the file holds a setting of type {array.dtype}; it is damaged")
-    return array

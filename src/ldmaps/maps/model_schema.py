@@ -9,47 +9,39 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import ModelFileError
+from ldmaps.maps.fitted_map import Solution
+from ldmaps.maps.tolerance import Certificate
 from ldmaps.settings import LANDMARK_FIT
 
-__all__ = ["check_arrays", "check_header"]
+__all__ = ["ARRAYS", "check_arrays", "check_header", "check_widths"]
 
 _FLOATS = ("float32", "float64")
 
 
 @dataclass(frozen=True)
 class _Array:
-    """A rule for an array.
+    """A rule for an array."""
 
-    Attributes
-    ----------
-    shape : tuple of str
-        Names of the sizes; arrays that share a name share the size.
-    dtypes : tuple of str
-    low, high : float
-        Every value is finite and lies between them, both included.
-    above : float
-        Every value is larger.
-    is_optional : bool
-    """
-
-    shape: tuple[str, ...]
+    shape: tuple[str, ...]  # names of the sizes; arrays that share a name share the size
     dtypes: tuple[str, ...] = ("float64",)
-    low: float = -math.inf
+    low: float = -math.inf  # every value lies between them, both included
     high: float = math.inf
-    above: float = -math.inf
+    above: float = -math.inf  # every value is larger
     is_optional: bool = False
 
 
 #: Rounding room for eigenvalues, which lie in [-1, 1].
 _ONE = 1.0 + 1e-6
-_ARRAYS = {
+#: By the part of a map that has each, and its name there.
+ARRAYS = {
     "eigenvalues_": _Array(("k",), low=-_ONE, high=_ONE),
     "spectrum_": _Array(("computed",), low=-_ONE, high=_ONE),
     "landmark_embedding_": _Array(("M", "k"), _FLOATS),
@@ -69,6 +61,18 @@ _ARRAYS = {
     "training/frames": _Array(("n",), ("int64",), low=0, is_optional=True),
     "training/times": _Array(("n",), ("float64",), is_optional=True),
     "training/files": _Array(("n",), ("int32",), low=0, is_optional=True),
+    "sampling/eigenvalues": _Array(("p",), low=-_ONE, high=_ONE, is_optional=True),
+    "sampling/errors": _Array(("p",), low=0.0, is_optional=True),
+    "sampling/intervals": _Array(("p", "two"), is_optional=True),
+    "sampling/cosine": _Array(("p",), low=0.0, high=_ONE, is_optional=True),
+    "sampling/group_cosine": _Array(("p",), low=0.0, high=_ONE, is_optional=True),
+    "sampling/groups": _Array(("p",), ("int32",), low=0, is_optional=True),
+    "sampling/r2": _Array(("p",), high=1.0, is_optional=True),
+    "sampling/follows": _Array(("p", "p"), ("int32",), low=0, high=1, is_optional=True),
+    "sampling/landmark_errors": _Array(("M", "p"), low=0.0, is_optional=True),
+    "sampling/times": _Array(("p", "three"), low=0.0, is_optional=True),
+    "sampling/correlations": _Array(("p and one",), is_optional=True),
+    "sampling/replicas": _Array(("replicas", "p"), is_optional=True),
 }
 #: The metric itself checks these when it takes them in.
 _POINTS = ("landmarks/", "representatives/")
@@ -76,11 +80,13 @@ _POINTS = ("landmarks/", "representatives/")
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_components: int) -> None:
     """Raise :class:`~ldmaps.errors.ModelFileError` unless every array is as a map's must be."""
-    strangers = [name for name in arrays if name not in _ARRAYS and not name.startswith(_POINTS)]
+    strangers = [name for name in arrays if name not in ARRAYS and not name.startswith(_POINTS)]
     if strangers:
         raise ModelFileError(f"the file holds an array {strangers[0]!r}, which belongs to no map")
-    sizes = {"M": n_landmarks, "k": n_components}
-    for name, rule in _ARRAYS.items():
+    sizes = {"M": n_landmarks, "k": n_components, "two": 2, "three": 3}
+    if "sampling/eigenvalues" in arrays:
+        sizes["p and one"] = arrays["sampling/eigenvalues"].size + 1
+    for name, rule in ARRAYS.items():
         if name in arrays:
             _check_array(name, arrays[name], rule, sizes)
         elif not rule.is_optional:
@@ -95,12 +101,25 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_compone
     if "training/rows" not in arrays and any(name.startswith("training/") for name in arrays):
         raise ModelFileError("the file says something of training points, but not of which ('training/rows')")
     weights, nearest = arrays["embedder/source_weights"], arrays.get("training/nearest")
+    if weights.dtype != arrays["embedder/coefficients"].dtype:
+        raise ModelFileError("source weights and coefficients differ in precision; the file is damaged")
     if weights.max() != 1.0:
         raise ModelFileError(
             "no landmark of the file has source weight 1, the largest there is; it is damaged"
         )
     if nearest is not None and nearest.size and nearest.max() >= n_landmarks:
         raise ModelFileError(f"the file names landmark {nearest.max()}, but has {n_landmarks} of them")
+
+
+def check_widths(header: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
+    """Raise where ε or h, or one over it, is no number in the precision that distances have."""
+    limits = np.finfo(dtype)
+    for name in ("epsilon", "interpolation_bandwidth"):
+        if not 10.0 * float(limits.tiny) <= header[name] <= float(limits.max) / 10.0:
+            raise ModelFileError(
+                f"the header's {name!r} is {header[name]!r:.100}, too small or too large for a map in {dtype}; the "
+                "file is damaged"
+            )
 
 
 def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, int]) -> None:
@@ -116,7 +135,9 @@ def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, 
         raise ModelFileError(
             f"array {name!r} has shape {array.shape}, expected {expected}; the file is damaged"
         )
-    fine = np.isfinite(array) & (array >= rule.low) & (array <= rule.high) & (array > rule.above)
+    fine = (array >= rule.low) & (array <= rule.high) & (array > rule.above)
+    if array.dtype.kind == "f":  # of larger numbers, sums of products are infinite
+        fine &= np.abs(array) <= math.sqrt(np.finfo(array.dtype).max)
     if not fine.all():
         value = array[~fine][0]
         limits = " and ".join(
@@ -129,7 +150,7 @@ def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, 
             if math.isfinite(limit)
         )
         raise ModelFileError(
-            f"array {name!r} holds {value}, but all its values must be finite"
+            f"array {name!r} holds {value}, but all its values must be finite and squares of them too"
             + (f", {limits}" if limits else "")
             + "; the file is damaged"
         )
@@ -160,35 +181,45 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _is_bandwidth(value: Any) -> bool:
-    return (
-        _is_object(value)
-        and set(value) == {"rule", "dimension"}
-        and _is_text(value["rule"])
-        and (value["dimension"] is None or _is_finite(value["dimension"]))
-    )
+def _is_record(cls: type, *names: str) -> Callable[[Any], bool]:
+    """Return whether a value has the fields of a dataclass, all or the named ones, each of its type."""
+    hints = get_type_hints(cls)
+    rules = {field.name: field.default for field in fields(cls) if not names or field.name in names}
+
+    def holds(value: Any) -> bool:
+        return (
+            _is_object(value)
+            and set(value) == set(rules)
+            and all(_fits(hints[name], value[name], default) for name, default in rules.items())
+        )
+
+    return holds
 
 
-def _is_certificate(value: Any) -> bool:
-    numbers = ("tolerance", "held_out_z", "upper_bound", "confidence", "reference_error")
-    counts = ("n_held_out", "n_landmarks")
+def _fits(hint: Any, value: Any, default: Any) -> bool:
+    """Say whether a JSON value stands for one of a type; counts are above 0 unless that is the default."""
+    choices = get_args(hint)
+    if type(None) in choices:
+        return value is None or _fits(choices[0], value, default)
+    if hint is str:
+        return _is_text(value)
+    if hint is int:
+        return _is_count(value) or (type(value) is int and value == default)
+    if hint is float:
+        return _is_finite(value)
+    return isinstance(value, list) and all(_is_finite(entry) and entry >= 0 for entry in value)
+
+
+def _is_sampling(value: Any) -> bool:
+    numbers, counts = ("lag", "block_length"), ("n_resamples", "n_blocks")
     return (
         _is_object(value)
-        and set(value) == {*numbers, *counts, "reference"}
-        and all(_is_finite(value[name]) for name in numbers)
+        and set(value) == {*numbers, *counts, "unit", "kind", "are_long_enough"}
+        and all(_is_finite(value[name]) and value[name] >= 0 for name in numbers)
         and all(_is_count(value[name]) for name in counts)
-        and _is_text(value["reference"])
-    )
-
-
-def _is_solution(value: Any) -> bool:
-    if not (_is_object(value) and set(value) == {"solver", "n_passes", "error_bound"}):
-        return False
-    bound = value["error_bound"]
-    return (
-        _is_text(value["solver"])
-        and (value["n_passes"] == 0 or _is_count(value["n_passes"]))
-        and (bound is None or (isinstance(bound, list) and all(_is_finite(e) and e >= 0 for e in bound)))
+        and value["unit"] in ("ps", "frames", "rows")
+        and value["kind"] in ("time", "files", "rows")
+        and type(value["are_long_enough"]) is bool
     )
 
 
@@ -204,11 +235,21 @@ def _is_bond(value: Any, n_atoms: int) -> bool:
     )
 
 
+def _are_places(value: Any, n_atoms: int) -> bool:
+    """Say whether this is None or a place in some topology for each atom."""
+    return value is None or (
+        isinstance(value, list) and len(value) == n_atoms and all(type(i) is int and i >= 0 for i in value)
+    )
+
+
 def _is_source(value: Any) -> bool:
     """Say whether this is what a table or a trajectory says about itself; what it does not say may be missing."""
     if not _is_object(value):
         return False
-    texts, lists = ("kind", "select", "units"), ("files", "columns", "atom_names", "atom_labels", "elements")
+    texts, lists = (
+        ("kind", "select", "units", "time"),
+        ("files", "columns", "atom_names", "atom_labels", "elements"),
+    )
     if not all(value.get(name) is None or _is_text(value[name]) for name in texts):
         return False
     if not all(value.get(name) is None or _are_names(value[name]) for name in lists):
@@ -220,6 +261,7 @@ def _is_source(value: Any) -> bool:
         _is_count(n_atoms)
         and all(len(value.get(name) or [None] * n_atoms) == n_atoms for name in lists[2:])
         and (bonds is None or (isinstance(bonds, list) and all(_is_bond(bond, n_atoms) for bond in bonds)))
+        and _are_places(value.get("atom_indices"), n_atoms)
     )
 
 
@@ -245,10 +287,11 @@ _HEADER: dict[str, _Entry] = {
     "source": _Entry(_is_source, "what a table or a trajectory says about itself", may_be_null=True),
     "epsilon": _Entry(_is_positive, "a positive number"),
     "interpolation_bandwidth": _Entry(_is_positive, "a positive number"),
-    "bandwidth": _Entry(_is_bandwidth, "a rule and a dimension"),
-    "certificate": _Entry(_is_certificate, "a certificate's numbers", may_be_null=True),
+    "bandwidth": _Entry(_is_record(Bandwidth, "rule", "dimension"), "a rule and a dimension"),
+    "certificate": _Entry(_is_record(Certificate), "a certificate's numbers", may_be_null=True),
     # Since format 2.1.
-    "solution": _Entry(_is_solution, "how the map was solved", may_be_null=True, may_be_missing=True),
+    "solution": _Entry(_is_record(Solution), "how the map was solved", may_be_null=True, may_be_missing=True),
+    "sampling": _Entry(_is_sampling, "how points were resampled", may_be_null=True, may_be_missing=True),
     "n_components": _Entry(_is_count, "a count"),
     "n_landmarks": _Entry(_is_count, "a count"),
     "n_features_in": _Entry(_is_count, "a count"),

@@ -38,12 +38,7 @@ _FACTORS_OF_ROWS = {
 
 
 class OutsideSample:
-    """The first points outside a map, and how many were inside.
-
-    Attributes
-    ----------
-    inside, total : int
-    """
+    """The first points outside a map, and how many were inside."""
 
     def __init__(self) -> None:
         self.inside = self.total = 0
@@ -82,17 +77,7 @@ class OutsideSample:
 def outside_warning(
     model: Any, sample: OutsideSample, item: str = "points", labels: Sequence[str] | None = None
 ) -> str | None:
-    """Return what to say of points that hardly lie on a map, or None where they do.
-
-    Parameters
-    ----------
-    model : fitted estimator or StoredMap
-    sample : OutsideSample
-    item : str
-        What a point is.
-    labels : sequence of str, optional
-        What the points' atoms are called, where that is known.
-    """
+    """Return what to say of points that hardly lie on a map, or None where they do."""
     if not sample.is_foreign:
         return None
     reason = (
@@ -138,9 +123,7 @@ def _other_unit(model: Any, points: NDArray[Any]) -> str | None:
             model.map_.landmark_points.values
         ):
             continue
-        embedder = model.embedder_
-        extended = embedder.extend(embedder.prepare(factor * points))
-        share = float(embedder.coverage_of(extended).inside.mean())
+        share = float(model.embedder_.place(factor * points).coverage.inside.mean())
         if share >= SHARE_RESCALED:
             return f"multiplied by {factor:.4g}, {100 * share:.0f} % of the first would be: {reason}"
     return None

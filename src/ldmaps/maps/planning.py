@@ -32,9 +32,8 @@ from ldmaps.landmarks import Given, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.landmarks.given import check_indices
 from ldmaps.landmarks.k_medoids import sample_size
-from ldmaps.maps.exact_map import fits_in_passes
+from ldmaps.maps.exact_map import fits_in_passes, reference_passes, reference_size
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.maps.reference_map import reference_passes, reference_size
 from ldmaps.maps.stage_meter import (
     OUTSIDE,
     StageMeter,
@@ -64,40 +63,19 @@ EMBEDDED = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """Predicted cost of a landmark map.
+    """Predicted cost of a landmark map."""
 
-    Attributes
-    ----------
-    n_points, n_landmarks : int
-        N and M; M as the largest trial found it.
-    tried : tuple of int
-        Points of the fits that this was extrapolated from; N itself where that took seconds.
-    fit_seconds : float
-        Without reading the points.
-    peak_bytes : float
-        Memory of the process at its highest: what it holds now, the points and the fit.
-    steps : dict of str to float
-        Seconds of each stage of the fit.
-    memory : dict of str to float
-        Bytes of the process while each stage runs, at their highest.
-    seconds_per_point : float
-        For points embedded in batches.
-    latency_seconds : float
-        For a point embedded by itself.
-    stride : int
-        One point in so many makes a fit of less than an hour that this machine has the memory for.
-    """
-
-    n_points: int
+    n_points: int  # N and M; M as the largest trial found it
     n_landmarks: int
+    #: points of the fits that this was extrapolated from; N itself where that took seconds
     tried: tuple[int, ...]
-    fit_seconds: float
-    peak_bytes: float
-    steps: dict[str, float]
-    memory: dict[str, float]
-    seconds_per_point: float
-    latency_seconds: float
-    stride: int
+    fit_seconds: float  # without reading the points
+    peak_bytes: float  # memory of the process at its highest: what it holds now, the points and the fit
+    steps: dict[str, float]  # seconds of each stage of the fit
+    memory: dict[str, float]  # bytes of the process while each stage runs, at their highest
+    seconds_per_point: float  # for points embedded in batches
+    latency_seconds: float  # for a point embedded by itself
+    stride: int  # one point in so many makes a fit of less than an hour that this machine has the memory for
 
     def __str__(self) -> str:
         tried = " and ".join(", ".join(f"{n:,}" for n in self.tried).rsplit(", ", 1))
@@ -170,7 +148,7 @@ def plan(
     >>> from ldmaps.datasets import swiss_roll
     >>> cost = ldmaps.plan(swiss_roll(1000).points, n_landmarks=50, epsilon=4.0)
     >>> list(cost.steps)
-    ['preparation', 'bandwidth', 'landmarks', 'eigenproblem', 'embedding']
+    ['preparation', 'bandwidth', 'landmarks', 'eigenproblem', 'resampling', 'embedding']
     """
     model = LandmarkDiffusionMap(metric=metric, n_landmarks=n_landmarks, **settings)
     if n_features_or_atoms is not None:

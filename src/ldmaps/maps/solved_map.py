@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ldmaps.diffusion.connectivity import (
+    BULK_HOP,
+    BULK_LANDMARK_HOP,
     REACH,
+    check_bulk,
     check_connected,
     check_landmarks_connected,
     is_connected,
@@ -27,40 +30,32 @@ from ldmaps.diffusion.connectivity import (
 from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
 from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
 from ldmaps.diffusion.walk import Walk
+from ldmaps.errors import DisconnectedError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
-from ldmaps.landmarks import Landmarks
-from ldmaps.maps.solution import Solution
+from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
+from ldmaps.landmarks.base import assign
+from ldmaps.landmarks.grouping import group_neighbours
+from ldmaps.maps.fitted_map import Solution
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
+from ldmaps.progress import stage
 
-__all__ = ["SolvedMap", "solve"]
+__all__ = ["LandmarkFit", "SolvedMap", "select_landmarks", "solve"]
+
+#: Landmarks that lie apart are not replaced if they are at most this share of all.
+FEW_LANDMARKS = 0.05
 
 
 @dataclass(frozen=True)
 class SolvedMap:
-    """Eigenpairs of a walk over R of the N training points.
+    """Eigenpairs of a walk over R of the N training points."""
 
-    Attributes
-    ----------
-    walk : Walk
-        The N training points and the walk's settings.
-    indices : ndarray of shape (R,)
-        Which training points the map is made of.
-    points : Points
-        These R points.
-    multiplicities : ndarray of shape (R,)
-        c.
-    squared_radii : ndarray of shape (R,)
-        How far each point's cell reaches; 0 where every point stands for itself.
-    spectrum : Spectrum
-    solution : Solution
-    """
-
-    walk: Walk
-    indices: NDArray[np.intp]
-    points: Points
-    multiplicities: NDArray[np.float64]
+    walk: Walk  # the N training points and the walk's settings
+    indices: NDArray[np.intp]  # (R,): which training points the map is made of
+    points: Points  # these R points
+    multiplicities: NDArray[np.float64]  # (R,): c
+    #: (R,): how far each point's cell reaches; 0 where every point stands for itself
     squared_radii: NDArray[np.float64]
     spectrum: Spectrum
     solution: Solution = field(default_factory=lambda: Solution("stored"))
@@ -122,21 +117,7 @@ def solve(
     squared: Any = None,
     is_known_connected: bool = False,
 ) -> SolvedMap:
-    """Solve the walk over all points, or over landmarks that stand for their cells.
-
-    Parameters
-    ----------
-    walk : Walk
-    n_eigenvalues : int
-        How many pairs, fewer than there are points.
-    landmarks : Landmarks, optional
-        With indices into the walk's points; all points by default.
-    squared : ndarray or CSR array of shape (R, R), optional
-        d² between them (of a sparse one, those that matter), which becomes the kernel;
-        computed by default.
-    is_known_connected : bool
-        Whether ε was found to hold the walk together, so that it need not be checked again.
-    """
+    """Solve the walk over all points, or over landmarks that stand for their cells."""
     if landmarks is None:
         indices, points = np.arange(len(walk.points)), walk.points
         multiplicities, radii = walk.weights, np.zeros(len(points))
@@ -149,6 +130,8 @@ def solve(
         if landmarks is None:
             _check_points_connected(walk, squared)
         else:
+            if walk.leaves_out:
+                _check_landmarks_in_bulk(walk, landmarks, squared)
             check_landmarks_connected(squared, radii, walk.epsilon, obeys_triangle=walk.metric.is_true_metric)
     gaussian_kernel(squared.data[None] if issparse(squared) else squared, walk.epsilon, walk.n_threads)
     spectrum = solve_spectrum(
@@ -165,10 +148,69 @@ def solve(
 
 def _check_points_connected(walk: Walk, squared: Any) -> None:
     """Raise when hops of REACH·√ε leave the points in pieces; the tree that shows the pieces is built only then."""
-    if is_connected(squared, REACH**2 * walk.epsilon):
+    if is_connected(squared, (BULK_HOP if walk.leaves_out else REACH) ** 2 * walk.epsilon):
         return
     if issparse(squared):
         tree = minimum_spanning_tree(walk.metric, walk.points)
     else:
         tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
+    if walk.leaves_out:
+        check_bulk(tree, walk.weights, walk.epsilon, len(walk.points))
     check_connected(tree, walk.epsilon)
+
+
+def _check_landmarks_in_bulk(walk: Walk, landmarks: Landmarks, squared: NDArray[Any]) -> None:
+    """Raise when small groups of landmarks lie apart; ``outside`` of the error are the points of their cells."""
+    if is_connected(squared, BULK_LANDMARK_HOP**2 * walk.epsilon):
+        return
+    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
+    try:
+        check_bulk(tree, landmarks.multiplicities, walk.epsilon, len(walk.points), landmarks=True)
+    except DisconnectedError as error:
+        apart = np.isin(np.arange(len(squared)), error.outside)
+        error.outside = landmarks.points_in(apart)
+        if apart.mean() <= FEW_LANDMARKS:
+            error.remaining = landmarks.indices[~apart]
+        raise
+
+
+def select_landmarks(
+    selector: LandmarkSelector, walk: Walk, rng: np.random.Generator
+) -> tuple[Landmarks, NDArray[Any] | None]:
+    """Choose landmarks, neighbours side by side; return them and, if that took them, the d² between them."""
+    with stage("landmarks", unit=""):
+        landmarks = selector.select(walk, rng)
+        # The user's order is the user's, and all points stay as they came.
+        if isinstance(selector, Given) or len(landmarks.indices) == len(walk.points):
+            return landmarks, None
+        return group_neighbours(landmarks, walk)
+
+
+@dataclass(frozen=True)
+class LandmarkFit:
+    """Landmarks and the map over them."""
+
+    #: with the cells of where the embedder measures from; their indices are the training points that are the
+    #: landmarks, or stand for them where the step has moved them
+    landmarks: Landmarks
+    step: OnlineStep  # what the extension chose
+    embedder: Embedder
+    solved: SolvedMap | None  # the landmarks' own eigenproblem, where the extension learns from it
+
+    @classmethod
+    def of(cls, walk: Walk, landmarks: Landmarks, step: OnlineStep, solved: SolvedMap | None) -> LandmarkFit:
+        """Put the parts together; landmarks that the step has moved get the cells of their new places."""
+        if step.moved is not None:
+            points = step.moved.points
+            landmarks = assign(walk, step.moved.representatives, points)
+        else:
+            points = walk.points.take(landmarks.indices) if solved is None else solved.points
+        embedder = Embedder.build(walk.metric, points, walk.epsilon, step, landmarks.squared_radii)
+        return cls(landmarks, step, embedder, solved)
+
+    def landmark_embedding(self, extended: NDArray[Any]) -> NDArray[Any]:
+        """Return the landmarks' coordinates: from their own eigenvectors where there are any, else as extended."""
+        if self.solved is None:
+            return extended
+        own = self.solved.own_coordinates[:, : self.embedder.n_components]
+        return own.astype(extended.dtype)

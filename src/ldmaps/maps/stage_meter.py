@@ -43,13 +43,7 @@ INTERVAL = 2e-3
 
 
 class StageMeter(Progress):
-    """Takes the time and the highest memory of each outermost stage that opens while it runs.
-
-    Attributes
-    ----------
-    seconds, work, memory : dict
-        By stage: time by the clock, time on processors, and bytes of the whole process.
-    """
+    """Takes the time and the highest memory of each outermost stage that opens while it runs."""
 
     def __init__(self) -> None:
         super().__init__(show=False)

@@ -86,19 +86,12 @@ class Certificate:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which points are fitted to, which guide the search, and which certify.
-
-    Attributes
-    ----------
-    fitted, search, certify : ndarray of int
-    block : int
-        How many consecutive points of ``search`` and ``certify`` were held out together.
-    """
+    """Which points are fitted to, which guide the search, and which certify."""
 
     fitted: NDArray[np.intp]
     search: NDArray[np.intp]
     certify: NDArray[np.intp]
-    block: int = 1
+    block: int = 1  # how many consecutive points of ``search`` and ``certify`` were held out together
 
 
 _Fit = TypeVar("_Fit")
@@ -106,25 +99,13 @@ _Fit = TypeVar("_Fit")
 
 @dataclass(frozen=True)
 class Attempt(Generic[_Fit]):
-    """A map with some number of landmarks, and how it fares.
+    """A map with some number of landmarks, and how it fares."""
 
-    Attributes
-    ----------
-    fit : object or None
-        None where so few landmarks make no map.
-    search, certify : ndarray
-        ζ² in percent² of both sets of held-out points, counted by their weights.
-    largest : float
-        What none of these can exceed.
-    block : int
-        How many consecutive points were held out together.
-    """
-
-    fit: _Fit | None
-    search: NDArray[np.float64]
+    fit: _Fit | None  # none where so few landmarks make no map
+    search: NDArray[np.float64]  # ζ² in percent² of both sets of held-out points, counted by their weights
     certify: NDArray[np.float64]
-    largest: float = math.inf
-    block: int = 1
+    largest: float = math.inf  # what none of these can exceed
+    block: int = 1  # how many consecutive points were held out together
 
     def searched(self, confidence: float) -> float:
         """Return a bound of Z to search by: rough, since the fewer points of the search tell the tail badly."""
@@ -175,17 +156,7 @@ def meet_tolerance(
     reference_error: float = 0.0,
     confidence: float = CONFIDENCE,
 ) -> tuple[_Fit, Certificate]:
-    """Find the fewest landmarks that meet a tolerance, and certify them.
-
-    Parameters
-    ----------
-    attempt : callable
-        Fits a map with the number of landmarks it is given.
-    reference, reference_error
-        As in :class:`Certificate`.
-    fewest, most : int
-        Range of M.
-    """
+    """Find the fewest landmarks that meet a tolerance, and certify them."""
     if reference_error >= tolerance:
         raise ToleranceError(
             tolerance,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,8 +26,7 @@ from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError,
 from ldmaps.extension import Embedder, Extension, OnlineStep
 from ldmaps.landmarks import Landmarks, resolve_selector
 from ldmaps.landmarks.base import assign
-from ldmaps.maps.landmark_fit import LandmarkFit
-from ldmaps.maps.solved_map import SolvedMap, solve
+from ldmaps.maps.solved_map import LandmarkFit, SolvedMap, solve
 from ldmaps.maps.tolerance import MIN_CERTIFYING, Attempt, Certificate, HeldOut, meet_tolerance
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.fidelity import zeta
@@ -43,32 +42,18 @@ Select = Callable[[int, Walk, np.random.Generator], tuple[Landmarks, NDArray[Any
 
 @dataclass(frozen=True)
 class ToleranceSearch:
-    """The maps that a tolerance is looked for among.
-
-    Attributes
-    ----------
-    extension : Extension
-    reference : SolvedMap
-        What Z compares with, in as many coordinates as the map has.
-    held : HeldOut
-    select : callable
-    n_eigenvalues : callable
-        How many eigenpairs to solve for over so many landmarks.
-    seed : int
-    """
+    """The maps that a tolerance is looked for among."""
 
     extension: Extension
-    reference: SolvedMap
+    reference: SolvedMap  # what Z compares with, in as many coordinates as the map has
     held: HeldOut
     select: Select
-    n_eigenvalues: Callable[[int], int]
+    n_eigenvalues: Callable[[int], int]  # how many eigenpairs to solve for over so many landmarks
     seed: int
 
     def run(self, tolerance: float) -> tuple[LandmarkFit, Certificate | None]:
-        """Return the fit with the fewest landmarks that meet the tolerance, and its certificate.
-
-        There is none where the reference's own error has no bound.
-        """
+        """Return the fit with the fewest landmarks that meet the tolerance, and its certificate."""
+        # There is none where the reference's own error has no bound.
         self._check_carriers(tolerance)
         fewest, most = landmark_range(len(self.held.fitted), self._n_components)
         kind = "exact" if self.reference.is_exact else "landmarks"
@@ -90,10 +75,8 @@ class ToleranceSearch:
         return fit, None
 
     def _check_carriers(self, tolerance: float) -> None:
-        """Raise when so few points carry a coordinate that those which certify hardly see it.
-
-        Their errors then tell little about the next point of that kind, however small they are.
-        """
+        """Raise when so few points carry a coordinate that those which certify hardly see it."""
+        # Their errors then tell little about the next point of that kind, however small they are.
         reference, n_certifying = self.reference, len(self.held.certify)
         carrying = participation_ratios(reference.own_coordinates, reference.multiplicities, n_certifying)
         fewest = int(np.argmin(carrying))
@@ -151,7 +134,9 @@ class ToleranceSearch:
             step = self.extension.fit(self.reference, landmarks, self.held.fitted, rng)
             return LandmarkFit.of(walk, landmarks, step, None)
         try:
-            solved = solve(walk, self.n_eigenvalues(len(indices)), landmarks, squared=squared)
+            # What lies apart was left out of the reference; landmarks may be farther apart than points.
+            alike = replace(walk, leaves_out=False)
+            solved = solve(alike, self.n_eigenvalues(len(indices)), landmarks, squared=squared)
         except DisconnectedError:
             return None
         step = self.extension.fit(solved.leading(self._n_components), landmarks, self.held.fitted, rng)

@@ -16,8 +16,8 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
-from ldmaps.maps.landmark_fit import LandmarkFit
-from ldmaps.maps.training_record import TrainingRecord
+from ldmaps.maps.fitted_map import TrainingRecord
+from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
@@ -36,31 +36,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class EmbeddedTraining:
-    """What a landmark fit says of its training points.
+    """What a landmark fit says of its training points."""
 
-    Attributes
-    ----------
-    embedding : ndarray of shape (N, k)
-        Their coordinates; a dask array where the points are in blocks and many.
-    labels : ndarray of shape (N,)
-        Which landmark each belongs to; likewise.
-    landmark_indices : ndarray of shape (M,)
-        Which of them are landmarks, or stand for them.
-    landmark_embedding : ndarray of shape (M, k)
-    record : TrainingRecord
-    representatives : Points or None
-        Those that stand for landmarks which were moved.
-    reference : Reference
-        What errors are estimated with.
-    """
-
-    embedding: Any
-    labels: Any
-    landmark_indices: NDArray[np.intp]
-    landmark_embedding: NDArray[Any]
+    embedding: Any  # (N, k): their coordinates; a dask array where the points are in blocks and many
+    labels: Any  # (N,): which landmark each belongs to; likewise
+    landmark_indices: NDArray[np.intp]  # (M,): which of them are landmarks, or stand for them
+    landmark_embedding: NDArray[Any]  # (M, k)
     record: TrainingRecord
-    representatives: Points | None
-    reference: Reference
+    representatives: Points | None  # those that stand for landmarks which were moved
+    reference: Reference  # what errors are estimated with
 
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
@@ -70,40 +54,31 @@ LARGEST_WEIGHT, _WIDEST_SPREAD = 1e30, 1e-100
 
 @dataclass(frozen=True)
 class Training:
-    """Training data, checked and prepared.
-
-    Attributes
-    ----------
-    metric : Metric
-    points : Points
-        All N of them.
-    weights : ndarray of shape (N,)
-    used : ndarray of int
-        Those of positive weight, which the walk is over; the others are only embedded.
-    frames, times, files : ndarray or None
-        Number and time of each frame in its file, and which file that is.
-    units, source
-        As in :class:`~ldmaps.maps.fitted_map.FittedMap`.
-    bandwidth : Bandwidth or None
-        ε, where leaving out outliers has found it already.
-    """
+    """Training data, checked and prepared."""
 
     metric: Metric
-    points: Points
-    weights: NDArray[np.float64]
-    used: NDArray[np.intp]
-    frames: NDArray[Any] | None = None
+    points: Points  # all N of them
+    weights: NDArray[np.float64]  # (N,)
+    frames: NDArray[Any] | None = None  # number and time of each frame in its file, and which file that is
     times: NDArray[Any] | None = None
     files: NDArray[Any] | None = None
-    units: str | None = None
+    units: str | None = None  # as in :class:`~ldmaps.maps.fitted_map.FittedMap`
     source: dict[str, Any] | None = None
-    bandwidth: Bandwidth | None = None
+    bandwidth: Bandwidth | None = None  # ε, where leaving out outliers has found it already
+    #: which points are landmarks, where choosing them has shown what lies apart
+    landmarks: NDArray[np.intp] | None = None
 
-    def without(self, left_out: NDArray[np.intp], bandwidth: Bandwidth) -> Training:
-        """Return the data with some points, by their places among ``members``, at weight 0, and ε found."""
+    def without(
+        self,
+        left_out: NDArray[np.intp],
+        bandwidth: Bandwidth,
+        landmarks: NDArray[np.intp] | None = None,
+    ) -> Training:
+        """Return the data with some points at weight 0, ε and perhaps landmarks found; all by places in ``members``."""
         weights = self.weights.copy()
         weights[self.used[left_out]] = 0.0
-        return replace(self, weights=weights, used=np.flatnonzero(weights > 0), bandwidth=bandwidth)
+        kept = None if landmarks is None else self.used[landmarks]
+        return replace(self, weights=weights, bandwidth=bandwidth, landmarks=kept)
 
     def place(self, point: int) -> str:
         """Return where a training point is from, for messages: "frame 51 of run.xtc"."""
@@ -112,6 +87,11 @@ class Training:
         item = "point" if self.frames is None else "frame" if "n_atoms" in (self.source or {}) else "row"
         number = point if self.frames is None else int(self.frames[point])
         return f"{item} {number}" + (f" of {file}" if file else "")
+
+    @cached_property
+    def used(self) -> NDArray[np.intp]:
+        """The points of positive weight, which the walk is over; the others are only embedded."""
+        return np.flatnonzero(self.weights > 0)
 
     @property
     def uses_all(self) -> bool:
@@ -138,6 +118,7 @@ class Training:
             settings.alpha,
             settings.t,
             settings.n_threads,
+            leaves_out=settings.epsilon == "bulk",
         )
 
     def choose_bandwidth(
@@ -169,6 +150,10 @@ class Training:
         """Return as many of the data as a search for the number of landmarks takes: all, if they are here."""
         return self
 
+    def places(self, indices: NDArray[np.intp], sample: Training) -> NDArray[np.intp]:
+        """Return which ``members`` some of those of :meth:`sampled` data are."""
+        return indices
+
     def adopted(self, fit: LandmarkFit, sample: Training) -> LandmarkFit:
         """Return a fit to :meth:`sampled` data with the cells of all."""
         return fit
@@ -196,7 +181,7 @@ def prepare_training(
             "got 1 sample (n_samples=1): a diffusion map needs at least two different points; pass more data"
         )
     if len(shape) == 3 and shape[0]:
-        check_frames_taken(metric, shape)
+        check_frames_taken(metric, shape[1:])
         points = metric.prepare(X)
         estimator.n_features_in_ = shape[1] * shape[2]
         estimator.__dict__.pop("feature_names_in_", None)
@@ -204,15 +189,15 @@ def prepare_training(
         # Reading has looked for NaN, and can say in which file it is.
         unread = source is None
         check_real(X)
-        X = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
-        points = metric.prepare(X)
+        rows = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
+        metric = metric.learned(rows, check_sample_weight(sample_weight, len(rows)))
+        points = metric.prepare(rows)
     metric.check_training(points)
     weights = check_sample_weight(sample_weight, len(points))
     return Training(
         metric,
         points,
         weights,
-        np.flatnonzero(weights > 0),
         frames,
         times,
         files,
@@ -222,16 +207,16 @@ def prepare_training(
 
 
 def check_frames_taken(metric: Metric, shape: tuple[int, ...]) -> None:
-    """Raise unless a metric takes frames of this shape."""
+    """Raise unless a metric takes frames, each of this shape."""
     if not metric.takes_frames:
         raise InvalidInputError(
-            f"metric {metric!r} takes points of shape (n, features), got an array with shape {shape}; "
+            f"metric {metric!r} takes points of shape (n, features), got frames of shape {shape}; "
             "for molecular frames use ",
             Named("metric", "rmsd"),
             ", or reshape to two dimensions",
         )
-    if shape[2] != 3:
-        raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got {shape}")
+    if shape[1] != 3:
+        raise InvalidInputError(f"molecular frames have shape (n, atoms, 3), got frames of shape {shape}")
 
 
 def array_shape(X: ArrayLike) -> tuple[int, ...]:

@@ -89,21 +89,12 @@ def _powers(spectrum: Spectrum, power: float) -> _Array:
 
 @dataclass(frozen=True)
 class Change:
-    """Modes before, unless the map is just these, and after.
-
-    Attributes
-    ----------
-    before : TurnedWalk or None
-    after : TurnedWalk
-    carried : ndarray of shape (k, k')
-        What part of new coordinates a part of old ones is.
-    is_resolved : bool
-        Whether the walk before has the old coordinates; otherwise it cannot tell what changes, and they stay.
-    """
+    """Modes before, unless the map is just these, and after."""
 
     before: TurnedWalk | None
     after: TurnedWalk
-    carried: _Array
+    carried: _Array  # (k, k'): what part of new coordinates a part of old ones is
+    #: whether the walk before has the old coordinates; otherwise it cannot tell what changes, and they stay
     is_resolved: bool
 
     @classmethod

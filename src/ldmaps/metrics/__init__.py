@@ -10,29 +10,39 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.earth_mover import EarthMover
 from ldmaps.metrics.euclidean import Euclidean
+from ldmaps.metrics.features import Features
 from ldmaps.metrics.function import Function
 from ldmaps.metrics.hamming import Hamming
 from ldmaps.metrics.periodic import Periodic
 from ldmaps.metrics.precomputed import Precomputed
 from ldmaps.metrics.rmsd import RMSD
+from ldmaps.metrics.scaled import Scaled
 
 __all__ = [
     "METRICS",
     "RMSD",
     "EarthMover",
     "Euclidean",
+    "Features",
     "Function",
     "Hamming",
     "Metric",
     "Periodic",
     "Points",
     "Precomputed",
+    "Scaled",
     "resolve_metric",
 ]
 
 #: The name of each metric, as users and model files spell it.
 METRICS: dict[str, type[Metric]] = {
-    metric.name: metric for metric in (Euclidean, RMSD, Hamming, EarthMover, Periodic, Precomputed, Function)
+    metric.name: metric
+    for metric in (Euclidean, Scaled, RMSD, Hamming, EarthMover, Periodic, Features, Precomputed, Function)
+}
+#: What those that have no default are made of.
+_MADE_OF = {
+    Function.name: "pass the function f(x, y) itself",
+    Features.name: 'pass Features.of(source, "dihedrals"), or Features(n_atoms, dihedrals=...)',
 }
 
 
@@ -59,11 +69,11 @@ def resolve_metric(metric: Metric | str | Callable[..., Any]) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        if metric == Function.name:
-            raise InvalidInputError("the metric 'function' has no default: pass the function f(x, y) itself")
+        if metric in _MADE_OF:
+            raise InvalidInputError(f"the metric {metric!r} has no default: {_MADE_OF[metric]}")
         if metric in METRICS:
             return METRICS[metric]()
-        names = [name for name in METRICS if name != Function.name]
+        names = [name for name in METRICS if name not in _MADE_OF]
         close = get_close_matches(metric.lower().replace("-", "_"), names, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(

@@ -42,8 +42,8 @@ ExtensionScan = Callable[
     ["Points", slice, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.intp], NDArray[Any]], None
 ]
 
-#: Takes one point, not prepared, and a row (1, M) for its d² to the landmarks; says whether the row was filled.
-OneRow = Callable[[NDArray[Any], NDArray[Any]], bool]
+#: Takes one point, not prepared; says whether the row of its d² to the landmarks was filled.
+OneRow = Callable[[NDArray[Any]], bool]
 
 
 class Points(ABC):
@@ -136,6 +136,18 @@ class Metric(ABC):
             What can be computed once, computed: centred, normalised, sorted.
         """
 
+    def learned(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Metric:
+        """Return the metric with what it takes from training points; most take nothing.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, features)
+            Training points that are no frames.
+        weights : ndarray of shape (n,)
+            How much each counts.
+        """
+        return self
+
     @abstractmethod
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``; trusts its input.
@@ -219,20 +231,21 @@ class Metric(ABC):
         """
         return None
 
-    def one_row(self, landmarks: Points) -> OneRow | None:
+    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to check and measure one point that takes less time than preparing it, or None.
 
         Parameters
         ----------
         landmarks : Points
             The map's landmarks.
+        row : ndarray of shape (1, M)
+            What each call fills with the same bits as preparing and measuring give.
 
         Returns
         -------
         callable or None
-            Called with an array whose first axis has length 1, and a row to fill with the
-            same bits as preparing and measuring give. It returns False for whatever needs
-            a conversion or an explanation; the point is then prepared. For one thread at a time.
+            Called with an array whose first axis has length 1. It returns False for whatever
+            needs a conversion or an explanation; the point is then prepared. For one thread at a time.
         """
         return None
 
@@ -256,7 +269,7 @@ class Metric(ABC):
         """
         raise GradientError(
             f"the metric {self!r} has no gradient, so neither has a map fitted with it; "
-            "gradients need Euclidean, Periodic or RMSD: fit the map with one of these"
+            "gradients need Euclidean, Periodic, RMSD or Features: fit the map with one of these"
         )
 
     def places(self, points: Points) -> Places:
@@ -273,6 +286,24 @@ class Metric(ABC):
             By default: d² is not known to have a gradient.
         """
         raise GradientError(f"points of the metric {self!r} cannot be moved: it has no gradient")
+
+    def of_places(self) -> Metric:
+        """Return the metric whose points :meth:`places` are: this one, unless points are moved in another space."""
+        return self
+
+    def describe(self) -> str:
+        """Return what points are compared by, in words; empty where the metric's name says it."""
+        return ""
+
+    def distance_unit(self, units: str | None) -> str | None:
+        """Return the unit of d for points in ``units``: by default the same.
+
+        Parameters
+        ----------
+        units : str or None
+            As a model knows them.
+        """
+        return units
 
     def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[Any]:
         """Return distances between all points of ``X`` and of ``Y`` (of ``X`` itself without ``Y``).

@@ -11,11 +11,24 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.point_faults import not_finite
 
-__all__ = ["as_float_array", "check_real", "check_stored_names", "stored_array"]
+__all__ = ["LARGEST", "as_float_array", "check_real", "check_stored_names", "check_unmasked", "stored_array"]
+
+#: Largest period or distance between bins: squares of a few hundred of them are numbers in single precision.
+LARGEST = 1e15
+
+
+def check_unmasked(values: Any, name: str = "points") -> None:
+    """Raise for values that are masked: numpy would go on with what stands under the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        count = int(np.ma.getmaskarray(values).sum())
+        raise InvalidInputError(
+            f"{count} values of {name} are masked; leave out those rows, or fill them in first (values.filled(...))"
+        )
 
 
 def check_real(values: Any, name: str = "points") -> None:
-    """Raise for what would become numbers in silence: complex numbers, which lose a part, dates and times."""
+    """Raise for what would become numbers in silence: complex numbers, which lose a part, dates, masked values."""
+    check_unmasked(values, name)
     types: Any
     if hasattr(values, "columns"):  # a data frame
         types = values.dtypes
@@ -45,10 +58,9 @@ def check_real(values: Any, name: str = "points") -> None:
 def as_float_array(
     X: ArrayLike, dtype: DTypeLike | None = None, *, ndim: tuple[int, ...] = (2,), finite: bool = True
 ) -> NDArray[Any]:
-    """Return ``X`` as a float32 or float64 array of one of the given ranks, or raise.
-
-    Where ``finite`` is false, NaN and infinite values are let through.
-    """
+    """Return ``X`` as a float32 or float64 array of one of the given ranks, or raise."""
+    # Where ``finite`` is false, NaN and infinite values are let through.
+    check_unmasked(X)
     array = np.asarray(X)
     check_real(array)
     if array.dtype.kind in "OUSV":
@@ -66,7 +78,7 @@ def as_float_array(
             )
     if dtype is None:
         dtype = np.float32 if array.dtype == np.float32 else np.float64
-    array = np.asarray(array, dtype=dtype)
+    array = np.require(array, dtype, "A")  # kernels take nothing that stands at an odd byte
     if array.ndim not in ndim:
         ranks = " or ".join(f"{rank}-dimensional" for rank in ndim)
         hint = "; reshape a single point to (1, features)" if array.ndim == 1 else ""
@@ -82,15 +94,7 @@ def as_float_array(
 def stored_array(
     arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], kinds: str = "f"
 ) -> NDArray[Any]:
-    """Return one of a model file's arrays, or raise unless shape and kind of numbers fit and all are finite.
-
-    Parameters
-    ----------
-    shape : tuple of int or None
-        None stands for any size.
-    kinds : str
-        NumPy's letters for kinds of dtypes: "f" for floats, "i" for integers.
-    """
+    """Return one of a model file's arrays, or raise unless shape and kind of numbers fit and all are finite."""
     if name not in arrays:
         raise InvalidInputError(f"the array {name!r} is missing")
     array = arrays[name]

@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, RowPoints, check_same_width
 
 __all__ = ["EarthMover"]
 
 #: How far a ground distance may be from symmetric, relative to its largest entry.
 _ASYMMETRY = 1e-8
+#: How far shares of a file may be from adding up to 1.
+ROUNDING = 1e-3
 
 
 class EarthMover(Metric):
@@ -132,6 +134,14 @@ class EarthMover(Metric):
         """Rebuild points from rows."""
         check_stored_names(arrays, ("values",))
         values = stored_array(arrays, "values", (None, None))
+        if self.ground_distance is None:
+            # Cumulative shares times the spacing, and nothing in the last bin.
+            most = np.append(self._spacing(values.shape[1]), 0.0)
+            fits = bool((values <= (1.0 + ROUNDING) * most).all())
+        else:
+            fits = bool((np.abs(values.sum(axis=1, dtype=np.float64) - 1.0) <= ROUNDING).all())
+        if not fits or values.min() < 0:
+            raise InvalidInputError("the stored histograms are not shares that add up to 1")
         return ColumnPoints(values.T.copy()) if self.ground_distance is None else RowPoints(values.copy())
 
     def _spacing(self, bins: int) -> NDArray[np.float64]:
@@ -143,9 +153,10 @@ class EarthMover(Metric):
                 f"positions must hold one number for each of the {bins} bins, got shape {positions.shape}"
             )
         spacing = np.diff(positions)
-        if not (np.isfinite(positions).all() and (spacing > 0).all()):
+        if not (np.isfinite(positions).all() and (spacing > 0).all() and spacing.sum() <= LARGEST):
             raise InvalidInputError(
-                "positions must be finite and strictly increasing; sort the bins (and the columns of X alike)"
+                f"positions must be finite, strictly increasing and at most {LARGEST:g} apart; sort the bins (and the "
+                "columns of X alike)"
             )
         return spacing
 
@@ -157,8 +168,10 @@ class EarthMover(Metric):
             raise InvalidInputError(
                 f"ground_distance must have shape ({bins}, {bins}) for {bins} bins, got {ground.shape}"
             )
-        if not (np.isfinite(ground).all() and (ground >= 0).all()):
-            raise InvalidInputError("ground_distance must be finite and not negative")
+        if not (np.isfinite(ground).all() and (ground >= 0).all() and ground.max() <= LARGEST):
+            raise InvalidInputError(
+                f"ground_distance must be finite, not negative and at most {LARGEST:g}, got up to {ground.max():.3g}"
+            )
         if np.abs(ground - ground.T).max() > _ASYMMETRY * ground.max() or ground.diagonal().any():
             raise InvalidInputError(
                 "ground_distance must be symmetric with a zero diagonal, "

@@ -62,11 +62,9 @@ class ColumnPoints(Points):
         return float((bounds <= reach).mean())
 
     def boxes_within(self, reach: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return the boxes, or None where so many are within ``reach`` that they do not pay.
-
-        Found out at the first use. Threads may race to do so: all find the same, and the
-        name is bound in one step.
-        """
+        """Return the boxes, or None where so many are within ``reach`` that they do not pay."""
+        # Found out at the first use. Threads may race to do so: all find the same, and the name is bound in
+        # one step.
         if reach not in self._boxes:
             boxes = self.boxes()
             self._boxes = {reach: boxes if self.near_share(boxes, reach) <= MAX_NEAR_SHARE else None}
@@ -114,11 +112,9 @@ class RowPoints(Points):
         return type(self)(self.values[indices].copy() if isinstance(indices, slice) else self.values[indices])
 
     def centred(self) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[Any]]:
-        """Return the mean, the points minus it, and their squared norms.
-
-        Made at the first use as the right-hand side. Threads may race to make it:
-        all make the same, and the name is bound in one step.
-        """
+        """Return the mean, the points minus it, and their squared norms."""
+        # Made at the first use as the right-hand side. Threads may race to make it: all make the same, and
+        # the name is bound in one step.
         if self._centred is None:
             origin = self.values.mean(axis=0, dtype=np.float64)
             self._centred = (origin, *centre(self.values, slice(0, len(self)), origin))
@@ -273,25 +269,27 @@ class Euclidean(Metric):
 
         return scan
 
-    def one_row(self, landmarks: Points) -> OneRow | None:
+    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to measure one point where it stands; its d² shows whether it is finite."""
         if type(self) is not Euclidean or not isinstance(landmarks, ColumnPoints):
             return None  # who inherits this may prepare or measure otherwise
-        columns, n_landmarks = landmarks.columns, len(landmarks)
-        dtype = np.dtype(landmarks.dtype.type)  # numpy's own object, which that of unpickled points is not
-        measure, shape = kernels.squared_euclidean, (1, landmarks.n_features)
-        ndarray = np.ndarray
+        columns = landmarks.columns
+        measure = kernels.squared_euclidean.hold(r0=0, r1=1, b=columns, c0=0, c1=len(landmarks), out=row)
+        shape, ndarray, first_square = (1, landmarks.n_features), np.ndarray, row.item
         # With |z|² and d² to z below this share of what is safe, |x|² ≤ 2|z|² + 2d² is safe too.
         limit = (_SAFE_SUM_DOUBLE if columns.itemsize == 8 else _SAFE_SUM_SINGLE) / 16
         first = columns[:, 0].astype(np.float64)
         if not float(np.vdot(first, first)) < limit:
             return None
 
-        def fill(X: NDArray[Any], out: NDArray[Any]) -> bool:
-            if type(X) is not ndarray or X.dtype is not dtype or X.shape != shape or not X.flags.carray:
+        def fill(X: NDArray[Any]) -> bool:
+            if type(X) is not ndarray or X.shape != shape:
                 return False
-            measure(X.T, 0, 1, columns, 0, n_landmarks, out)
-            return bool(out.item(0) < limit)
+            try:
+                measure(X.T)
+            except TypeError:
+                return False  # of another type, or not contiguous
+            return bool(first_square(0) < limit)
 
         return fill
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
 from ldmaps.metrics.gradient import Places, VectorGradient
 
@@ -94,7 +94,7 @@ class Periodic(Metric):
         return self.prepare(stored_array(arrays, "values", (None, None)))
 
     def _periods(self, n_features: int) -> NDArray[np.float64]:
-        if type(self.period) is float and 0 < self.period < math.inf:
+        if type(self.period) is float and 1 / LARGEST <= self.period <= LARGEST:
             return np.full(n_features, self.period)  # the usual case, made short for one streamed point
         try:
             period = np.asarray(self.period, dtype=np.float64)
@@ -107,6 +107,9 @@ class Periodic(Metric):
                 f"period must be one number or one for each of the {n_features} features, "
                 f"got shape {period.shape}"
             )
-        if not (np.isfinite(period).all() and (period > 0).all()):
-            raise InvalidInputError(f"period must be positive and finite, got {self.period!r}")
+        if not ((period >= 1 / LARGEST).all() and (period <= LARGEST).all()):
+            raise InvalidInputError(
+                f"period must be positive, at least {1 / LARGEST:g} and at most {LARGEST:g}, or squares overflow; got "
+                f"{self.period!r}"
+            )
         return np.full(n_features, period)

@@ -21,21 +21,7 @@ _CHECKED_ROWS = 256
 
 
 class PrecomputedPoints(Points):
-    """Rows of a distance matrix, and the columns that stand for the same points.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (any, columns) or None
-        Distances, shared by all points taken from these; None for points that come
-        from a model file, which can only stand on the right-hand side.
-    row_ids : ndarray of shape (n,)
-        Row of each point.
-    ids : ndarray of shape (n,) or None
-        Column of each point; None for new points, which have no column and can only
-        stand on the left-hand side.
-    n_training : int
-        Number of points that the columns of the matrix were made for.
-    """
+    """Rows of a distance matrix, and the columns that stand for the same points."""
 
     def __init__(
         self,
@@ -45,10 +31,10 @@ class PrecomputedPoints(Points):
         n_training: int,
         dtype: np.dtype[Any],
     ) -> None:
-        self.matrix = matrix
-        self.row_ids = row_ids
-        self.ids = ids
-        self.n_training = n_training
+        self.matrix = matrix  # (any, columns), shared; None from a model file: for the right-hand side only
+        self.row_ids = row_ids  # (n,)
+        self.ids = ids  # (n,), columns; None for new points, which have none: for the left-hand side only
+        self.n_training = n_training  # points that the columns were made for
         self.dtype = dtype
 
     def __len__(self) -> int:

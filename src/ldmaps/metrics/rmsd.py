@@ -112,7 +112,7 @@ class RMSD(Metric):
         # What is not finite shows in a frame's norm, where every atom has a share in it.
         if atoms.fitted is not None or len(atoms.kept) < frames.shape[1]:
             as_float_array(X, ndim=(2, 3))
-        packed = _pack(np.ascontiguousarray(frames), atoms, kind)
+        packed = _pack(np.require(frames, requirements=("C", "A")), atoms, kind)
         if packed is None:
             as_float_array(X, ndim=(2, 3))  # says which value is not finite
             raise InvalidInputError(
@@ -132,25 +132,48 @@ class RMSD(Metric):
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out
             )
 
-    def one_row(self, landmarks: Points) -> OneRow | None:
+    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to prepare one frame, in memory of its own, and measure it."""
         b = cast(RMSDPoints, landmarks)
         if type(self) is not RMSD or b.fit_panels is not None:
             return None  # who inherits this may prepare or measure otherwise
-        prepare, measure = kernels.prepare_frames, kernels.squared_rmsd
-        n_atoms, n_landmarks, right, right_moments = b.n_atoms, len(b), b.panels, b.moments
-        panels = new_panels(1, 3 * n_atoms, b.dtype)
-        moments, shape = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype), (1, n_atoms, 3)
+        if self._n_atoms_of(b) != b.n_atoms:
+            return None  # some atoms have no weight
+        weights, align, shape, ndarray = self.weights, self.align, (1, b.n_atoms, 3), np.ndarray
+        kept, root_weights, fitted, _ = self.weighed_atoms(b.n_atoms)
+        if fitted is not None:
+            return None
+        panels = new_panels(1, 3 * b.n_atoms, b.dtype)
+        moments = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype)
+        prepare = kernels.prepare_frames.hold(
+            kept=kept, root_weights=root_weights, panels=panels, moments=moments
+        )
+        measure = kernels.squared_rmsd.hold(
+            panels_a=panels,
+            moments_a=moments,
+            row_start=0,
+            row_stop=1,
+            panels_b=b.panels,
+            moments_b=b.moments,
+            col_start=0,
+            col_stop=len(b),
+            out=row,
+        )
 
-        def fill(X: NDArray[Any], out: NDArray[Any]) -> bool:
-            if not _is_plain(X) or X.shape != shape:
+        def fill(X: NDArray[Any]) -> bool:
+            if (
+                type(X) is not ndarray
+                or X.shape != shape
+                or weights is not self.weights
+                or align is not self.align
+            ):
                 return False
-            kept, root_weights, fitted, _ = self.weighed_atoms(n_atoms)
-            if fitted is not None or len(kept) != n_atoms:
-                return False
-            if not prepare(X, kept, root_weights, panels, moments):
-                return False
-            measure(panels, moments, 0, 1, right, right_moments, 0, n_landmarks, out)
+            try:
+                if not prepare(X):
+                    return False
+            except TypeError:
+                return False  # of another type, or not contiguous
+            measure()
             return True
 
         return fill
@@ -324,11 +347,9 @@ class RMSD(Metric):
 
 
 def _is_plain(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
-    """Say whether X is an array of frames that needs no conversion.
-
-    One streamed frame must not cost more to look at than to embed. Everything else
-    takes the slow way, which gives the reasons.
-    """
+    """Say whether X is an array of frames that needs no conversion."""
+    # One streamed frame must not cost more to look at than to embed. Everything else takes the slow way,
+    # which gives the reasons.
     return (
         type(X) is np.ndarray
         and X.ndim == 3

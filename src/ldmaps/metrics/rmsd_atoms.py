@@ -11,6 +11,9 @@ from ldmaps.errors import InvalidInputError
 
 __all__ = ["WeighedAtoms", "resolve_atoms"]
 
+#: Least weight of an atom that counts, as a share of all.
+LEAST_SHARE = 1e-24
+
 
 class WeighedAtoms(NamedTuple):
     """Which atoms count and how much: weights as sqrt(w_i/Σw), so that norms need no division."""
@@ -44,7 +47,13 @@ def resolve_atoms(weights: ArrayLike | None, align: ArrayLike | None, n_atoms: i
             )
     values = values / values.max()  # so that no sum overflows
     kept = np.flatnonzero(values > 0)
-    root_weights = np.sqrt(values[kept] / values.sum())
+    least, total = values[kept].min(), values.sum()
+    if least < LEAST_SHARE * total:
+        raise InvalidInputError(
+            f"weights must be 0 or at least {LEAST_SHARE:g} of their sum, or forces on these atoms overflow; got "
+            f"{least / total:g} of it"
+        )
+    root_weights = np.sqrt(values[kept] / total)
     if align is None:
         return WeighedAtoms(kept, root_weights, None, None)
 

@@ -17,17 +17,7 @@ ALIGNMENT = 64
 
 
 class RMSDPoints(Points):
-    """Frames, prepared: see ``kernels/panels.h`` for what is stored.
-
-    Attributes
-    ----------
-    panels : ndarray of shape (panels, 3·atoms, lanes)
-        Centred and weighed coordinates, ``lanes`` frames per panel; contiguous over frames.
-    moments : ndarray of shape (3, panels·lanes) or (1, panels·lanes)
-        Squared norm, norm and area of every frame; with ``align`` the squared norm alone.
-    fit_panels : ndarray of shape (panels, 3·fitted atoms, lanes) or None
-        The atoms that determine the superposition, with ``align``.
-    """
+    """Frames, prepared: see ``kernels/panels.h`` for what is stored."""
 
     __slots__ = ("_length", "dtype", "fit_panels", "moments", "panels")
 
@@ -41,9 +31,11 @@ class RMSDPoints(Points):
     ) -> None:
         self._length = length
         self.dtype = dtype
+        # (panels, 3·atoms, lanes): centred and weighed coordinates, ``lanes`` frames per panel.
         self.panels = panels
+        # (3, panels·lanes): squared norm, norm and area of every frame; with ``align`` the squared norm alone.
         self.moments = moments
-        self.fit_panels = fit_panels
+        self.fit_panels = fit_panels  # the atoms that determine the superposition, with ``align``
 
     def __len__(self) -> int:
         return self._length

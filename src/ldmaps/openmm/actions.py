@@ -127,15 +127,7 @@ class Snapshot:
 
 
 class _OnEvent(ABC):
-    """An action for the events of one kind, of one region or of all.
-
-    Parameters
-    ----------
-    kind : {"leave", "enter", "dwell"}
-        Which events to act on.
-    region : str, optional
-        By default any region.
-    """
+    """An action for events of one kind ("leave", "enter", "dwell"), of one region or, by default, of all."""
 
     def __init__(self, kind: str = "leave", region: str | None = None) -> None:
         if kind not in ("enter", "leave", "dwell"):

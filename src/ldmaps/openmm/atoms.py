@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.point_faults import wrong_width
+from ldmaps.settings import is_whole_number
 
-__all__ = ["atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
+__all__ = ["FrameReporter", "atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
 
 #: Between these, in nm, are bonds of atoms, and lines from one Cα or P to the next; bonds in Å are not.
 BOND_LENGTHS = 0.05, 0.8
@@ -27,13 +28,50 @@ def fitted_on_frames(model: Any) -> Any:
         raise InvalidInputError(f"a simulation needs a fitted map, got {model!r}; call fit first")
     if not model.metric_.takes_frames:
         raise InvalidInputError(
-            f"the map's metric {model.metric_!r} does not compare molecular frames; fit one with RMSD"
+            f"the map's metric {model.metric_!r} does not compare molecular frames; fit one with RMSD or Features"
         )
     if model.units_ not in (None, "nm"):
         raise InvalidInputError(
             f"the map was fitted on coordinates in {model.units_}, and OpenMM gives nm; fit the map on frames in nm"
         )
     return model
+
+
+class FrameReporter:
+    """What reporters of a map share: when a report is due, and where the map's atoms are then."""
+
+    def __init__(self, model: Any, report_interval: int, atoms: ArrayLike | None, ignore_names: bool) -> None:
+        if not is_whole_number(report_interval) or report_interval < 1:
+            raise InvalidInputError(
+                f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
+            )
+        self.report_interval = int(report_interval)
+        self.ignore_names = bool(ignore_names)
+        self._model = fitted_on_frames(model)
+        self._atoms = None if atoms is None else atom_indices(atoms)
+        self._checked: Any = None
+        self._n_atoms = 0
+        self._request = {"steps": 0, "periodic": False, "include": ["positions"]}
+
+    def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
+        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped.
+
+        Parameters
+        ----------
+        simulation : openmm.app.Simulation
+            The run.
+        """
+        if self._checked is not simulation.topology:
+            check_atoms(self._model, simulation.topology, self._atoms, self.ignore_names)
+            self._checked = simulation.topology
+            self._n_atoms = simulation.system.getNumParticles()
+        self._request["steps"] = self.report_interval - simulation.currentStep % self.report_interval
+        return self._request
+
+    def _frame(self, simulation: Any, state: Any) -> NDArray[np.float64]:
+        self._n_atoms = self._n_atoms or simulation.system.getNumParticles()
+        positions = positions_in_nm(state, self._n_atoms)
+        return (positions if self._atoms is None else positions[self._atoms])[None]
 
 
 def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, OutsideDomainWarning
 from ldmaps.files import written_whole
-from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
+from ldmaps.openmm.atoms import FrameReporter
 from ldmaps.settings import is_whole_number
 
 __all__ = ["BiasLog"]
@@ -22,7 +22,7 @@ __all__ = ["BiasLog"]
 WATCHED = 200
 
 
-class BiasLog:
+class BiasLog(FrameReporter):
     """An OpenMM reporter that writes step, time, coordinates, bias and domain verdict as CSV.
 
     Columns: ``step``, ``time`` (ps), ``psi2``, ``psi3`` …, ``bias_kJ_mol``, ``distance``
@@ -64,20 +64,13 @@ class BiasLog:
         ignore_names: bool = False,
         append: bool = False,
     ) -> None:
-        if not is_whole_number(report_interval) or report_interval < 1:
-            raise InvalidInputError(
-                f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
-            )
+        super().__init__(model, report_interval, atoms, ignore_names)
         self.path = Path(path)
-        self.report_interval = int(report_interval)
         if not self.path.absolute().parent.is_dir():
             raise InvalidInputError(
                 f"there is no folder {str(self.path.parent)!r} to write the log to; make it first"
             )
         self.bias_groups = _groups(bias)
-        self.ignore_names = ignore_names
-        self._model = fitted_on_frames(model)
-        self._atoms = None if atoms is None else atom_indices(atoms)
         self._header = [
             "step",
             "time",
@@ -102,21 +95,6 @@ class BiasLog:
         self._last_step = -1
         self._verdicts: deque[bool] = deque(maxlen=WATCHED)
         self._warned = False
-        self._checked: Any = None
-
-    def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
-        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped.
-
-        Parameters
-        ----------
-        simulation : openmm.app.Simulation
-            The run.
-        """
-        if self._checked is not simulation.topology:
-            check_atoms(self._model, simulation.topology, self._atoms, self.ignore_names)
-            self._checked = simulation.topology
-        steps = self.report_interval - simulation.currentStep % self.report_interval
-        return {"steps": steps, "periodic": False, "include": ["positions"]}
 
     def report(self, simulation: Any, state: Any) -> None:
         """Write a line.
@@ -128,12 +106,8 @@ class BiasLog:
         state : openmm.State
             Where the run is, with positions.
         """
-        positions = positions_in_nm(state, simulation.system.getNumParticles())
-        if self._atoms is not None:
-            positions = positions[self._atoms]
-        embedder = self._model.embedder_
-        extended = embedder.extend(embedder.prepare(positions[None]), 1)
-        coverage = embedder.coverage_of(extended)
+        placed = self._model.embedder_.place(self._frame(simulation, state), 1)
+        coverage = placed.coverage
         bias = ""
         if self.bias_groups is not None:
             energy = simulation.context.getState(energy=True, groups=self.bias_groups).getPotentialEnergy()
@@ -143,7 +117,7 @@ class BiasLog:
             [
                 simulation.currentStep,
                 f"{state.getTime()._value:.6g}",
-                *(f"{value:.8g}" for value in extended.coordinates[0]),
+                *(f"{value:.8g}" for value in placed.coordinates[0]),
                 bias,
                 f"{coverage.distance[0]:.5g}",
                 int(inside),

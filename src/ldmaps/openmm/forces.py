@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient
+from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
 from ldmaps.point_faults import wrong_width
@@ -38,9 +38,6 @@ __all__ = [
     "domain_wall",
     "outward_force",
 ]
-
-#: Width of a Gaussian bump by default, as a share of the range that the landmarks span.
-DEFAULT_WIDTH = 1 / 30
 
 
 class CoordinateValue:
@@ -116,7 +113,7 @@ def coordinate_force(
     Parameters
     ----------
     model : LandmarkDiffusionMap, DiffusionMap or path
-        Fitted on frames in nm with RMSD, or the ``.ldm`` file of such a map.
+        Fitted on frames in nm with RMSD or Features, or the ``.ldm`` file of such a map.
     coordinate : int
         Which column of ``model.transform``, from 0: 0 is the slowest motion, ψ₂ of the
         paper.
@@ -266,7 +263,7 @@ def bias_variable(
     model = fitted_on_frames(model)
     force = coordinate_force(model, coordinate, atoms=atoms, topology=topology, ignore_names=ignore_names)
     if width is None:
-        width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * DEFAULT_WIDTH
+        width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * BUMP_SHARE
     width = _number("width", width, positive=True)
     if grid_width is not None and not (is_whole_number(grid_width) and grid_width >= 2):
         raise InvalidInputError(f"grid_width must be a whole number of points, 2 or more, got {grid_width!r}")

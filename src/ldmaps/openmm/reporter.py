@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.openmm.actions import StopSimulation
-from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
+from ldmaps.openmm.atoms import FrameReporter
 from ldmaps.regions.tracker import Event
-from ldmaps.settings import is_whole_number
 from ldmaps.streaming.record_embedder import RecordEmbedder
 from ldmaps.streaming.records import Embedded, Records
 
@@ -37,7 +36,7 @@ __all__ = ["LandmarkReporter", "run_until"]
 Action = Callable[[Event, Any], None]
 
 
-class LandmarkReporter:
+class LandmarkReporter(FrameReporter):
     """An OpenMM reporter that embeds the current frame every so many steps.
 
     Append it to ``simulation.reporters`` as the last one: when an action stops the run,
@@ -83,43 +82,19 @@ class LandmarkReporter:
         on_event: Action | Iterable[Action] | None = None,
         ignore_names: bool = False,
     ) -> None:
-        if not is_whole_number(report_interval) or report_interval < 1:
-            raise InvalidInputError(
-                f"report_interval must be a whole number of steps, at least 1, got {report_interval!r}"
-            )
-        self.report_interval = int(report_interval)
-        self._engine = RecordEmbedder(fitted_on_frames(model), tracker=tracker, n_threads=1)
-        self._atoms = None if atoms is None else atom_indices(atoms)
+        super().__init__(model, report_interval, atoms, ignore_names)
+        self._engine = RecordEmbedder(self._model, tracker=tracker, n_threads=1)
         self.sink = sink
         self.actions: tuple[Action, ...] = _actions(on_event)
         if self.actions and tracker is None:
             raise InvalidInputError("on_event needs a tracker, which reports the events; pass tracker=")
-        self.ignore_names = bool(ignore_names)
         self.last: Embedded | None = None
         self.n_reports = 0
-        self._checked: Any = None
-        self._n_atoms = 0
-        self._request = {"steps": 0, "periodic": False, "include": ["positions"]}
 
     @property
     def tracker(self) -> RegionTracker | None:
         """Turns frames into regions and events."""
         return self._engine.tracker
-
-    def describeNextReport(self, simulation: Any) -> dict[str, Any]:  # noqa: N802 - OpenMM's name
-        """Tell OpenMM in how many steps the next report is due, and that it needs positions, not wrapped.
-
-        Parameters
-        ----------
-        simulation : openmm.app.Simulation
-            The run.
-        """
-        if self._checked is not simulation.topology:
-            check_atoms(self._engine.model, simulation.topology, self._atoms, self.ignore_names)
-            self._checked = simulation.topology
-            self._n_atoms = simulation.system.getNumParticles()
-        self._request["steps"] = self.report_interval - simulation.currentStep % self.report_interval
-        return self._request
 
     def report(self, simulation: Any, state: Any) -> None:
         """Embed the state's positions, pass them to the sink, and act on the events.
@@ -131,11 +106,10 @@ class LandmarkReporter:
         state : openmm.State
             Where the run is, with positions.
         """
-        positions = positions_in_nm(state, self._n_atoms)
-        if self._atoms is not None:
-            positions = positions[self._atoms]
         number, at = np.array([self.n_reports]), np.array([float(state.getTime()._value)])
-        embedded = self._engine.embed(Records(positions[None], number, at, np.array([time.monotonic()])))
+        embedded = self._engine.embed(
+            Records(self._frame(simulation, state), number, at, np.array([time.monotonic()]))
+        )
         self.n_reports += 1
         if len(embedded):
             self.last = embedded

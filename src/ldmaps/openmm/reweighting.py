@@ -134,15 +134,7 @@ def stored_bias(directory: str | Path) -> NDArray[np.float64]:
 
 
 def bias_at(values: ArrayLike, grid: NDArray[np.float64], variables: Sequence[Any]) -> NDArray[np.float64]:
-    """Return the bias in kJ/mol at given values of the variables, interpolated as OpenMM does (0 beyond its table).
-
-    Parameters
-    ----------
-    values : array-like of shape (n,) or (n, variables)
-    grid : ndarray of shape (last variable's grid, …, first variable's grid)
-        As OpenMM stores it.
-    variables : sequence of openmm.app.BiasVariable
-    """
+    """Return the bias in kJ/mol at values of the variables, interpolated on OpenMM's grid as OpenMM does."""
     from scipy.interpolate import RegularGridInterpolator
 
     points = np.asarray(values, dtype=np.float64)

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from ldmaps.quality.error_estimate import ErrorEstimate
     from ldmaps.quality.fidelity import align, alignment, rms_error, zeta
     from ldmaps.quality.perturbation import Perturbation, perturb, predict_errors
+    from ldmaps.quality.sampling import Sampling
 
 __all__ = [
     "CollapsedWalk",
     "ErrorEstimate",
     "Perturbation",
+    "Sampling",
     "align",
     "alignment",
     "perturb",
@@ -30,6 +32,7 @@ __getattr__, __dir__ = load_on_first_use(
         "CollapsedWalk": "collapsed_walk",
         "ErrorEstimate": "error_estimate",
         "Perturbation": "perturbation",
+        "Sampling": "sampling",
         "align": "fidelity",
         "alignment": "fidelity",
         "perturb": "perturbation",

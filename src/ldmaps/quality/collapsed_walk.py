@@ -33,17 +33,7 @@ def apply_operator(
     vectors: NDArray[np.float64],
     n_threads: int | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return D_i = Σ_j A_ij s_j and (Pf)_i = Σ_j A_ij s_j f_j / D_i in one tiled pass.
-
-    Parameters
-    ----------
-    rows, columns : Points
-        i and j.
-    weights : ndarray of shape (columns,)
-        s.
-    vectors : ndarray of shape (columns, p)
-        f; p may be 0.
-    """
+    """Return D_i = Σ_j A_ij s_j and (Pf)_i = Σ_j A_ij s_j f_j / D_i in one tiled pass."""
     degrees = np.empty(len(rows))
     products = np.empty((len(rows), vectors.shape[1]))
     fill, weights = kernels.kernel_rows, np.ascontiguousarray(weights)  # ones may be one number, repeated

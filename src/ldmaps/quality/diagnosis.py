@@ -24,7 +24,7 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.connectivity import OUTLIER_SHARE, RAISED
 from ldmaps.errors import Named, OutlierWarning
 
-__all__ = ["Diagnosis", "diagnose", "participation_ratios"]
+__all__ = ["Diagnosis", "diagnose", "named_points", "participation_ratios"]
 
 #: Points that make up this much of Σ_j c_j ψ_lj² carry coordinate l.
 CARRIED = 0.8
@@ -37,53 +37,32 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """How many points a map rests on.
+    """How many points a map rests on."""
 
-    Attributes
-    ----------
-    participation : ndarray of shape (k,)
-        Effective number of points that carry each coordinate.
-    carriers : dict of int to ndarray of int
-        For each coordinate (from 0) that is carried by suspiciously few points: these
-        training points, the heaviest first. Landmarks stand for their cells.
-    isolated : ndarray of int
-        Training points that ε was raised for: at most 1 % of all (but one), more than √10
-        times farther from the others than the hops that join 99 %; empty where there are
-        none, or where ε was not found by connecting.
-    epsilon_without : float
-        ε without them; NaN where there are none.
-    left_out : ndarray of int
-        Training points that took no part in the fit: outliers that were dropped, and
-        points of weight 0.
-    n_points : int
-        How many points took part.
-    """
-
-    participation: NDArray[np.float64]
+    participation: NDArray[np.float64]  # (k,): effective number of points that carry each coordinate
+    #: For each coordinate (from 0) that is carried by suspiciously few points: these training points, the
+    #: heaviest first. Landmarks stand for their cells
     carriers: dict[int, NDArray[np.intp]]
+    #: Training points that ε was raised for: at most 1 % of all (but one), more than √10 times farther from
+    #: the others than the hops that join 99 %; empty where there are none, or where ε was not found by
+    #: connecting
     isolated: NDArray[np.intp]
-    epsilon_without: float
+    epsilon_without: float  # ε without them; NaN where there are none
+    #: Training points that took no part in the fit: outliers that were dropped, and points of weight 0
     left_out: NDArray[np.intp]
-    n_points: int
+    n_points: int  # how many points took part
 
     def warning(self, epsilon: float, place: Callable[[int], str]) -> OutlierWarning | None:
-        """Return what to tell the user, or None if all is well.
-
-        Parameters
-        ----------
-        epsilon : float
-        place : callable
-            Returns what to call a training point: "frame 51 of run.xtc".
-        """
+        """Return what to tell the user, or None if all is well."""
         parts = [
             f"psi{number + 2} is carried by {self.participation[number]:.1f} of {self.n_points} points, "
-            f"mostly {_named(points, place)}"
+            f"mostly {named_points(points, place)}"
             for number, points in self.carriers.items()
         ]
         if len(self.isolated):
             parts.append(
                 f"epsilon = {epsilon:.4g} would be {self.epsilon_without:.4g}, {epsilon / self.epsilon_without:.0f} "
-                f"times smaller, without {_named(self.isolated, place)}"
+                f"times smaller, without {named_points(self.isolated, place)}"
             )
         if not parts:
             return None
@@ -101,27 +80,12 @@ def diagnose(
     coordinates: NDArray[Any],
     multiplicities: NDArray[np.float64],
     landmark_indices: NDArray[np.intp],
-    used: NDArray[np.intp],
+    used: NDArray[np.intp] | None,
     bandwidth: Bandwidth,
     n_training: int,
 ) -> Diagnosis:
-    """Find out how many points carry each coordinate, and which decide ε.
-
-    Parameters
-    ----------
-    coordinates : ndarray of shape (M, k)
-        Of the landmarks.
-    multiplicities : ndarray of shape (M,)
-    landmark_indices : ndarray of int, shape (M,)
-        Which training points they are.
-    used : ndarray of int, shape (n,)
-        The training points that took part.
-    bandwidth : Bandwidth
-        ε; with the tree of these points, if it was found with one.
-    n_training : int
-        Number of all training points.
-    """
-    n_points = len(used)
+    """Find out how many points carry each coordinate, and which decide ε."""
+    n_points = n_training if used is None else len(used)
     participation = participation_ratios(coordinates, multiplicities, n_points)
     few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
     carriers = {}
@@ -135,11 +99,10 @@ def diagnose(
         most = max(1, int(OUTLIER_SHARE * n_points))
         reach = RAISED * tree.epsilon_joining(n_points - most)
         if tree.connecting_epsilon > reach > 0:
-            isolated = used[~tree.in_largest_component(reach)]
+            isolated = np.flatnonzero(~tree.in_largest_component(reach))
+            isolated = isolated if used is None else used[isolated]
             epsilon_without = tree.epsilon_joining(n_points - len(isolated))
-    left_out = np.empty(0, np.intp)
-    if n_points < n_training:
-        left_out = np.setdiff1d(np.arange(n_training), used)
+    left_out = np.empty(0, np.intp) if used is None else np.setdiff1d(np.arange(n_training), used)
     return Diagnosis(participation, carriers, isolated, epsilon_without, left_out, n_points)
 
 
@@ -164,6 +127,7 @@ def _carrying(coordinate: NDArray[Any], multiplicities: NDArray[np.float64]) -> 
     return order[:enough]
 
 
-def _named(points: NDArray[np.intp], place: Callable[[int], str]) -> str:
+def named_points(points: NDArray[np.intp], place: Callable[[int], str]) -> str:
+    """Return the first few points by name, and how many more there are."""
     named = ", ".join(place(int(point)) for point in points[:MOST_NAMED])
     return named + (f" and {len(points) - MOST_NAMED} more" if len(points) > MOST_NAMED else "")

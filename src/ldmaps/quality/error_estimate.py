@@ -112,26 +112,14 @@ class ErrorEstimate:
 
 @dataclass(frozen=True)
 class JudgedMap:
-    """What an estimate must know of a landmark map.
+    """What an estimate must know of a landmark map."""
 
-    Attributes
-    ----------
-    embedder : Embedder
-        The map, of any extension.
-    walk : Walk
-        Its landmarks with their multiplicities, and the walk's settings.
-    eigenvalues : ndarray of shape (k,)
-    landmark_spectrum : Spectrum or None
-        Eigenpairs of the landmarks' own walk, the k coordinates' and up to EXTRA_MODES more.
-    n_training : int
-        How many points the map was fitted to.
-    """
-
-    embedder: Embedder
-    walk: Walk
-    eigenvalues: NDArray[np.float64]
+    embedder: Embedder  # the map, of any extension
+    walk: Walk  # its landmarks with their multiplicities, and the walk's settings
+    eigenvalues: NDArray[np.float64]  # (k,)
+    #: Eigenpairs of the landmarks' own walk, the k coordinates' and up to EXTRA_MODES more
     landmark_spectrum: Spectrum | None
-    n_training: int
+    n_training: int  # how many points the map was fitted to
 
 
 @dataclass(frozen=True)
@@ -145,10 +133,8 @@ class Reference:
 
 
 def reference_rows(n_points: int, point_bytes: int) -> NDArray[np.intp] | None:
-    """Return which of the training points stand for all in estimates of errors; None where all are kept.
-
-    The draw has a generator of its own, so that keeping a reference changes no other result.
-    """
+    """Return which of the training points stand for all in estimates of errors; None where all are kept."""
+    # The draw has a generator of its own, so that keeping a reference changes no other result.
     most = min(MAX_REFERENCE_POINTS, MAX_REFERENCE_BYTES // max(1, point_bytes))
     if n_points <= most:
         return None
@@ -158,10 +144,8 @@ def reference_rows(n_points: int, point_bytes: int) -> NDArray[np.intp] | None:
 def sample_reference(
     points: Points, weights: NDArray[np.float64], landmarks: Landmarks, n_features: int
 ) -> Reference:
-    """Keep the training points, or a bounded random sample of them, weighted cell by cell.
-
-    Cells that the sample misses are represented by their landmarks.
-    """
+    """Keep the training points, or a bounded random sample of them, weighted cell by cell."""
+    # Cells that the sample misses are represented by their landmarks.
     chosen = reference_rows(len(points), n_features * points.dtype.itemsize)
     if chosen is None:
         return Reference(points, weights, len(points))
@@ -183,10 +167,9 @@ def stand_in_reference(judged: JudgedMap, points: Points) -> Reference:
 
 
 class ErrorEstimator:
-    """The exact map's stand-in for one landmark map.
+    """The exact map's stand-in for one landmark map."""
 
-    Costs 2R² distances to make, R² more for every further step, and R a point to use; R² more for a sample.
-    """
+    # Costs 2R² distances to make, R² more for every further step, and R a point to use; R² more for a sample.
 
     def __init__(self, judged: JudgedMap, reference: Reference) -> None:
         self._judged = judged

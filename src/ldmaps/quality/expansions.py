@@ -58,10 +58,8 @@ def expand_as_published(collapsed: CollapsedWalk, lam: _Array, psi: _Array) -> E
 def expand_to_first_order(
     collapsed: CollapsedWalk, lam: _Array, psi: _Array, k: int, *, linearise: bool
 ) -> Expansion:
-    """Expand k pairs in p modes and the closure; ``lam`` and ``psi`` begin with the trivial pair.
-
-    With ``linearise`` δP itself is taken to first order in the changes of the distances.
-    """
+    """Expand k pairs in p modes and the closure; ``lam`` and ``psi`` begin with the trivial pair."""
+    # With ``linearise`` δP itself is taken to first order in the changes of the distances.
     own, own_lam = psi[:, 1 : k + 1], lam[1 : k + 1]
     if linearise:
         degrees, change = collapsed.linear_change(own_lam, own, rows_move=True)

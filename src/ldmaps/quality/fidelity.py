@@ -121,22 +121,9 @@ def turn_modes(
     lengths: NDArray[np.float64],
     growth: float,
 ) -> Turn:
-    """Match each of k coordinates to one of K modes, wherever it stands in the spectrum; trusts its input.
-
-    Order and sign are undone as in :func:`alignment`, turns among modes of nearly equal rates, scale and
-    origin besides: none of them is news about the data.
-
-    Parameters
-    ----------
-    reference, modes : ndarray of shape (n, k) and (n, K)
-        Of the same points.
-    eigenvalues, lengths : ndarray of shape (K,)
-        Of the modes; lengths over all points of theirs, also those that the reference does not have. A mode
-        that leads to such points is nearly flat on the others, and what slope it has there resembles anything.
-    weights : ndarray of shape (n,)
-    growth : float
-        Scale of a coordinate that has become a different one: least squares would flatten it.
-    """
+    """Match each of k coordinates to one of K modes, wherever it stands in the spectrum; trusts its input."""
+    # Order and sign are undone as in :func:`alignment`, turns among modes of nearly equal rates, scale and
+    # origin besides: none of them is news about the data.
     share = weights / weights.sum()
     centre, new_centre = share @ reference, share @ modes
     old, new = reference - centre, modes - new_centre

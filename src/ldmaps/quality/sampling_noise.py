@@ -35,39 +35,24 @@ Operator = Callable[
 
 @dataclass(frozen=True)
 class SampledWalk:
-    """A walk over a sample, solved.
-
-    Attributes
-    ----------
-    operator : Operator
-    weights, source : ndarray of shape (R,)
-        w, and s = w·(density)^(-α).
-    alpha : float
-    stationary : ndarray of shape (R,)
-        s D / Σ s D.
-    modes : ndarray of shape (R, p)
-        ψ, the trivial one first, orthonormal by ``stationary``.
-    eigenvalues : ndarray of shape (p,)
-    """
+    """A walk over a sample, solved."""
 
     operator: Operator
-    weights: NDArray[np.float64]
-    source: NDArray[np.float64]
+    weights: NDArray[np.float64]  # (R,): w, and s = w·(density)^(-α)
+    source: NDArray[np.float64]  # (R,): w, and s = w·(density)^(-α)
     alpha: float
-    stationary: NDArray[np.float64]
-    modes: NDArray[np.float64]
-    eigenvalues: NDArray[np.float64]
+    stationary: NDArray[np.float64]  # (R,): s D / Σ s D
+    modes: NDArray[np.float64]  # (R, p): ψ, the trivial one first, orthonormal by ``stationary``
+    eigenvalues: NDArray[np.float64]  # (p,)
 
 
 def draw_disturbances(
     weights: NDArray[np.float64], cells: NDArray[np.intp], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return draws of η, shape (R, N_DRAWS), under which every cell keeps its weight.
-
-    A cell's weight is known from all points; what varies is where in the cell the sample's
-    points stand. A point that stands for a whole cell shares the weight of the next cells:
-    landmarks are in an order of neighbours.
-    """
+    """Return draws of η, shape (R, N_DRAWS), under which every cell keeps its weight."""
+    # A cell's weight is known from all points; what varies is where in the cell the sample's points stand. A
+    # point that stands for a whole cell shares the weight of the next cells: landmarks are in an order of
+    # neighbours.
     strata = _of_several(cells)
     disturbances = rng.normal(size=(len(weights), N_DRAWS))
     counts, totals = np.bincount(strata), np.bincount(strata, weights=weights)
@@ -101,16 +86,7 @@ def _of_several(cells: NDArray[np.intp]) -> NDArray[np.intp]:
 def first_order_changes(
     walk: SampledWalk, n_coordinates: int, disturbances: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return δψ of the first coordinates for every draw of η, shape (draws, R, k), with Σ w ψ² kept.
-
-    Parameters
-    ----------
-    walk : SampledWalk
-    n_coordinates : int
-        k; coordinate i is mode i + 1.
-    disturbances : ndarray of shape (R, draws)
-        η of the weights w.
-    """
+    """Return δψ of the first coordinates for every draw of η, shape (draws, R, k), with Σ w ψ² kept."""
     relative = disturbances
     if walk.alpha:  # the density that divides the weights changes with them
         relative = relative - walk.alpha * walk.operator(walk.weights, disturbances)[1]

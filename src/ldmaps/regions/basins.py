@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Masks, Region
 from ldmaps.regions.region_values import column, finite
@@ -38,17 +38,7 @@ MOST_OPTIMISED = 6
 
 
 class Basin(Region):
-    """One learned basin: where its membership is high.
-
-    Parameters
-    ----------
-    coefficients : sequence of float
-        a₀, a₁, …: the membership is a₀ + a₁ψ₂ + a₂ψ₃ + …
-    eigenvalues : sequence of float
-        Those of the map it was learned from, to recognise other maps.
-    enter, leave : float
-        Membership from which the basin is entered, and below which it is left.
-    """
+    """One learned basin: where the membership a₀ + a₁ψ₂ + a₂ψ₃ + … is high; eigenvalues recognise its map."""
 
     kind = "basin"
     required = ("coefficients", "eigenvalues")
@@ -205,7 +195,8 @@ def learn_basins(
     if fit.lowest_peak < high:
         raise InvalidInputError(
             f"the map does not show {b} basins: the membership of one of them is nowhere above {fit.lowest_peak:.2f}, "
-            f"so it could not be entered at {high:g}; ask for fewer basins, or lower enter"
+            f"so it could not be entered at {high:g}; ask for fewer basins, or lower ",
+            Named("enter", ...),
         )
     eigenvalues = np.asarray(model.eigenvalues_, dtype=np.float64).tolist()
     return Basins(

@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.regions.region_values import LARGEST
 
 __all__ = ["locate", "simple_polygon"]
 
+#: Each edge is compared with all others.
+MOST_VERTICES = 10_000
 #: Roundings by which a point may miss an edge and still lie on it.
 _ON_EDGE = 8 * np.finfo(np.float64).eps
 
@@ -42,10 +45,15 @@ def simple_polygon(vertices: Any) -> NDArray[np.float64]:
         corners = np.empty(0)
     if corners.ndim != 2 or corners.shape[1] != 2:
         raise InvalidInputError("the vertices of a polygon are pairs of numbers, [[x, y], [x, y], ...]")
-    if not np.isfinite(corners).all():
-        bad = int(np.flatnonzero(~np.isfinite(corners).all(axis=1))[0])
+    is_good = (np.abs(corners) <= LARGEST).all(axis=1)
+    if not is_good.all():
+        bad = int(np.argmin(is_good))
         raise InvalidInputError(
-            f"vertex {bad} of a polygon is {corners[bad].tolist()}; vertices must be finite"
+            f"vertex {bad} of a polygon is {corners[bad].tolist()}; vertices must be finite, at most {LARGEST:g}"
+        )
+    if len(corners) > MOST_VERTICES:
+        raise InvalidInputError(
+            f"a polygon of {len(corners):,} vertices takes too long to check; give at most {MOST_VERTICES:,}"
         )
     if len(corners) > 1 and (corners[0] == corners[-1]).all():
         corners = corners[:-1]  # closed by hand
@@ -66,31 +74,37 @@ def _first_crossing(corners: NDArray[np.float64]) -> tuple[int, int] | None:
     count = len(corners)
     ends = np.roll(corners, -1, axis=0)
     for first in range(count):
-        if (corners[first] == ends[first]).all():
+        a, b = corners[first], ends[first]
+        if (a == b).all():
             return first, (first + 1) % count
-        for second in range(first + 1, count):
-            a, b, c, d = corners[first], ends[first], corners[second], ends[second]
-            if second == first + 1 or (first == 0 and second == count - 1):
-                shared, p, q = (b, a, d) if second == first + 1 else (a, b, c)
-                # Neighbours meet in one point unless one runs back over the other.
-                if _turn(shared, p, q) == 0 and np.dot(p - shared, q - shared) > 0:
-                    return first, second
-            elif _meet(a, b, c, d):
-                return first, second
+        hits = _meet(a, b, corners[first + 1 :], ends[first + 1 :])
+        # Neighbours meet in one point unless one runs back over the other.
+        if first + 1 < count:
+            hits[0] = _runs_back(b, a, ends[first + 1])
+        if first == 0:
+            hits[-1] = _runs_back(a, b, corners[-1])
+        if hits.any():
+            return first, first + 1 + int(np.argmax(hits))
     return None
 
 
-def _turn(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> int:
-    cross = (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
-    return int(np.sign(cross))
+def _runs_back(shared: NDArray[Any], p: NDArray[Any], q: NDArray[Any]) -> bool:
+    return bool(_turn(shared, p, q) == 0 and np.dot(p - shared, q - shared) > 0)
 
 
-def _meet(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any]) -> bool:
-    turns = _turn(a, b, c), _turn(a, b, d), _turn(c, d, a), _turn(c, d, b)
-    if turns[0] * turns[1] < 0 and turns[2] * turns[3] < 0:
-        return True
-    ends = ((a, b, c), (a, b, d), (c, d, a), (c, d, b))
-    return any(
-        turn == 0 and bool((np.minimum(p, q) <= r).all() and (r <= np.maximum(p, q)).all())
-        for turn, (p, q, r) in zip(turns, ends, strict=True)
+def _turn(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
+    """Return the signs of (b - a) x (c - a); points are in the last axis."""
+    cross = (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (
+        c[..., 0] - a[..., 0]
     )
+    return np.asarray(np.sign(cross))
+
+
+def _meet(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of the edges from c to d the edge from a to b crosses or touches."""
+    turns = _turn(a, b, c), _turn(a, b, d), _turn(c, d, a), _turn(c, d, b)
+    hits = (turns[0] * turns[1] < 0) & (turns[2] * turns[3] < 0)
+    for turn, (p, q, r) in zip(turns, ((a, b, c), (a, b, d), (c, d, a), (c, d, b)), strict=True):
+        lies_between = ((np.minimum(p, q) <= r) & (r <= np.maximum(p, q))).all(axis=-1)
+        hits |= (turn == 0) & lies_between
+    return np.asarray(hits)

@@ -93,11 +93,7 @@ def save_regions(path: str | os.PathLike[str], regions: Mapping[str, Region]) ->
 
 
 def region_from_dict(facts: Mapping[str, Any]) -> Region:
-    """Return the region that JSON values describe: what its ``as_dict`` returned, or from a table of a regions file.
-
-    >>> region_from_dict({"kind": "ball", "centre": {"psi2": 0.5}, "radius": 0.1})
-    Ball(centre={'psi2': 0.5}, radius=0.1, margin=0.0)
-    """
+    """Return the region that JSON values describe: what its ``as_dict`` returned, or from a table of a regions file."""
     if not isinstance(facts, Mapping):
         raise InvalidInputError(f"a region is a table with a kind, got {facts!r}")
     for kind in _KINDS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,17 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["column", "column_of", "finite", "not_negative"]
+#: Largest value: its square, and sums of a few of them, are still numbers.
+LARGEST = 1e150
+
+__all__ = ["LARGEST", "column", "column_of", "finite", "not_negative"]
 
 
 def column_of(name: str) -> int:
-    """Return which column of the coordinates has a name.
-
-    >>> column_of("psi2")
-    0
-    """
-    match = re.fullmatch(r"psi([0-9]+)", name) if isinstance(name, str) else None
+    """Return which column of the coordinates has a name: "psi2" is column 0."""
+    match = re.fullmatch(r"psi([0-9]{1,9})", name) if isinstance(name, str) else None
     if match is None or int(match[1]) < 2:
-        raise InvalidInputError(f"coordinates are called psi2, psi3, ..., got {name!r}")
+        raise InvalidInputError(f"coordinates are called psi2, psi3, ..., got {name!r:.80}")
     return int(match[1]) - 2
 
 
@@ -35,8 +33,9 @@ def finite(what: str, value: Any) -> float:
     """Return a value as float, or raise."""
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     # Compared rather than asked with isfinite: an integer of a file may be longer than any float.
-    if not is_number or not -sys.float_info.max <= value <= sys.float_info.max:
-        raise InvalidInputError(f"{what} must be a finite number, got {value!r}")
+    if not is_number or not -LARGEST <= value <= LARGEST:
+        rule = f"at most {LARGEST:g}" if is_number and abs(value) > LARGEST else "a finite number"
+        raise InvalidInputError(f"{what} must be {rule}, got {value!r:.80}")
     return float(value)
 
 

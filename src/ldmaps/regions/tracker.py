@@ -232,17 +232,7 @@ class RegionTracker:
 
 
 class _Followed:
-    """Where the stream is with respect to one region.
-
-    Attributes
-    ----------
-    inside : bool
-    entering, away : int
-        Records in a row, up to the last one, that lay in the region or beyond its
-        margin; no more are counted than are needed.
-    duration : int
-        Records since it was entered.
-    """
+    """Where the stream is with respect to one region."""
 
     __slots__ = ("away", "duration", "enter_after", "entering", "inside", "leave_after")
 
@@ -297,11 +287,7 @@ class _Followed:
 
 
 def _run_lengths(mask: NDArray[np.bool_], before: int) -> NDArray[np.intp]:
-    """Return how many records in a row, up to each one, are True; ``before`` were so already.
-
-    >>> _run_lengths(np.array([True, False, True, True]), 2)
-    array([3, 0, 1, 2])
-    """
+    """Return how many records in a row, up to each one, are True; ``before`` were so already."""
     rows = np.arange(len(mask))
     runs: NDArray[np.intp] = rows - np.maximum.accumulate(np.where(mask, -1 - before, rows))
     return runs

@@ -15,13 +15,15 @@ import hashlib
 import json
 import os
 import zlib
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 
+from ldmaps import door
 from ldmaps._version import __version__
 from ldmaps.errors import CheckpointError
-from ldmaps.files import lock, written_whole
+from ldmaps.files import lock, read_whole, sync_folder, written_whole
 
 __all__ = ["Checkpoint", "model_digest"]
 
@@ -31,14 +33,7 @@ _KEYS = {"model", "source", "position", "sinks", "tracker", "counts"}
 
 
 class Checkpoint:
-    """A checkpoint file, locked against a second process while open.
-
-    Parameters
-    ----------
-    path : path
-        Need not exist. While a stream runs there is a lock file of the same name with
-        ``.lock`` added.
-    """
+    """A checkpoint file; while it is open, a lock file beside it (``.lock``) keeps other processes out."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -47,30 +42,33 @@ class Checkpoint:
 
     def __enter__(self) -> Self:
         folder = os.path.dirname(self.path) or "."
-        if not os.path.isdir(folder):
+        if not door.isdir(folder):
             raise CheckpointError(f"there is no directory {folder} for the checkpoint; create it first")
-        if os.path.isdir(self.path):
+        if door.isdir(self.path):
             raise CheckpointError(f"the checkpoint {self.path} is a directory; name a file")
         self._lock = _locked(self._lock_path, self.path)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
-            os.unlink(self._lock_path)  # before it is free, so that nobody's lock is removed
-            os.close(self._lock)
+            with suppress(OSError):  # a lock file that stays does no harm
+                door.unlink(self._lock_path)  # before it is free, so that nobody's lock is removed
+            door.close(self._lock)
             self._lock = None
 
     def read(self) -> dict[str, Any] | None:
         """Return what was written last, or None before the first time."""
         try:
-            with open(self.path, encoding="utf-8") as stream:
-                text = stream.read()
+            text = read_whole(self.path)
         except FileNotFoundError:
             return None
+        # A process that was killed may not have come to this. Without it, outputs could survive a power failure that
+        # the only checkpoint does not, and no run could go on with them.
+        sync_folder(os.path.dirname(self.path) or ".")
+        try:
+            content = json.loads(text.decode("utf-8"), parse_int=_whole)
         except UnicodeDecodeError as error:
             raise self._damaged("it is not text") from error
-        try:
-            content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise self._damaged(f"it is not JSON: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT_NAME:
@@ -93,8 +91,14 @@ class Checkpoint:
             **content,
         }
         whole["checksum"] = _checksum(whole)
-        with written_whole(self.path) as stream:
-            stream.write(json.dumps(whole, indent=1).encode())
+        try:
+            with written_whole(self.path) as stream:
+                stream.write(json.dumps(whole, indent=1).encode())
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint {self.path} cannot be written ({error.strerror or error}); it stays as it was, or is "
+                "whole: mend the disk, or make room on it, and run the same again"
+            ) from error
 
     def _damaged(self, how: str) -> CheckpointError:
         return CheckpointError(
@@ -123,6 +127,12 @@ def model_digest(model: Any) -> str:
     return digest.hexdigest()[:32]
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > 18:  # what arrays cannot hold
+        raise ValueError(f"{digits[:40]} is larger than any count")
+    return int(digits)
+
+
 def _checksum(content: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
@@ -130,19 +140,19 @@ def _checksum(content: dict[str, Any]) -> int:
 def _locked(path: str, owner: str) -> int:
     """Return a descriptor of a lock file that no other process holds."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = door.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not lock(descriptor):
+            if not lock(descriptor, path):
                 raise CheckpointError(
                     f"another process is using the checkpoint {owner}; wait for it to end, or name another checkpoint"
                 )
             try:
-                same = os.path.samestat(os.fstat(descriptor), os.stat(path))
+                same = os.path.samestat(door.fstat(descriptor), door.stat(path))
             except FileNotFoundError:
                 same = False
             if same:
                 return descriptor
         except BaseException:
-            os.close(descriptor)
+            door.close(descriptor)
             raise
-        os.close(descriptor)  # its owner ended and removed it just now
+        door.close(descriptor)  # its owner ended and removed it just now

@@ -6,10 +6,11 @@ does not notice a change before them.
 
 from __future__ import annotations
 
-import os
 import zlib
 
-__all__ = ["TAIL", "Fingerprint", "read_at"]
+from ldmaps import door
+
+__all__ = ["TAIL", "Fingerprint", "read_all_at"]
 
 #: Bytes from the beginning that are compared.
 _HEAD = 1 << 30
@@ -19,20 +20,7 @@ _PIECE = 1 << 20
 
 
 class Fingerprint:
-    """Checksums of a file's bytes from one place to another, kept up to date as the end moves on.
-
-    Parameters
-    ----------
-    begin : int
-        The first byte that is compared: those before it may change.
-
-    Attributes
-    ----------
-    end : int
-        The byte after the last one that was added.
-    tail : bytes
-        The last bytes that were added.
-    """
+    """Checksums of a file from byte ``begin`` (those before it may change) to ``end``, which moves on."""
 
     def __init__(self, begin: int = 0) -> None:
         self.begin = begin
@@ -53,7 +41,7 @@ class Fingerprint:
         while self.end < end:
             if self.end - self.begin >= _HEAD and self.end < end - TAIL:
                 self.end, self.tail = end - TAIL, b""
-            data = read_at(descriptor, self.end, min(_PIECE, end - self.end))
+            data = door.read_at(descriptor, self.end, min(_PIECE, end - self.end))
             if not data:
                 return
             self.add(data)
@@ -64,15 +52,12 @@ class Fingerprint:
 
     def is_at_end_of(self, descriptor: int) -> bool:
         """Return whether an open file still has the last bytes before the end."""
-        return read_at(descriptor, self.end - len(self.tail), len(self.tail)) == self.tail
+        return read_all_at(descriptor, self.end - len(self.tail), len(self.tail)) == self.tail
 
 
-def read_at(descriptor: int, byte: int, count: int) -> bytes:
-    """Return up to ``count`` bytes from a place in a file; where it is read on stays where it was."""
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, count, byte)
-    here = os.lseek(descriptor, 0, os.SEEK_CUR)
-    os.lseek(descriptor, byte, os.SEEK_SET)
-    data = os.read(descriptor, count)
-    os.lseek(descriptor, here, os.SEEK_SET)
+def read_all_at(descriptor: int, byte: int, count: int) -> bytes:
+    """Return bytes from a place in a file, fewer than asked for only where it ends: one read may be cut short."""
+    data = b""
+    while len(data) < count and (piece := door.read_at(descriptor, byte + len(data), count - len(data))):
+        data += piece
     return data

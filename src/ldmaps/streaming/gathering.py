@@ -12,10 +12,9 @@ both: deliver what was received, then raise the error.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
 from typing import NamedTuple
 
+from ldmaps import door
 from ldmaps.errors import Named, SourceError, StreamStalledError
 from ldmaps.streaming.records import Records
 
@@ -34,13 +33,7 @@ class Request(NamedTuple):
 
 
 class Batch:
-    """Consecutive records on their way to become one.
-
-    Parameters
-    ----------
-    most : int
-        Records per batch. Only the first part may have more: none is cut.
-    """
+    """Consecutive records on their way to become one; only the first part may have more than ``most``: none is cut."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -74,26 +67,7 @@ class Batch:
 
 
 class Gathering:
-    """Gathers what a source gives to batches, and notices that it gives nothing.
-
-    Parameters
-    ----------
-    name : str
-        Of the source.
-    most : int
-        Records per batch.
-    max_delay : float
-        Seconds that a record may wait for others.
-    stall_after, on_stall
-        As of StreamEmbedder.
-    clock : callable
-        Tells the time in seconds.
-
-    Attributes
-    ----------
-    stalls : int
-        How often nothing came for too long.
-    """
+    """Gathers records to batches, and notices that none come; settings as of StreamEmbedder."""
 
     def __init__(
         self,
@@ -103,7 +77,6 @@ class Gathering:
         max_delay: float = 0.0,
         stall_after: float | None = None,
         on_stall: str = "warn",
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.most = most
         self.max_delay = max_delay
@@ -111,7 +84,6 @@ class Gathering:
         self.stalls = 0
         self._name = name
         self._raises = on_stall == "raise"
-        self._clock = clock
         # Often enough to notice a stall in time.
         self._pause = LOOK_UP if stall_after is None else min(LOOK_UP, stall_after / 4)
         self._anything = Request(most, self._pause)
@@ -131,7 +103,7 @@ class Gathering:
             self._ready = None
             return ready
         if self._batch is not None:
-            wait = 0.0 if self._ended or self._batch.room <= 0 else self._due - self._clock()
+            wait = 0.0 if self._ended or self._batch.room <= 0 else self._due - door.monotonic()
             if wait > 0:
                 return Request(self._batch.room, min(wait, self._pause))
             batch, self._batch = self._batch, None
@@ -152,7 +124,7 @@ class Gathering:
             self._listen()
             return False
         if self.stall_after is not None:
-            self._heard, self._told = self._clock(), False
+            self._heard, self._told = door.monotonic(), False
         self._received += count
         if not self.max_delay:
             self._ready = records
@@ -178,13 +150,13 @@ class Gathering:
     def _begin(self, records: Records) -> None:
         self._batch = Batch(self.most)
         self._batch.add(records)
-        self._due = self.max_delay + (float(records.arrived[0]) if len(records) else self._clock())
+        self._due = self.max_delay + (float(records.arrived[0]) if len(records) else door.monotonic())
 
     def _listen(self) -> None:
         """Warn or fail when nothing came for too long, once per stall."""
         if self.stall_after is None or self._told:
             return
-        now = self._clock()
+        now = door.monotonic()
         if self._heard is None:
             self._heard = now
         silence = now - self._heard

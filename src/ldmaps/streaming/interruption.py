@@ -8,16 +8,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
+from ldmaps import door
+
 __all__ = ["DeferredSignals"]
 
 
 class DeferredSignals:
-    """Lets signals wait until the records under way are written.
+    """Lets signals wait until the records under way are written; outside the main thread nothing is changed."""
 
-    The handlers that were there (which raise, as a rule) are called where that is
-    harmless: while ``may_raise`` says so, or by :meth:`deliver`. A second signal is
-    never held back. Outside the main thread nothing is changed.
-    """
+    # The handlers that were there (which raise, as a rule) are called where that is harmless: while ``may_raise``
+    # says so, or by ``deliver``. A second signal is never held back.
 
     def __init__(self, may_raise: Callable[[], bool]) -> None:
         self._may_raise = may_raise
@@ -32,16 +32,16 @@ class DeferredSignals:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                handler = signal.getsignal(number)
+                handler = door.getsignal(number)
                 if callable(handler):
                     self._handlers[number] = handler
-                    signal.signal(number, self._note)
+                    door.set_handler(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._handlers.items():
-            if signal.getsignal(number) == self._note:
-                signal.signal(number, handler)
+            if door.getsignal(number) == self._note:
+                door.set_handler(number, handler)
 
     def deliver(self) -> None:
         """Call the handler that a signal was meant for."""

@@ -17,16 +17,7 @@ _CLASSES = 44 * _TO_AN_OCTAVE  # up to 20 days
 
 
 class LatencyHistogram:
-    """Counts durations in classes whose width grows with the duration.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> latency = LatencyHistogram()
-    >>> latency.add(np.array([0.001] * 99 + [0.5]))
-    >>> bool(abs(latency.percentile(50) - 0.001) < 5e-5), latency.longest
-    (True, 0.5)
-    """
+    """Counts durations in classes whose width grows with the duration."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(_CLASSES, dtype=np.int64)

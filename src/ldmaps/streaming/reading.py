@@ -99,23 +99,7 @@ class _ReadAhead:
 
 
 class Reader:
-    """Reads a source and hands out batches, in order.
-
-    Parameters
-    ----------
-    source : Source
-    gathering : Gathering
-        Decides what makes a batch.
-    limit : int, optional
-        Records after which to end.
-
-    Attributes
-    ----------
-    should_stop : callable
-        Asked before every poll; what was read until then is still handed out.
-    blocked : bool
-        Whether the calling thread waits for a source that nothing but an exception can interrupt.
-    """
+    """Reads a source and hands out batches, in order, up to a limit of records."""
 
     def __init__(self, source: Source, gathering: Gathering, limit: int | None = None) -> None:
         self.source = source
@@ -212,10 +196,7 @@ class Reader:
 
 
 class AsyncReader(Reader):
-    """A reader for async code: an async source is iterated in the event loop, others wait in threads.
-
-    A source that insists on the main thread is polled there, without waiting.
-    """
+    """A reader for async code: an async source is iterated in the event loop, others wait in threads."""
 
     _polling: asyncio.Future[Records | None] | None = None
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
-from ldmaps.metrics.base import Points
 from ldmaps.regions.tracker import Event, RegionTracker
 from ldmaps.streaming.records import Embedded, Records
 from ldmaps.streaming.rejecting import repaired
@@ -23,17 +22,7 @@ _NO_REGION.flags.writeable = False
 
 
 class RecordEmbedder:
-    """Embeds records, wherever they come from and wherever they go.
-
-    Parameters
-    ----------
-    model : LandmarkDiffusionMap, DiffusionMap or path
-        The map, fitted, or a file that holds it.
-    tracker : RegionTracker, optional
-        Labels records with regions and reports events.
-    n_threads : int, optional
-        Threads for embedding; None uses every core.
-    """
+    """Embeds records, wherever they come from and wherever they go; the model may be a file of one."""
 
     def __init__(
         self, model: Any, *, tracker: RegionTracker | None = None, n_threads: int | None = None
@@ -58,25 +47,23 @@ class RecordEmbedder:
         records : Records
             Consecutive records of the stream.
         """
-        prepared: Points | None = None
-        if len(records):
-            try:
-                prepared = self._embedder.prepare(records.points)
-            except InvalidInputError:
-                records, prepared = repaired(records, self._embedder, self._facts.get("n_features"))
-        if prepared is None:
+        if not len(records):
             return self._nothing(records)
-        extended = self._embedder.extend(prepared, self.n_threads)
-        coverage = self._embedder.coverage_of(extended)
+        try:
+            placed = self._embedder.place(records.points, self.n_threads)
+        except InvalidInputError:
+            records = repaired(records, self._embedder, self._facts.get("n_features"))
+            if not len(records):
+                return self._nothing(records)
+            placed = self._embedder.place(records.points, self.n_threads)
+        coordinates, coverage = placed.coordinates, placed.coverage
         events: tuple[Event, ...] = ()
         if self.tracker is None:
             n = len(records)
             regions = _NO_REGION if n == 1 else np.full(n, -1, dtype=np.intp)
         else:
-            regions, events = self.tracker.update(
-                extended.coordinates, coverage, records.numbers, records.times
-            )
-        return Embedded(records, extended.coordinates, coverage, regions, events)
+            regions, events = self.tracker.update(coordinates, coverage, records.numbers, records.times)
+        return Embedded(records, coordinates, coverage, regions, events)
 
     def warm_up(self) -> None:
         """Make what the first point needs before the clock of the first record runs."""

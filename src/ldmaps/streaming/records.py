@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -181,35 +182,13 @@ class Embedded:
     def __len__(self) -> int:
         return len(self.records.numbers)
 
-    @property
-    def numbers(self) -> NDArray[np.int64]:
-        """Place of each record in the stream."""
-        return self.records.numbers
-
-    @property
-    def times(self) -> NDArray[np.float64] | None:
-        """The source's own time of each record, where it has one."""
-        return self.records.times
-
-    @property
-    def arrived(self) -> NDArray[np.float64]:
-        """``time.monotonic()`` at which each record was received."""
-        return self.records.arrived
-
-    @property
-    def rejected(self) -> tuple[Rejected, ...]:
-        """What came between these records and could not be embedded."""
-        return self.records.rejected
-
-    @property
-    def position(self) -> Position:
-        """Where the source goes on after these records."""
-        return self.records.position
-
-    @property
-    def points(self) -> NDArray[Any]:
-        """The records themselves, for sinks that keep what the map does not cover."""
-        return self.records.points
+    # Of the records.
+    numbers = property(attrgetter("records.numbers"))
+    times = property(attrgetter("records.times"))
+    arrived = property(attrgetter("records.arrived"))
+    rejected = property(attrgetter("records.rejected"))
+    position = property(attrgetter("records.position"))
+    points = property(attrgetter("records.points"))
 
     def take(self, mask: NDArray[np.bool_]) -> Embedded:
         """Return some of the records with their events, without rejected ones and position.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 
 __all__ = ["RedisConnection"]
@@ -17,18 +17,7 @@ _ANSWER = 10.0
 
 
 class RedisConnection:
-    """Runs commands; notices broken connections and makes new ones, with growing pauses.
-
-    Parameters
-    ----------
-    url : str
-        ``redis://[user:password@]host[:port][/database]/stream`` (rediss:// for TLS);
-        the database is 0 by default.
-    give_up_after : float
-        Seconds without a connection after which it is an error.
-    error : type
-        Which one: SourceError or SinkError.
-    """
+    """Runs commands on redis://[user:password@]host[:port][/database]/stream; connects again with growing pauses."""
 
     def __init__(self, url: str, give_up_after: float, error: type[LdmapsError]) -> None:
         parts = urlsplit(url)
@@ -55,29 +44,19 @@ class RedisConnection:
 
     def open(self) -> None:
         """Connect; a server that is not there is an error at once."""
-        redis = _redis()
+        exceptions = _redis().exceptions
         try:
-            self._client = redis.Redis.from_url(
-                self._server,
-                protocol=2,
-                socket_timeout=_ANSWER,
-                socket_connect_timeout=_ANSWER,
-                retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
-            )
+            self._client = door.connect_redis(self._server, _ANSWER)
             self._client.ping()
-        except (redis.exceptions.RedisError, OSError, ValueError) as error:
+        except (exceptions.RedisError, OSError, ValueError) as error:
             raise self._error(
                 f"{self.name} cannot be reached ({one_line(error, 160)}); check the address, and that the server runs"
             ) from error
 
     def attempt(self, work: Callable[[Any], Any]) -> tuple[bool, Any]:
-        """Run commands with the client; return whether they were carried out, and their result.
-
-        While there is no connection it returns (False, None) at once; see
-        :meth:`wait`. Commands whose answer was lost may have been carried out.
-        """
+        """Return whether commands were carried out (those without an answer may have been), and their result."""
         exceptions = _redis().exceptions
-        if self._down_since is not None and time.monotonic() < self._next_try:
+        if self._down_since is not None and door.monotonic() < self._next_try:
             return False, None
         try:
             result = work(self._client)
@@ -94,7 +73,7 @@ class RedisConnection:
 
     def wait(self, longest: float) -> None:
         """Wait until the next attempt is due, but no longer than this."""
-        time.sleep(max(0.0, min(longest, self._next_try - time.monotonic())))
+        door.sleep(max(0.0, min(longest, self._next_try - door.monotonic())))
 
     def close(self) -> None:
         """Release the connection."""
@@ -103,7 +82,7 @@ class RedisConnection:
             self._client = None
 
     def _note_failure(self, error: BaseException) -> None:
-        now = time.monotonic()
+        now = door.monotonic()
         if self._down_since is None:
             self._down_since = now
         if now - self._down_since >= self._give_up_after:
@@ -118,8 +97,6 @@ class RedisConnection:
 def _redis() -> Any:
     try:
         import redis
-        import redis.backoff
-        import redis.retry
     except ImportError as error:
         raise InvalidInputError(
             f"Redis streams need the package redis, which cannot be imported ({error}); pip install redis"

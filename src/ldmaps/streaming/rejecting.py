@@ -9,28 +9,21 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import BadRecordError, InvalidInputError, one_line
 from ldmaps.extension.embedder import Embedder
-from ldmaps.metrics.base import Points
 from ldmaps.point_faults import bad_value, wrong_width
 from ldmaps.streaming.records import Embedded, Records, Rejected
 
 __all__ = ["judged", "repaired"]
 
 
-def repaired(records: Records, embedder: Embedder, width: int | None) -> tuple[Records, Points | None]:
-    """Set aside the records that cannot be embedded; return the others, also prepared.
-
-    Parameters
-    ----------
-    width : int or None
-        Numbers that a point has, if the map knows.
-    """
+def repaired(records: Records, embedder: Embedder, width: int | None) -> Records:
+    """Set aside the records that cannot be embedded; return the others."""
     points = np.asarray(records.points)
     reasons = _wrong_shape(points, width, embedder.metric.takes_frames) or _not_finite(points)
     kept = _without(records, reasons)
     if not len(kept):
-        return kept, None
+        return kept
     try:
-        return kept, embedder.prepare(kept.points)
+        embedder.prepare(kept.points)
     except InvalidInputError:  # the metric has a rule of its own: find out who breaks it
         for row in range(len(points)):
             if row in reasons:
@@ -39,18 +32,12 @@ def repaired(records: Records, embedder: Embedder, width: int | None) -> tuple[R
                 embedder.prepare(points[row : row + 1])
             except InvalidInputError as error:
                 reasons[row] = one_line(error)
-    kept = _without(records, reasons)
-    return kept, embedder.prepare(kept.points) if len(kept) else None
+        kept = _without(records, reasons)
+    return kept
 
 
 def judged(embedded: Embedded, bad_records: str) -> tuple[Embedded, BadRecordError | None]:
-    """Return what may be passed on, and the error that the first bad record is, if it is one.
-
-    Parameters
-    ----------
-    bad_records : {"count", "quarantine", "raise"}
-        As of StreamEmbedder.
-    """
+    """Return what may be passed on, and the error that the first bad record is where ``bad_records`` is "raise"."""
     if bad_records != "raise" or not embedded.rejected:
         return embedded, None
     first = min(embedded.rejected, key=lambda one: one.number)

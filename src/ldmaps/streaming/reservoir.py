@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps import door
 from ldmaps.archive import ArchiveError, read_archive, write_archive
 from ldmaps.errors import InvalidInputError
 from ldmaps.settings import check_whole
@@ -262,21 +263,10 @@ class Reservoir(Sink):
 
 
 class OutsideFile(Reservoir):
-    """A reservoir that is written to a file when the stream ends; until then the checkpoint keeps the records.
+    """A reservoir that is written to an .npz file when the stream ends; until then the checkpoint keeps the records."""
 
-    Parameters
-    ----------
-    path : path-like
-        An .npz file, an :mod:`ldmaps.archive` that ``numpy.load`` reads too; it appears whole
-        or not at all.
-    model : LandmarkDiffusionMap
-        The map that the records are outside of. The file remembers which.
-    capacity, seed
-        As for :class:`Reservoir`.
-    overwrite : bool
-        Whether a file that is there already may be replaced. By default only one without records
-        of the same map is: what a run leaves that failed before its first record.
-    """
+    # Unless ``overwrite``, only a file without records of the same map is replaced: what a run leaves that failed
+    # before its first record.
 
     def __init__(
         self,
@@ -289,6 +279,7 @@ class OutsideFile(Reservoir):
     ) -> None:
         super().__init__(capacity, seed)
         self.path, self.name = Path(path), str(path)
+        self.paths = (str(path),)
         self._model, self._digest = model, model_digest(model)
         self._overwrite = overwrite
         self._begun = False
@@ -296,11 +287,11 @@ class OutsideFile(Reservoir):
     def check(self, mark: Any = None) -> None:
         """Raise if there is no folder for the file, it would replace one that is not ours, or the mark is no state."""
         super().check(mark)
-        if not self.path.parent.is_dir():
+        if not door.isdir(self.path.parent):
             raise InvalidInputError(
                 f"there is no directory {self.path.parent} for {self.path.name}; create it first"
             )
-        if mark is None and not self._overwrite and self.path.exists() and not self._is_empty():
+        if mark is None and not self._overwrite and door.exists(self.path) and not self._is_empty():
             raise InvalidInputError(
                 f"{self.path} exists already; name another file, or overwrite it with --force"
             )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
+from ldmaps import door
 from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, Named, SinkError, one_line
+from ldmaps.files import check_distinct
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
 from ldmaps.streaming.interruption import DeferredSignals
 from ldmaps.streaming.reading import Reader
@@ -23,20 +24,7 @@ __all__ = ["Run"]
 
 
 class Run:
-    """One run, to be carried out once.
-
-    Parameters
-    ----------
-    engine : RecordEmbedder
-        Embeds the records.
-    reader : Reader
-        Gives them; it is opened and closed here.
-    sinks : sequence of Sink
-    summary : StreamSummary
-        Is kept up to date.
-    bad_records, checkpoint, checkpoint_every, stop
-        See :meth:`StreamEmbedder.run`.
-    """
+    """One run, to be carried out once; settings are those of :meth:`StreamEmbedder.run`."""
 
     def __init__(
         self,
@@ -76,7 +64,7 @@ class Run:
 
     def carry_out(self) -> None:
         """Do everything."""
-        began = time.monotonic()
+        began = door.monotonic()
         try:
             with self._checkpoint or nullcontext(), ExitStack() as stack:
                 for sink in self._sinks:
@@ -91,7 +79,7 @@ class Run:
                 self._begin(marks)
                 self._go()
         finally:
-            self._summary.seconds = time.monotonic() - began
+            self._summary.seconds = door.monotonic() - began
         self._signals.deliver()
 
     def _should_stop(self) -> bool:
@@ -125,7 +113,7 @@ class Run:
     def _is_due(self) -> bool:
         if self._checkpoint is None or not self._uncommitted:
             return False
-        return time.monotonic() - self._committed >= self._every
+        return door.monotonic() - self._committed >= self._every
 
     def _pass_on(self, records: Records) -> None:
         try:
@@ -162,10 +150,12 @@ class Run:
     # -- checkpoints ---------------------------------------------------------
 
     def _check_all(self) -> list[Any] | None:
-        """Go to where the checkpoint says, and make sure that the outputs can; return their marks, if there are any.
-
-        No file is changed before the source is open as well: a run that is refused does no harm.
-        """
+        """Go to where the checkpoint says, see that the outputs can too, and return their marks; change no file yet."""
+        written = [name for sink in self._sinks for name in sink.paths]
+        check_distinct(
+            self._reader.source.paths,
+            written if self._checkpoint is None else [*written, self._checkpoint.path],
+        )
         saved = None if self._checkpoint is None else self._checkpoint.read()
         if self._checkpoint is None or saved is None:
             for sink in self._sinks:
@@ -192,7 +182,7 @@ class Run:
         with self._trusting_the_checkpoint():
             for sink, mark in zip(self._durable(), marks, strict=True):
                 sink.rewind(mark)
-        self._committed = time.monotonic()
+        self._committed = door.monotonic()
 
     @contextmanager
     def _trusting_the_checkpoint(self) -> Iterator[None]:
@@ -252,7 +242,7 @@ class Run:
                 counts=self._summary.kept(),
             )
         self._uncommitted = False
-        self._committed = time.monotonic()
+        self._committed = door.monotonic()
 
     def _close(self, sink: Sink) -> None:
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ldmaps import door
 from ldmaps.streaming.latency import LatencyHistogram
 from ldmaps.streaming.records import Embedded
 
@@ -59,12 +59,12 @@ class StreamSummary:
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     peak_queue: int = 0
     ended: str = "failed"
-    _began: float = field(default_factory=time.monotonic, repr=False)
+    _began: float = field(default_factory=lambda: door.monotonic(), repr=False)
 
     @property
     def rate(self) -> float:
         """Records per second in this run, up to now."""
-        seconds = self.seconds or time.monotonic() - self._began
+        seconds = self.seconds or door.monotonic() - self._began
         return (self.records - self.resumed_from) / max(seconds, 1e-9)
 
     @property
@@ -82,10 +82,10 @@ class StreamSummary:
         """
         n = len(embedded)
         if n == 1:  # a stream of single records: no arrays
-            self.latency.add_one(time.monotonic() - float(embedded.arrived[0]))
+            self.latency.add_one(door.monotonic() - float(embedded.arrived[0]))
             self.inside += bool(embedded.coverage.inside[0])
         elif n:
-            self.latency.add(time.monotonic() - embedded.arrived)
+            self.latency.add(door.monotonic() - embedded.arrived)
             self.inside += int(np.count_nonzero(embedded.coverage.inside))
         self.batches += 1
         self.records += n

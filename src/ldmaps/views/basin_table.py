@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.quality.resampling import BLOCK_LENGTH, Blocks, block_error
 from ldmaps.regions.basins import Basins
 from ldmaps.regions.representative_landmarks import representatives
 from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
@@ -18,25 +19,16 @@ __all__ = ["BasinTable", "basin_rows", "basin_table"]
 
 @dataclass(frozen=True)
 class BasinTable:
-    """A table of basins.
-
-    Attributes
-    ----------
-    basins : Basins
-    core : ndarray of shape (b,)
-        Share of the points in each core.
-    landmarks : tuple of int
-        The landmark that stands for each.
-    transitions : Transitions
-    notes : tuple of str
-        Remarks for the reader.
-    """
+    """A table of basins: the share of points in each core, the landmark that stands for each, remarks for readers."""
 
     basins: Basins
     core: NDArray[np.float64]
     landmarks: tuple[int, ...]
     transitions: Transitions
     notes: tuple[str, ...]
+    population_errors: NDArray[np.float64] | None = (
+        None  # standard errors, where points were resampled in time
+    )
 
     def as_dict(self) -> dict[str, Any]:
         """Return all numbers as JSON values."""
@@ -48,6 +40,9 @@ class BasinTable:
                 {
                     "name": name,
                     "population": float(self.basins.populations[place]),
+                    "population_error": None
+                    if self.population_errors is None
+                    else float(self.population_errors[place]),
                     "core": float(self.core[place]),
                     "landmark": self.landmarks[place],
                     "dwell": _or_none(moves.dwell[place]),
@@ -63,17 +58,7 @@ class BasinTable:
 
 
 def basin_table(model: Any, points: PointsOfMap, basins: Basins) -> BasinTable:
-    """Return populations, transitions and dwell times of points in the order of time.
-
-    Parameters
-    ----------
-    model : LandmarkDiffusionMap or DiffusionMap
-        The map, fitted.
-    points : PointsOfMap
-        In the order of time.
-    basins : Basins
-        Of the map.
-    """
+    """Return populations, transitions and dwell times of points in the order of time."""
     labels = region_labels(points.coordinates, basins.regions)
     moves = count_transitions(labels, basins.names, times=points.times, files=points.files)
     notes = []
@@ -86,7 +71,24 @@ def basin_table(model: Any, points: PointsOfMap, basins: Basins) -> BasinTable:
         notes.append("The points have weights: times between transitions are those of the biased run.")
     core = np.array([np.mean(labels == place) for place in range(len(basins.names))])
     middles = representatives(model, basins.regions)
-    return BasinTable(basins, core, tuple(middles.values()), moves, tuple(notes))
+    errors = _population_errors(model, points, basins)
+    return BasinTable(basins, core, tuple(middles.values()), moves, tuple(notes), errors)
+
+
+def _population_errors(model: Any, points: PointsOfMap, basins: Basins) -> NDArray[np.float64] | None:
+    """Return standard errors of populations over blocks as long as those that the fit was resampled by."""
+    sampling, n = getattr(model, "sampling_", None), len(points.coordinates)
+    if sampling is None or sampling.kind != "time" or n < 2 * sampling.n_blocks:
+        return None
+    labels = (np.arange(n) * sampling.n_blocks // n).astype(np.int32)
+    blocks = Blocks("time", labels, sampling.n_blocks, 0.5 + n / sampling.n_blocks / BLOCK_LENGTH)
+    weights = np.ones(n) if points.weights is None else points.weights.astype(np.float64)
+    return block_error(basins.memberships(points.coordinates).astype(np.float64), weights, blocks)
+
+
+def _plus_minus(table: BasinTable, place: int) -> str:
+    errors = table.population_errors
+    return "" if errors is None else f" ± {100 * errors[place]:.1f}"
 
 
 def basin_rows(table: BasinTable) -> list[list[str]]:
@@ -102,7 +104,7 @@ def basin_rows(table: BasinTable) -> list[list[str]]:
         rows.append(
             [
                 name,
-                f"{100 * table.basins.populations[place]:.1f} %",
+                f"{100 * table.basins.populations[place]:.1f}{_plus_minus(table, place)} %",
                 f"{100 * table.core[place]:.1f} %",
                 str(table.landmarks[place]),
                 "never left" if np.isnan(dwell) else f"{dwell:.3g} ± {error:.2g}",

@@ -20,15 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.frame_blocks import import_mdtraj
 from ldmaps.inputs.frame_writer import open_frame_writer
-from ldmaps.inputs.prefetch import prefetch
-from ldmaps.inputs.source import PointSource, Reading, check_frames_finite
+from ldmaps.inputs.source import PointSource, Reading
 from ldmaps.inputs.tables import read_columns
 from ldmaps.inputs.trajectory_files import TrajectoryFiles
+from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.progress import is_shown, stage
 from ldmaps.regions.base import Region
 from ldmaps.views.report.structures import superposed
 
-__all__ = ["FramePicks", "write_landmarks"]
+__all__ = ["FramePicks", "topology_of", "write_landmarks"]
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,12 @@ class FramePicks:
         files, numbers = [], []
         low = np.full(model.n_components_, np.inf)
         high = -low
-        chunks = prefetch(source) if source.reads_ahead else source
         count = 0
         with stage("embedding", source.n_frames if is_shown() else None, source.item):
-            for chunk in chunks:  # distances tick as they are computed
-                check_frames_finite(chunk)
-                extended = model.embedder_.extend(model.embedder_.prepare(chunk.frames), model.n_threads)
-                psi = extended.coordinates
-                inside = region.masks(psi, model.embedder_.coverage_of(extended))[0]
+            # Distances tick as they are computed.
+            for chunk, placed in embed_chunks(model.embedder_, source, model.n_threads):
+                psi = placed.coordinates
+                inside = region.masks(psi, placed.coverage)[0]
                 numbers.append(chunk.numbers[inside])
                 files.append(np.full(int(inside.sum()), source.files.index(chunk.file)))
                 low, high = np.minimum(low, psi.min(axis=0)), np.maximum(high, psi.max(axis=0))
@@ -307,13 +305,13 @@ def write_landmarks(
             f"the map's distances are in {model.units_!r}; nm or Å is needed for a structure"
         )
     frames = superposed(unit * model.metric_.structures(model.map_.landmark_points.take(numbers), n_atoms))
-    with open_frame_writer(path, _topology(model.source_ or {}, kept)) as writer:
+    with open_frame_writer(path, topology_of(model.source_ or {}, kept)) as writer:
         writer.write((frames.astype(np.float32), None, None), numbers.astype(np.int64))
         names = labels or [f"landmark {number}" for number in numbers]
         writer.remarks += [f"{row + 1}: {name}" for row, name in enumerate(names)]
 
 
-def _topology(facts: dict[str, Any], kept: NDArray[np.intp]) -> Any:
+def topology_of(facts: dict[str, Any], kept: NDArray[np.intp]) -> Any:
     """Return an mdtraj topology of the atoms that a model remembers."""
     md = import_mdtraj()
     topology = md.Topology()

@@ -11,13 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.source import Atoms
 
-__all__ = ["correlations", "shape_of_frames"]
+__all__ = ["UNITS", "correlations", "shape_of_frames"]
+
+#: Of columns that ldmaps embed and ldmaps correlate write.
+UNITS = {"rg": "nm", "end_to_end": "nm", "rmsd": "nm", "time": "ps", "distance": "√ε"}
 
 
 def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.float64]]:
-    """Return Spearman's rank correlation of each coordinate with each column.
+    """Return the rank correlation of each coordinate with each column: Spearman's, of angles the circular one.
 
-    A coordinate may follow a quantity along a curve, so ranks say more than values do.
+    A coordinate may follow a quantity along a curve, so ranks say more than values do. A column that
+    stays within ±180 (or ±π) and comes within 2 % of both ends is taken for an angle: where a circle is
+    cut, ranks jump, and Spearman's correlation would understate what it follows.
 
     Parameters
     ----------
@@ -29,7 +34,8 @@ def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> di
     Returns
     -------
     dict of str to ndarray of shape (k,)
-        From -1 to 1; NaN for a column that does not vary.
+        From -1 to 1, of angles from 0 to 1 (the multiple correlation of the coordinate's ranks with sine
+        and cosine); NaN for a column that does not vary.
 
     Examples
     --------
@@ -48,12 +54,35 @@ def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> di
                 f"{name!r} needs one number per point, ({len(psi)},), got shape {column.shape}"
             )
         known = np.isfinite(column)
+        turn = _turn(column[known])
+        if turn:
+            found[name] = _circular(rankdata(psi[known], axis=0), 2 * np.pi / turn * column[known])
+            continue
         ranks = rankdata(np.column_stack([psi[known], column[known]]), axis=0)
         ranks -= ranks.mean(axis=0)
         lengths = np.sqrt((ranks**2).sum(axis=0))
         with np.errstate(invalid="ignore", divide="ignore"):
             found[name] = np.round(ranks[:, :-1].T @ ranks[:, -1] / (lengths[:-1] * lengths[-1]), 12)
     return found
+
+
+def _turn(column: NDArray[np.float64]) -> float:
+    """Return 360 or 2π where a column is an angle that goes round, 0 where it is not."""
+    for turn in (360.0, 2 * np.pi):
+        largest = np.abs(column).max(initial=0.0)
+        if largest <= 0.5 * turn * (1 + 1e-6) and min(column.max(), -column.min()) >= 0.49 * turn:
+            return turn
+    return 0.0
+
+
+def _circular(ranks: NDArray[np.float64], angle: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the multiple correlation R of ranks with cos and sin of an angle (Mardia's, of ranks)."""
+    wave = np.column_stack([np.ones(len(angle)), np.cos(angle), np.sin(angle)])
+    centred = ranks - ranks.mean(axis=0)
+    left = centred - wave @ np.linalg.lstsq(wave, centred, rcond=None)[0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = 1.0 - (left**2).sum(axis=0) / (centred**2).sum(axis=0)
+    return np.asarray(np.sqrt(np.clip(share, 0.0, 1.0)).round(12))
 
 
 def shape_of_frames(
@@ -66,7 +95,7 @@ def shape_of_frames(
     frames : array-like of shape (n, atoms, 3)
         The molecule must be whole.
     atoms : Atoms, optional
-        With masses, the radius of gyration is mass-weighted. With several atoms
+        With the masses of all, the radius of gyration is mass-weighted. With several atoms
         called CA, the ends are the first and the last of these; otherwise they are the
         first and the last atom.
     reference : array-like of shape (atoms, 3), optional
@@ -86,7 +115,9 @@ def shape_of_frames(
             f"the reference needs the atoms of the frames, {xyz.shape[1:]}, got {target.shape}"
         )
     masses = None if atoms is None else atoms.masses
-    share = np.full(xyz.shape[1], 1.0 / xyz.shape[1]) if masses is None else masses / masses.sum()
+    if masses is None or not 0 < masses.sum() < np.inf:  # NaN where that of an atom is unknown
+        masses = np.ones(xyz.shape[1])
+    share = masses / masses.sum()
     centred = xyz - np.einsum("a,nai->ni", share, xyz)[:, None]
     carbons = [] if atoms is None else [place for place, name in enumerate(atoms.names) if name == "CA"]
     first, last = (carbons[0], carbons[-1]) if len(carbons) > 1 else (0, -1)

@@ -1,58 +1,162 @@
-"""The points a map is looked at by: its training points, or rows of a table."""
+"""The points a map is looked at by, and what is known of each: training points, or others placed on it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.maps.fitted_map import thinned_rows
 from ldmaps.views.point_tables import read_table
 
-__all__ = ["PointsOfMap"]
+__all__ = ["PointsOfMap", "as_numbers", "as_numbers_or_texts"]
+
+#: What may be known of each point, as a number.
+_NUMBERS = ("frames", "times", "distance", "nearest", "errors", "weights")
 
 
 @dataclass(frozen=True)
 class PointsOfMap:
-    """Coordinates of points, and what is known of each.
+    """Coordinates of points and an array of shape (n,) for whatever is known of them, None where nothing is.
 
-    Attributes
-    ----------
-    coordinates : ndarray of shape (n, k)
-    times : ndarray of shape (n,) or None
-        In ps.
-    files : ndarray of shape (n,) or None
-    columns : dict of str to ndarray
-        Numbers of the table's own.
+    ``total`` also counts training points that the model does not record, ``rows`` are the places of those it does
+    (None for other points), ``files`` are places in ``file_names``, times are in ps.
     """
 
     coordinates: NDArray[Any]
+    total: int = 0
+    what: str = "points"
+    rows: NDArray[np.int64] | None = None
+    frames: NDArray[np.float64] | None = None
     times: NDArray[np.float64] | None = None
-    files: NDArray[Any] | None = None
-    columns: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    distance: NDArray[np.float64] | None = None
+    nearest: NDArray[np.float64] | None = None
+    errors: NDArray[np.float64] | None = None
+    weights: NDArray[np.float64] | None = None
+    files: NDArray[np.int32] | None = None
+    file_names: tuple[str, ...] = ()
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def training(cls, model: Any) -> Self:
+        """Return the training points that a model records; none if its file was saved without them."""
+        what = "training frames" if model.metric_.takes_frames else "training points"
+        if not hasattr(model, "embedding_"):
+            return cls(np.empty((0, model.n_components_), dtype=np.float32), 0, what)
+        embedding, record = np.asarray(model.embedding_), model.training_
+        rows = thinned_rows(len(embedding), np.empty(0, np.intp)) if record is None else record.rows
+        known = {} if record is None else record.arrays()
+        numbers: dict[str, Any] = {
+            name: np.asarray(known[name], dtype=np.float64) for name in _NUMBERS if name in known
+        }
+        numbers.setdefault("frames", rows.astype(np.float64))  # without files, its place identifies a point
+        files, names = known.get("files"), [str(name) for name in (model.source_ or {}).get("files") or []]
+        last = -1 if files is None else int(files.max(initial=0))
+        if last >= len(names):
+            names = [f"file {number + 1}" for number in range(last + 1)]
+        return cls(
+            embedding[rows], len(embedding), what, rows, files=files, file_names=tuple(names), **numbers
+        )._with_true_times()
+
+    @classmethod
+    def shown(
+        cls,
+        model: Any,
+        points: ArrayLike | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
+        files: ArrayLike | None = None,
+        **numbers: ArrayLike | None,
+    ) -> Self:
+        """Return what the arguments of :func:`~ldmaps.views.report.write_report` describe, checked."""
+        of = cls.training(model) if points is None else cls._placed(model, points)
+        n = len(of.coordinates)
+        known: dict[str, Any] = {
+            name: as_numbers(name, of._recorded(values), n)
+            for name, values in numbers.items()
+            if values is not None
+        }
+        if files is not None:
+            texts = of._recorded(np.asarray(files, dtype=str))
+            if texts.shape != (n,):
+                raise InvalidInputError(f"files needs one name per point, ({n},), got shape {texts.shape}")
+            names, file_of = np.unique(texts, return_inverse=True)
+            known |= {"file_names": tuple(names.tolist()), "files": file_of.astype(np.int32)}
+        own = {str(name): of._recorded(values) for name, values in (columns or {}).items()}
+        return replace(of, **known, columns=own)._with_true_times()
 
     @classmethod
     def of(cls, model: Any, table: str | None = None) -> Self:
         """Return a map's training points, or those that a table of ``ldmaps embed`` brings; its columns in any case."""
-        told = {} if table is None else read_table(table, model)
-        columns = {}
-        for name, values in told.get("columns", {}).items():
-            try:
-                columns[name] = np.asarray(values, dtype=np.float64)
-            except ValueError:
-                continue  # words have no order
-        if "points" in told:
-            return cls(told["points"], told.get("times"), told.get("files"), columns)
-        if not hasattr(model, "embedding_"):
+        found = cls.shown(model, **({} if table is None else read_table(table, model)))
+        if not len(found.coordinates):
             raise InvalidInputError(
                 "the model file holds no training points; embed frames with ldmaps embed and give its table with --data"
             )
-        record = model.training_
-        if record is None or len(record.rows) == len(model.embedding_):
-            times, files = (None, None) if record is None else (record.times, record.files)
-            return cls(model.embedding_, times, files, columns)
-        rows = record.rows
-        thinned = {name: values[rows] for name, values in columns.items()}
-        return cls(model.embedding_[rows], record.times, record.files, thinned)
+        return found
+
+    @classmethod
+    def _placed(cls, model: Any, points: ArrayLike) -> Self:
+        coordinates, k = np.asarray(points), model.n_components_
+        if coordinates.ndim != 2 or coordinates.shape[1] != k:
+            raise InvalidInputError(
+                f"points must be coordinates on the map, of shape (n, {k}), got {coordinates.shape}; "
+                "embed raw data with model.transform first"
+            )
+        if not np.isfinite(coordinates).all():
+            raise InvalidInputError("points must be finite coordinates on the map; remove those with NaN")
+        kind = "frames" if model.metric_.takes_frames else "points"
+        return cls(coordinates, len(coordinates), f"{kind} placed on the map")
+
+    def taken(self, rows: NDArray[Any] | slice) -> Self:
+        """Return some of the points."""
+        arrays = ("coordinates", "rows", "files", *_NUMBERS)
+        some = {name: array[rows] for name in arrays if (array := getattr(self, name)) is not None}
+        return replace(self, **some, columns={name: values[rows] for name, values in self.columns.items()})
+
+    def numbers(self) -> dict[str, NDArray[np.float64]]:
+        """Return time and the columns that are numbers; words have no order."""
+        n = len(self.coordinates)
+        own = {name: as_numbers_or_texts(name, values, n) for name, values in self.columns.items()}
+        numbers = {name: values for name, (values, texts) in own.items() if not texts}
+        return numbers if self.times is None else {"time": self.times, **numbers}
+
+    def _recorded(self, values: ArrayLike) -> NDArray[Any]:
+        """Return values of the points at hand, where values of all training points were given."""
+        array = np.asarray(values)
+        return array if self.rows is None or array.shape != (self.total,) else array[self.rows]
+
+    def _with_true_times(self) -> Self:
+        """Drop what a file without times holds: zeros, or whatever was in memory."""
+        if self.times is None:
+            return self
+        known = self.times[np.isfinite(self.times)].round(3)
+        return self if len(known) and (known != known[0]).any() else replace(self, times=None)
+
+
+def as_numbers(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return a number per point, or say what is wrong with them."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name!r} must be numbers ({error})") from error
+    if array.shape != (n,):
+        raise InvalidInputError(f"{name!r} needs one number per point, ({n},), got shape {array.shape}")
+    return array
+
+
+def as_numbers_or_texts(name: str, values: ArrayLike, n: int) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return a column as numbers, and what they stand for: texts become their place among all; NaN is empty."""
+    array = np.asarray(values)
+    if array.shape != (n,) or array.dtype.kind not in "OU":
+        return as_numbers(name, array, n), ()
+    cells = ["" if value is None or value != value else str(value).strip() for value in array.tolist()]
+    try:
+        return np.array([float(cell or "nan") for cell in cells]), ()
+    except ValueError:
+        texts = sorted({cell for cell in cells if cell})
+        place = {text: float(number) for number, text in enumerate(texts)}
+        return np.array([place.get(cell, np.nan) for cell in cells]), tuple(texts)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
+from ldmaps.views.observables import UNITS
 
 __all__ = ["MapPlots"]
 
@@ -86,17 +87,16 @@ class MapPlots:
         size = float(np.clip(9000 / max(1, len(plotted)), 0.8, 12))
         drawn = ax.scatter(*plotted.T, c=values, s=size, cmap="viridis", linewidths=0, rasterized=True)
         bar = ax.figure.colorbar(drawn, ax=ax)
-        bar.set_label(label if label is not None else "" if colour is not None else "order of the points")
+        text = label if label is not None else "" if colour is not None else "order of the points"
+        bar.set_label(f"{text} ({UNITS[text]})" if text in UNITS else text)
         counts = np.asarray(model.multiplicities_)
         if landmarks and marks is not None and len(counts) < len(plotted):
             areas = np.maximum(4.0, 90.0 * counts / counts.max())
-            ax.scatter(*marks.T, s=areas, facecolors="none", edgecolors="black", linewidths=0.5, alpha=0.6)
-        ax.set_xlabel(names[0])
-        ax.set_ylabel(names[1])
-        return ax
+            ax.scatter(*marks.T, s=areas, facecolors="none", edgecolors="black", linewidths=0.6, alpha=0.7)
+        return _labelled(ax, *names)
 
     def spectrum(self, *, ax: Any = None) -> Any:
-        """Draw the non-trivial eigenvalues, those kept filled, and the gap after them.
+        """Draw the non-trivial eigenvalues, those kept filled, and a line after them.
 
         Parameters
         ----------
@@ -114,24 +114,18 @@ class MapPlots:
         numbers = np.arange(len(values)) + 2
         ax = self._axes(ax)
         ax.plot(numbers, values, "-", color=_GREY, linewidth=0.8, zorder=1)
+        sampling = getattr(model, "sampling_", None)
+        if sampling is not None:
+            low, high = sampling.intervals.T
+            ax.vlines(numbers[: len(low)], low, high, color=_BLUE, linewidth=1.2, label="95 % interval")
         ax.plot(numbers[kept], values[kept], "o", color=_BLUE, label="kept")
         if not kept.all():
             ax.plot(numbers[~kept], values[~kept], "o", color=_BLUE, fillstyle="none", label="left out")
             ax.legend()
         if len(values) > k and kept[:k].all():
             ax.axvline(k + 1.5, color=_ORANGE, linestyle="--", linewidth=1.0)
-            ax.annotate(
-                f"gap {values[k - 1] - values[k]:.3f}",
-                (k + 1.5, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(4, -12),
-                textcoords="offset points",
-                color=_ORANGE,
-            )
-        ax.set_xticks(numbers)
-        ax.set_xlabel("index l")
-        ax.set_ylabel("eigenvalue λ")
-        return ax
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        return _labelled(ax, "index l", "eigenvalue λ")
 
     def free_energy(
         self,
@@ -172,12 +166,12 @@ class MapPlots:
         ax = self._axes(ax)
         across, up = surface.centres()
         levels = np.arange(0.0, np.ceil(surface.highest) + 1.0)
-        drawn = ax.contourf(across, up, np.ma.masked_invalid(surface.energy.T), levels=levels, cmap="viridis")
+        energy = np.ma.masked_invalid(surface.energy.T)
+        drawn = ax.contourf(across, up, energy, levels=levels, cmap="viridis", extend="max")
         bar = ax.figure.colorbar(drawn, ax=ax)
-        bar.set_label(r"$-\ln\,p$  ($k_\mathrm{B}T$)")
-        ax.set_xlabel(_name(x))
-        ax.set_ylabel(_name(y))
-        return ax
+        # Where single points have been, more would only be known to be rarer.
+        bar.set_label(rf"$-\ln\,p$  ($k_\mathrm{{B}}T$; at least {surface.highest:.1f} where brightest)")
+        return _labelled(ax, _name(x), _name(y))
 
     def profile(
         self,
@@ -225,10 +219,8 @@ class MapPlots:
         )
         ax.plot(profile.centres, profile.energy, "-", color=_BLUE, marker=".", markersize=3, linewidth=1.2)
         ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
-        ax.set_xlabel(_name(x))
-        ax.set_ylabel(r"$-\ln\,p$  ($k_\mathrm{B}T$)")
         ax.legend()
-        return ax
+        return _labelled(ax, _name(x), r"$-\ln\,p$  ($k_\mathrm{B}T$)")
 
     # -- pieces ---------------------------------------------------------------
 
@@ -279,6 +271,15 @@ class MapPlots:
                 f"plots are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
             ) from error
         return pyplot.subplots(layout="constrained")[1]
+
+
+def _labelled(ax: Any, x: str, y: str) -> Any:
+    """Name the axes; of small numbers, the ticks share a power of ten, so that they do not collide."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_formatter().set_powerlimits((-2, 4))
+    return ax
 
 
 def _name(index: int) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, suffixes
-from ldmaps.inputs.tables import read_columns
+from ldmaps.inputs.tables import is_plumed, read_any_columns, read_columns
 
 __all__ = ["read_table"]
 
@@ -24,11 +24,7 @@ MIN_COMPARED, MAX_DEVIATION = 10, 0.5
 
 
 def read_table(path: str, model: Any) -> dict[str, Any]:
-    """Return a table's columns as arguments of :func:`~ldmaps.views.report.write_report`.
-
-    A table with columns psi2, psi3, … brings points to show. One without them brings
-    colours for the map's training points, one row each.
-    """
+    """Return a table as arguments of ``write_report``: points where it has psi2, psi3, …, colours where not."""
     columns = _read(path)
     k = model.n_components_
     names = coordinate_names(k)
@@ -113,6 +109,9 @@ def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[s
 
 def _read(path: str) -> dict[str, NDArray[Any]]:
     form = format_of(path)
+    if form is None and os.path.isfile(path) and is_plumed(path):
+        # The column "time" is the COLVAR's own; rows are in the order of the map's points.
+        return {name: values for name, values in read_any_columns(path).items() if name != "time"}
     if form is None or "embed" not in form.written_by:
         *others, last = suffixes(written_by="embed")
         raise InvalidInputError(f"the table {path} must end in {', '.join(others)} or {last}")

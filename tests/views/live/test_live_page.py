@@ -336,3 +336,10 @@ def test_a_map_of_one_coordinate_is_shown_against_time(open_page, points):
             page.evaluate("document.getElementById('x-axis').selectedOptions[0].text") == "Time from now (s)"
         )
         assert int(page.evaluate(f"{DATA}.drawn")) == 100
+
+
+def test_the_scale_of_distances_ends_beyond_the_reach_of_the_cells(open_page, served, model):
+    page = open_page(served)
+    reach = np.sqrt(np.median(model.embedder_.squared_radii) / model.epsilon_)
+    legend = page.evaluate("document.body.textContent")
+    assert f"≥ {float(f'{1.5 * reach:.2g}'):g} √ε" in legend

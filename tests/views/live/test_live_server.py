@@ -23,7 +23,7 @@ from ldmaps.regions import Box, Event, OutOfDomain, RegionTracker
 from ldmaps.streaming import Embedded, Records
 from ldmaps.views.live import LivePage
 from ldmaps.views.live.access import Access
-from ldmaps.views.live.server import LARGEST_MESSAGE
+from ldmaps.views.live.server import DROPPED_BEYOND, LARGEST_MESSAGE, _connections
 from ldmaps.views.live.state import BURST, EVENTS, HISTORY, MOST, MOST_AT_FIRST, LiveState
 
 REASON = "the live page needs starlette, uvicorn and websockets: pip install starlette uvicorn websockets"
@@ -604,6 +604,77 @@ def test_settings_are_checked(model, settings, words):
 def test_a_host_that_is_not_here_is_named(model):
     with pytest.raises(InvalidInputError, match="192.0.2.1"):
         LivePage(model, host="192.0.2.1", token=TOKEN).start()
+
+
+def refused(socket_, patience=20.0):
+    """Return whether the server drops a connection that says nothing."""
+    socket_.settimeout(patience)
+    try:
+        return socket_.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_idle_connections_leave_descriptors_for_files(model):
+    """They send nothing, so that nothing of them is read that could be turned away."""
+    with LivePage(model, max_viewers=1) as page, ExitStack() as stack:
+        most = 2 + 100 + DROPPED_BEYOND
+        idle = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", page.port), 10))
+            for _ in range(most + 60)
+        ]
+        assert all(refused(one) for one in idle[most + 1 :])
+        assert len(page._server._server.server_state.connections) <= most
+
+
+def test_descriptors_are_kept_in_reserve(monkeypatch):
+    resource = pytest.importorskip("resource", reason="limits are those of POSIX")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    assert _connections(200) == 128 - DROPPED_BEYOND
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert _connections(200) == 200
+
+
+PING = b"\x89\xfd" + b"\0" * 4 + b"x" * 125  # masked by nothing
+
+
+def flood(page, stack, rounds, greeting=b""):
+    """Open a WebSocket by hand, and send pings without reading the answers; return whether it is dropped."""
+    opened = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), 10))
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    opened.sendall(
+        b"GET /stream HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nOrigin: http://127.0.0.1:%d\r\nUpgrade: websocket\r\n"
+        b"Connection: Upgrade\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        % (page.port, page.port)
+    )
+    assert opened.recv(12) == b"HTTP/1.1 101"
+    opened.sendall(greeting)
+    try:
+        for _ in range(rounds):
+            opened.sendall(PING * 100)
+        opened.settimeout(3.0)
+        while opened.recv(1 << 16):
+            pass
+    except ConnectionError:
+        return True
+    except TimeoutError:  # it still listens, and has answered everything
+        return False
+    return True
+
+
+def test_a_flood_of_pings_is_no_greeting(guarded):
+    with ExitStack() as stack:
+        assert flood(guarded, stack, 20)
+        wait_until(lambda: not guarded._server._strangers)
+
+
+def test_a_viewer_that_only_sends_is_dropped(page, monkeypatch):
+    monkeypatch.setattr("ldmaps.views.live.server.UNREAD_BYTES", 1 << 20)
+    greeting = b'{"token": ""}'
+    with ExitStack() as stack:
+        assert flood(page, stack, 3000, bytes([0x81, 0x80 + len(greeting)]) + b"\0" * 4 + greeting)
 
 
 def test_half_requests_do_not_hold_the_page(page, monkeypatch):

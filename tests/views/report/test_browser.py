@@ -148,7 +148,7 @@ def test_every_control_has_a_name_and_can_be_reached(open_page, molecule_page):
         ("colour", "Density as −ln p (kT)"),
         ("colour", "Distance to nearest landmark (√ε)"),
         ("colour", "Estimated error ζ (% of range)"),
-        ("colour", "end to end"),
+        ("colour", "Time (ns)"),
         ("colour", "half"),
         ("palette", "Cividis"),
         ("x-axis", "ψ₄"),
@@ -468,3 +468,73 @@ def test_pictures_are_saved_in_light_and_for_print(open_page, molecule_page, but
     assert height > 3 * box[3]
     # The page itself looks as it did.
     assert page.evaluate(f"{IMAGE_OF}({canvas!r})") == before
+
+
+WORDS_ON_PICTURE = """(async id => {
+  const drawn = [], { fillText, arc } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    drawn.push([this.canvas.isConnected, text, x, y]);
+    fillText.call(this, text, x, y);
+  };
+  CanvasRenderingContext2D.prototype.arc = function (x, y, r, ...rest) {
+    drawn.push([this.canvas.isConnected, "circle", x, y]);
+    arc.call(this, x, y, r, ...rest);
+  };
+  document.getElementById(id).click();
+  CanvasRenderingContext2D.prototype.fillText = fillText;
+  CanvasRenderingContext2D.prototype.arc = arc;
+  return drawn.filter((entry) => !entry[0]).map((entry) => entry.slice(1));
+})"""
+
+
+def legend_on_picture(page, button):
+    """Return what a saved picture's legend says, in order, and where each word ends up."""
+    return [entry for entry in page.evaluate(f"{WORDS_ON_PICTURE}({button!r})") if entry[2]]
+
+
+def test_the_legend_of_a_saved_map_keeps_its_circles_and_spaces(open_page, molecule_page):
+    page = open_page(molecule_page, 1400, 900)
+    drawn = legend_on_picture(page, "save-map")
+    texts = [text for text, _, _ in drawn]
+    said = "frames a landmark stands for"
+    assert said in texts
+    # Of each word first the width is taken, then it is written: the last is what stands there.
+    places = [place for place, text in enumerate(texts) if text == "circle"]
+    assert len(places) >= 2
+    written = {text: x for text, x, _ in drawn}
+    sizes = [text for text in texts[places[-2] : texts.index(said, places[-1]) + 1] if text != "circle"]
+    assert [written[text] for text in sizes] == sorted(written[text] for text in sizes)
+    page.evaluate("document.getElementById('landmarks').click()")
+    assert said not in [text for text, _, _ in legend_on_picture(page, "save-map")]
+
+
+def test_the_saved_energy_has_its_unit_and_no_ring(open_page, molecule_page):
+    page = open_page(molecule_page, 1400, 900)
+    texts = [text for text, _, _ in legend_on_picture(page, "save-energy")]
+    for word in ("−ln p in ", "k", "B", "T"):
+        assert word in texts
+    assert any(text.startswith("≥ ") for text in texts)
+    # With another landmark chosen, the picture is the same: it has no ring.
+    first = page.evaluate(f"{SAVED}('save-energy')")[1]
+    page.evaluate("document.getElementById('next').click()")
+    assert page.evaluate(f"{SAVED}('save-energy')")[1] == first
+
+
+def test_the_saved_table_has_what_embed_writes(open_page, molecule_page, molecule_map):
+    page = open_page(molecule_page, 1400, 900)
+    lines = bytes(page.evaluate(f"{SAVED}('save-table')")[1]).decode().splitlines()
+    header = lines[0].split(",")
+    assert header[3:9] == ["psi2", "psi3", "psi4", "distance", "inside", "nearest"]
+    rows = np.array([line.split(",")[6:9] for line in lines[1:]], float)
+    record = molecule_map.training_
+    np.testing.assert_allclose(rows[:, 0], record.distance, rtol=1e-5)
+    np.testing.assert_array_equal(rows[:, 2], record.nearest)
+    assert rows[:, 1].all()  # training points are inside by construction
+
+
+def test_basins_are_seen_on_the_map(open_page, molecule_page):
+    page = open_page(molecule_page)
+    page.choose("colour", "Basin")
+    legend = text_of(page, "scatter-legend")
+    assert "basin 1" in legend
+    assert "basin 2" in legend

@@ -18,6 +18,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
+from ldmaps.regions import learn_basins
 from ldmaps.views.assets import asset
 from ldmaps.views.report import page as page_module
 from ldmaps.views.report import report_html, write_report
@@ -179,7 +180,7 @@ def test_what_stands_above_the_map_stays_text(roll_map, monkeypatch, place):
     if place == "notes":
         contents = replace(contents, notes=[NASTY])
     if place == "facts":
-        contents = replace(contents, what=NASTY)
+        contents = replace(contents, points=replace(contents.points, what=NASTY))
     if place == "subtitle":
         monkeypatch.setattr(type(roll_map.metric_), "name", NASTY)
     if place == "unit":
@@ -447,6 +448,42 @@ def test_text_columns_are_colours(roll_map):
     assert "The column name has 1,500 different texts, too many to colour by." in many
 
 
+def test_points_are_inside_as_coverage_says(roll_map, roll):
+    near, far = roll.points[:40], roll.points[40:60] * 1.4
+    points = np.concatenate([near, far])
+    coverage = roll_map.coverage(points)
+    assert 0 < coverage.inside.sum() < 60
+    text = report_html(
+        roll_map,
+        points=roll_map.transform(points),
+        distance=coverage.distance,
+        nearest=coverage.nearest,
+        files=["a.csv"] * 60,
+    )
+    np.testing.assert_array_equal(unpack(payload(text)["inside"]), coverage.inside)
+    assert f"<dd>{100 * coverage.inside.mean():.4g} %</dd><dt>inside the map</dt>" in text
+    assert "<title>a.csv on a diffusion map</title>" in text
+
+
+def test_a_landmark_of_a_table_shows_its_row(roll_map, roll):
+    features = payload(report_html(roll_map))["landmarks"]["features"]
+    assert [entry["label"] for entry in features] == ["column 1", "column 2", "column 3"]
+    shown = np.column_stack([unpack(entry["values"]) for entry in features])
+    number = unpack(payload(report_html(roll_map))["landmarks"]["number"]).astype(int)
+    np.testing.assert_allclose(shown, roll.points[roll_map.landmark_indices_[number]], rtol=1e-5)
+
+
+def test_crisp_basins_are_what_a_trajectory_opens_with(molecule_map):
+    data = payload(report_html(molecule_map))
+    crispness = learn_basins(molecule_map).crispness
+    assert data["opensWith"] == ("basin" if crispness >= 0.8 else "")
+    field = next(entry for entry in data["fields"] if entry["key"] == "basin")
+    labels = unpack(field["values"])
+    chi = learn_basins(molecule_map).memberships(molecule_map.embedding_)
+    for place in range(len(field["texts"])):
+        np.testing.assert_array_equal(labels == place, chi[:, place] >= 0.7)
+
+
 def test_several_files_can_be_coloured(roll_map):
     files = np.repeat(["a/one.xtc", "b/two.xtc"], 750)
     data = payload(report_html(roll_map, files=files))
@@ -472,7 +509,6 @@ def test_the_scripts_are_well_formed(tmp_path):
 
 
 def test_profiles_basins_and_correlations_are_on_the_page(molecule, molecule_map):
-    from ldmaps.regions import learn_basins
     from ldmaps.views import correlations
     from ldmaps.views.report.contents import gather
 

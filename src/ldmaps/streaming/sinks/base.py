@@ -23,12 +23,15 @@ class Sink(ABC):
         For messages.
     durable : bool
         Whether ``rewind`` works.
+    paths : tuple of str
+        Files that it writes.
     takes_rejected : bool
         Whether it keeps records that could not be embedded.
     """
 
     name: str = "sink"
     durable: bool = False
+    paths: tuple[str, ...] = ()
     takes_rejected: bool = False
 
     @abstractmethod

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import door
 from ldmaps.embedded_rows import EmbeddedText
 from ldmaps.errors import CheckpointError, InvalidInputError, SinkError
 from ldmaps.files import lock, sync_folder, to_stdout
@@ -34,21 +35,14 @@ _LOST = "start over, with an output that no other process touches"
 
 
 class TextSink(Sink):
-    """What all sinks that write text share.
-
-    Parameters
-    ----------
-    path : path
-        "-" is stdout, which is flushed after every batch and is not durable.
-    overwrite : bool
-        Whether an existing file may be replaced. By default only an empty one is.
-    """
+    """What all sinks that write text share; the path "-" is stdout, which is not durable."""
 
     durable = True
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self.path = os.fspath(path)
         self.durable = self.path != "-"
+        self.paths = (self.path,) if self.durable else ()
         self.name = os.path.abspath(self.path) if self.durable else "stdout"
         self._overwrite = overwrite
         self._descriptor: int | None = None
@@ -73,11 +67,11 @@ class TextSink(Sink):
         try:
             left = memoryview(data)
             while left:
-                left = left[os.write(descriptor, left) :]
+                left = left[door.write(descriptor, left) :]
         except OSError:
             # A disk that is full may have taken half a line: nothing half-written stays.
             with suppress(OSError):
-                os.ftruncate(descriptor, self._written.end)
+                door.ftruncate(descriptor, self._written.end)
             raise
         self._written.add(data)
 
@@ -86,19 +80,19 @@ class TextSink(Sink):
         if not self.durable or self._descriptor is not None:
             return
         folder = os.path.dirname(self.path) or "."
-        if os.path.isdir(self.path):
+        if door.isdir(self.path):
             raise InvalidInputError(f"the output {self.path} is a directory; name a file")
-        if not os.path.isdir(folder):
+        if not door.isdir(folder):
             raise InvalidInputError(f"there is no directory {folder} for the output; create it first")
         try:
-            self._take(os.open(self.path, _OPEN))
+            self._take(door.open(self.path, _OPEN))
         except FileNotFoundError as error:
             if mark is not None:
                 raise CheckpointError(
                     f"the output {self.path} is missing, but the checkpoint says that {mark['bytes']} bytes were "
                     "written; put it back, or start over with another checkpoint"
                 ) from error
-            if not os.access(folder, os.W_OK):
+            if not door.access(folder, os.W_OK):
                 raise InvalidInputError(
                     f"the directory {folder} cannot be written to; name another output"
                 ) from error
@@ -115,7 +109,7 @@ class TextSink(Sink):
             return None
         descriptor = self._opened()
         self._check_untouched(descriptor)
-        os.fsync(descriptor)
+        door.fsync(descriptor)
         return {"bytes": self._written.end, "checksums": self._written.mark()}
 
     def rewind(self, mark: Any) -> None:
@@ -132,7 +126,7 @@ class TextSink(Sink):
     def close(self) -> None:
         """Close the file."""
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            door.close(self._descriptor)
             self._descriptor = None
         self._begun = False
 
@@ -140,7 +134,7 @@ class TextSink(Sink):
         if self._descriptor is None or not self._begun:
             self.check()
             if self._descriptor is None:
-                self._take(os.open(self.path, _OPEN | os.O_CREAT, 0o666))
+                self._take(door.open(self.path, _OPEN | os.O_CREAT, 0o666))
             self._written = Fingerprint()
             self._begin()
             sync_folder(os.path.dirname(self.path) or ".")
@@ -150,19 +144,19 @@ class TextSink(Sink):
     def _begin(self) -> None:
         """Cut the file to what counts as written; this is the first change to it."""
         assert self._descriptor is not None
-        os.ftruncate(self._descriptor, self._written.end)
+        door.ftruncate(self._descriptor, self._written.end)
         self._begun = True
 
     def _take(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        if not lock(descriptor):
+        if not lock(descriptor, self.path):
             self.close()
             raise InvalidInputError(f"another process is writing to {self.path}; name another output")
 
     def _compare(self, mark: Any) -> None:
         """Raise unless the open file may be replaced, or begins with what the mark was made for."""
         assert self._descriptor is not None
-        size = os.fstat(self._descriptor).st_size
+        size = door.fstat(self._descriptor).st_size
         if mark is None:
             if size and not self._overwrite:
                 raise InvalidInputError(
@@ -186,9 +180,9 @@ class TextSink(Sink):
 
     def _check_untouched(self, descriptor: int) -> None:
         """Raise if another process removed, replaced or changed the file, so that results are missing."""
-        mine = os.fstat(descriptor)
+        mine = door.fstat(descriptor)
         try:
-            is_named = os.path.samestat(mine, os.stat(self.path))
+            is_named = os.path.samestat(mine, door.stat(self.path))
         except FileNotFoundError:
             raise SinkError(f"{self.path} was removed or renamed while it was written; {_LOST}") from None
         if not is_named:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, SinkError
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.redis_connection import RedisConnection
@@ -96,7 +96,7 @@ class RedisSink(Sink):
         self.name = self._connection.name
         self._maxlen = maxlen
         self._regions = tuple(regions)
-        self._run = secrets.randbits(48) + 1
+        self._run = door.randbits(48) + 1
         self._added = 0  # first half of the last identifier that the server is known to have
         self._opened = False
 

@@ -38,6 +38,7 @@ def open_source(
     columns: Sequence[str] | None = None,
     top: Any = None,
     select: str | None = None,
+    periodic: str = "whole",
     follow: bool = False,
     idle_end: float | None = None,
 ) -> Source:
@@ -58,6 +59,8 @@ def open_source(
         Names the atoms of frames, as in :func:`ldmaps.inputs.open`.
     select : str, optional
         Atoms to use; the model's by default.
+    periodic : {"whole", "keep"}
+        Whether molecules that a periodic box has split are joined.
     follow : bool
         Whether the file is still being written: the source then waits for more.
     idle_end : float, optional
@@ -65,7 +68,12 @@ def open_source(
         finished.
     """
     name = os.fspath(spec)
-    frames = {"top": top, "select": select, "model_facts": model_facts}
+    frames: dict[str, Any] = {
+        "top": top,
+        "select": select,
+        "model_facts": model_facts,
+        "periodic": periodic,
+    }
     if name == "-":
         from ldmaps.streaming.sources.pipe import open_stdin
 
@@ -81,14 +89,14 @@ def open_source(
     named_form = format_of(name)
     if form is None and (top is not None or (named_form is not None and named_form.kind == "trajectory")):
         if follow:
-            from ldmaps.streaming.sources.growing import GrowingTrajectory
+            from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
 
             return GrowingTrajectory(name, **frames, idle_end=idle_end)
         from ldmaps.inputs import open as open_finished
 
         return as_source(open_finished(name, **frames))
     if follow:
-        from ldmaps.streaming.sources.growing import GrowingTable
+        from ldmaps.streaming.sources.growing_table import GrowingTable
 
         return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
     from ldmaps.streaming.sources.pipe import FileSource

@@ -29,6 +29,8 @@ class Source(ABC):
         thread while records are embedded pays.
     may_block : bool
         Whether a poll may wait longer than it is asked to, as for a Python iterator.
+    paths : tuple of str or int
+        Files that it reads, by name or descriptor, as far as it knows.
     facts : dict or None
         What is known of the records beyond numbers, as ``model.source_`` has it.
     """
@@ -38,6 +40,7 @@ class Source(ABC):
     needs_main_thread: ClassVar[bool] = False
     reads_ahead: ClassVar[bool] = False
     may_block: ClassVar[bool] = False
+    paths: tuple[str | int, ...] = ()
     facts: dict[str, Any] | None = None
 
     @abstractmethod

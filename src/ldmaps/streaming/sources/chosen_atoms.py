@@ -19,24 +19,7 @@ __all__ = ["ChosenAtoms"]
 
 
 class ChosenAtoms(SelectedFrames):
-    """The atoms of a stream that are to be embedded; holds no frames itself.
-
-    Parameters
-    ----------
-    name : str
-        Of the stream, for messages.
-    top : path, mdtraj Topology, MDAnalysis Universe or AtomGroup, or None
-        Names the atoms of the stream. Without it all of them are taken as they are.
-    select : str, optional
-        In mdtraj's language (MDAnalysis' for its objects); the model's own by default.
-    model_facts : mapping, optional
-        ``model.source_``: its selection is used, and its atoms are compared. Models that
-        were fitted on arrays know no more than ``"n_features"``.
-    periodic : {"whole", "keep"}
-        As in :func:`ldmaps.inputs.open`.
-    n_atoms : int, optional
-        Atoms of the stream, where there is no topology; the model's by default.
-    """
+    """The atoms of a stream that are to be embedded."""
 
     def __init__(
         self,
@@ -101,11 +84,7 @@ class ChosenAtoms(SelectedFrames):
     def take(
         self, xyz: NDArray[np.float32], box: NDArray[np.float64] | None, numbers: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_], tuple[Rejected, ...]]:
-        """Return the chosen atoms of frames of those to read, which frames these are, and the others.
-
-        Raises when not one frame of the stream could be used so far: then it is the
-        settings that are wrong.
-        """
+        """Return the chosen atoms of frames, which these are, and the rest; raise if none was ever good."""
         frames, good, rejected = self._taken(xyz, box, numbers)
         if rejected and not good.any() and not self._any_good:
             raise InvalidInputError(rejected[0].reason)

@@ -8,10 +8,9 @@ from typing import Any
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import table_streams
 from ldmaps.streaming.records import Position, Records
-from ldmaps.streaming.sources.decoding import BOM, Decoder, excerpt
-from ldmaps.streaming.sources.decoding_csv import CsvDecoder
-from ldmaps.streaming.sources.decoding_json import JsonDecoder
+from ldmaps.streaming.sources.decoding import BOM, Decoder, LineDecoder, excerpt
 from ldmaps.streaming.sources.decoding_npy import NpyDecoder
+from ldmaps.streaming.sources.line_parsers import CsvParser, JsonParser
 
 __all__ = ["open_decoder"]
 
@@ -21,26 +20,12 @@ def open_decoder(
     facts: Mapping[str, Any] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Decoder:
-    """Return a decoder.
-
-    Parameters
-    ----------
-    form : {"csv", "ndjson", "npy"}, optional
-        By default the first bytes decide.
-    facts : mapping, optional
-        What the model knows of its points: ``"columns"``, their names; ``"n_features"``,
-        how many numbers a point has; ``"takes_frames"``. Without it the first record decides.
-    columns : sequence of str, optional
-        Columns of a CSV (by name, or by number from 1) or fields of NDJSON objects to
-        take, in place of those that the model remembers.
-    """
+    """Return a decoder for a form, by default for the first bytes; facts and columns as in :func:`open_source`."""
     facts = dict(facts or {})
     if form is None:
         return _Sniffing(facts, columns)
-    if form == "csv":
-        return CsvDecoder(facts, columns)
-    if form == "ndjson":
-        return JsonDecoder(facts, columns)
+    if form in ("csv", "ndjson"):
+        return LineDecoder((CsvParser if form == "csv" else JsonParser)(facts, columns))
     if form == "npy":
         if columns is not None:
             raise InvalidInputError("npy messages have no columns to choose; leave columns out")

@@ -9,7 +9,6 @@ verdict, so that one bad line costs its neighbours nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,13 +19,15 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, table_streams
 from ldmaps.inputs.text_columns import UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
-from ldmaps.text_rows import PlainRows, read_lines
+from ldmaps.text_rows import PlainRows
 
 __all__ = [
     "BOM",
     "TROUBLE",
     "Decoder",
     "LineDecoder",
+    "LineParser",
+    "Row",
     "as_point",
     "excerpt",
     "form_of",
@@ -106,11 +107,7 @@ def as_point(values: Any, takes_frames: bool = True) -> NDArray[np.float64]:
 
 
 class _Lines:
-    """Bytes that have come, as lines that can be taken.
-
-    A line of more than ``longest`` bytes that comes in several pieces is cut short: it is
-    one byte too long, and what was left out is known by its number.
-    """
+    """Bytes that have come, as lines that can be taken; of a line longer than ``longest`` the end is not kept."""
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
@@ -119,40 +116,27 @@ class _Lines:
         self._more: list[bytes] = []  # what follows the text
         self._tail = 0  # bytes of the line that is not whole yet
         self._taken = 0  # lines so far
-        self._left_out: dict[int, int] = {}
-        self._arrivals: deque[tuple[int, float]] = deque()
-        self._last_arrival = 0.0
-        self._lacks_end = False
+        self._left_out: dict[int, int] = {}  # bytes that are not kept, by line
+        self._arrivals: list[tuple[int, float]] = []  # lines that had come, and when the last of them did
 
     def feed(self, data: bytes, arrived: float) -> None:
         """Take bytes."""
+        head, newline, rest = data.partition(b"\n")
+        excess = min(len(head), max(0, self._tail + len(head) - self.longest - 1))
+        if excess:
+            number = self._taken + self.ready
+            self._left_out[number] = self._left_out.get(number, 0) + excess
+            data = head[: len(head) - excess] + newline + rest
         count = data.count(b"\n")
-        if self._tail + len(data) > self.longest:
-            data = self._cut(data)
-        else:
-            self._tail = len(data) - data.rindex(b"\n") - 1 if count else self._tail + len(data)
+        self._tail = len(data) - data.rindex(b"\n") - 1 if count else self._tail + len(data)
         self._more.append(data)
         self.ready += count
-        self._last_arrival = arrived
-        if count:
-            self._arrivals.append((count, arrived))
-
-    def _cut(self, data: bytes) -> bytes:
-        """Return data without what makes lines longer than they may be."""
-        kept: list[bytes] = []
-        for number, piece in enumerate(data.split(b"\n"), self._taken + self.ready):
-            self._tail = len(piece) + (0 if kept else self._tail)
-            excess = min(len(piece), max(0, self._tail - self.longest - 1))
-            if excess:
-                self._left_out[number] = self._left_out.get(number, 0) + excess
-            kept.append(piece[: len(piece) - excess])
-        return b"\n".join(kept)
+        self._arrivals.append((self._taken + self.ready, arrived))
 
     def finish(self) -> None:
         """Count a last line without a line break as a line."""
         if self._tail:
-            self.feed(b"\n", self._last_arrival)
-            self._lacks_end = True
+            self.feed(b"\n", self._arrivals[-1][1])
 
     def joined(self) -> bytes:
         """Return the text with all that has come."""
@@ -166,64 +150,57 @@ class _Lines:
 
     def take(self, count: int, end: int) -> tuple[int, NDArray[np.float64]]:
         """Go to the byte behind some lines; return how many bytes they had, and when each of them came."""
+        lasts, moments = zip(*self._arrivals, strict=True) if self._arrivals else ((), ())
+        lines = np.arange(self._taken, self._taken + count)
+        arrived = np.asarray(moments)[np.searchsorted(lasts, lines, side="right")]
         length = end - self.at
         self.ready -= count
         self._taken += count
         length += sum(self._left_out.pop(number) for number in [*self._left_out] if number < self._taken)
-        if self._lacks_end and not self.ready and count:
-            length, self._lacks_end = length - 1, False
         self.at = end
-        parts = []
-        while count:
-            number, when = self._arrivals.popleft()
-            if number > count:
-                self._arrivals.appendleft((number - count, when))
-                number = count
-            parts.append(np.full(number, when))
-            count -= number
-        return length, parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0)])
+        # Of those whose lines were all taken the last is kept: the line that is not whole yet came then.
+        self._arrivals = [one for one in self._arrivals[:-1] if one[0] > self._taken] + self._arrivals[-1:]
+        return length, arrived
 
 
 #: One record that was read: its numbers, and its own time if it has one that is not among them.
 Row = tuple[Sequence[float] | NDArray[np.float64], float | None]
 
 
-class LineDecoder(Decoder):
-    """What is the same for every format with a record a line.
-
-    Empty lines are skipped. The number of a record counts all records before it,
-    those that could not be read included.
-    """
+class LineParser(ABC):
+    """What a format with a record per line adds: plain lines are read many at a time, others one by one."""
 
     form: str
+    #: Reads lines of nothing but numbers, once there was a record.
+    plain: PlainRows | None = None
+    #: Whether the last of the numbers read is the record's own time.
+    time_is_last: bool = False
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.facts = facts
         self.width: int | None = facts.get("n_features")
-        self._lines = _Lines(largest_record(self.width))
-        self._plain = PlainRows(0, ",")  # what reads lines of nothing but numbers, once there is a record
-        self._offset = 0
-        self._number = 0
-
-    # -- what a format adds -------------------------------------------------
+        self.longest = largest_record(self.width)
 
     @abstractmethod
-    def _begin(self, text: bytes, at: int, count: int) -> int:
-        """Look at the first lines, as long as there is no record; return how many of these are none."""
+    def row(self, line: bytes) -> Row | None:
+        """Read any line, None if it is no record, or raise :class:`UnreadableError`."""
 
-    @abstractmethod
-    def _alone(self, line: bytes) -> Row | None:
-        """Decode any line, None if it is no record, or raise :class:`UnreadableError`."""
-
-    def _parted(self, block: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Return points, and their times if these are a column."""
-        return block, None
-
-    def _state(self) -> dict[str, Any]:
-        """Return what else belongs to the position."""
+    def state(self) -> dict[str, Any]:
+        """Return what belongs to a position."""
         return {}
 
-    # -- the seam -----------------------------------------------------------
+    def restore(self, position: Position) -> None:
+        """Go on with the state of a position."""
+
+
+class LineDecoder(Decoder):
+    """Decodes lines; a record's number counts all before it, those that could not be read included."""
+
+    def __init__(self, parser: LineParser) -> None:
+        self._parser = parser
+        self._lines = _Lines(parser.longest)
+        self._offset = self._fed = 0
+        self._number = 0
 
     @property
     def ready(self) -> int:
@@ -233,6 +210,7 @@ class LineDecoder(Decoder):
     def feed(self, data: bytes, arrived: float) -> None:
         """Take bytes."""
         self._lines.feed(data, arrived)
+        self._fed += len(data)
 
     def finish(self) -> None:
         """Count a last line without a line break as a line."""
@@ -240,49 +218,61 @@ class LineDecoder(Decoder):
 
     def take(self, most: int) -> Records:
         """Decode up to ``most`` lines."""
-        lines, rejected, moments = self._lines, list[Rejected](), dict[int, float]()
+        lines, parser = self._lines, self._parser
         text, at, count = lines.joined(), lines.at, min(most, lines.ready)
         if self._offset == 0 and text.startswith(BOM, at):
             at += len(BOM)
-        first = self._begin(text, at, count)
-        for _ in range(first):
-            at = text.index(b"\n", at) + 1
-        left_out, n_skipped = [*range(first)], first
-
-        def alone(line: bytes, which: int) -> Sequence[float] | NDArray[np.float64] | None:
-            nonlocal n_skipped
-            which += first
-            length = lines.length(line, which)
-            line = line.strip()
+        block, rejected = np.empty((count, 0)), list[tuple[int, str, str]]()
+        times = np.full(count, np.nan)
+        rows = np.empty(count, dtype=np.intp)  # the line of each row of the block
+        is_record = np.ones(count, dtype=bool)
+        n = which = 0
+        while which < count:
+            if parser.plain is not None:
+                if block.shape[1] != parser.plain.width:
+                    block = np.empty((count, parser.plain.width))
+                filled, at = parser.plain.fill(text, at, block[n : n + count - which])
+                rows[n : n + filled] = np.arange(which, which + filled)
+                n, which = n + filled, which + filled
+                if which == count:
+                    break
+            end = text.index(b"\n", at)
+            line, length = text[at:end].strip(), lines.length(text[at:end], which)
             try:
                 if length > lines.longest:
                     raise UnreadableError(f"the line has {length} bytes; at most {lines.longest} are taken")
-                record = self._alone(line)
-                if record is not None:
-                    if record[1] is not None:
-                        moments[which - len(left_out)] = record[1]
-                    return record[0]
-                n_skipped += 1
+                row = parser.row(line)
             except UnreadableError as reason:
-                rejected.append(Rejected(self._number + which - n_skipped, str(reason), excerpt(line)))
-            left_out.append(which)
-            return None
-
-        block, end = read_lines(self._plain, text, at, count - first, alone)
-        length, arrived = lines.take(count, end)
-        numbers = np.arange(self._number, self._number + count - n_skipped, dtype=np.int64)
-        self._offset += length
-        self._number += len(numbers)
-        if left_out:
-            arrived = np.delete(arrived, left_out)
-            numbers = np.setdiff1d(numbers, [one.number for one in rejected], assume_unique=True)
-        points, times = self._parted(block)
-        if moments:
-            times = np.full(len(points), np.nan)
-            times[[*moments]] = [*moments.values()]
-        position = {"format": self.form, "offset": self._offset, "number": self._number, **self._state()}
-        return Records(points, numbers, times, arrived, tuple(rejected), position)
+                rejected.append((which, str(reason), excerpt(line)))
+            else:
+                if row is None:
+                    is_record[which] = False
+                else:
+                    if not block.shape[1]:
+                        block = np.empty((count, len(row[0])))
+                    block[n], rows[n] = row[0], which
+                    times[n] = np.nan if row[1] is None else row[1]
+                    n += 1
+            at, which = end + 1, which + 1
+        numbers = self._number + np.cumsum(is_record, dtype=np.int64) - 1
+        length, arrived = lines.take(count, at)
+        self._offset = min(self._offset + length, self._fed)  # finish() may have added a line break
+        self._number += int(np.count_nonzero(is_record))
+        rows = rows[:n]
+        points, moments = block[:n], times[:n]
+        if parser.time_is_last and n:
+            points, moments = points[:, :-1], points[:, -1].copy()
+        return Records(
+            points,
+            numbers[rows],
+            None if np.isnan(moments).all() else moments,
+            arrived[rows],
+            tuple(Rejected(int(numbers[line]), *why) for line, *why in rejected),
+            {"format": parser.form, "offset": self._offset, "number": self._number, **parser.state()},
+        )
 
     def restore(self, position: Position) -> None:
         """Go on after a position."""
-        self._offset, self._number = int(position["offset"]), int(position["number"])
+        self._offset = self._fed = int(position["offset"])
+        self._number = int(position["number"])
+        self._parser.restore(position)

@@ -25,12 +25,7 @@ _UNREADABLE = (ValueError, TypeError, SyntaxError, TokenError, MemoryError, Recu
 
 
 class NpyDecoder(Decoder):
-    """Decodes ``.npy`` files that follow one another, each of one point or of many rows.
-
-    A message of many rows is passed on as its rows come, so its length does not
-    matter. There is no way to find the next message after a damaged one, so damage
-    ends the stream.
-    """
+    """Decodes ``.npy`` files that follow one another."""
 
     form = "npy"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, Named, SourceError
-from ldmaps.streaming.fingerprint import TAIL, Fingerprint, read_at
+from ldmaps.streaming.fingerprint import TAIL, Fingerprint, read_all_at
 
 __all__ = ["LOOK_EVERY", "READ_BYTES", "GrowingFile"]
 
@@ -17,26 +17,7 @@ READ_BYTES = 1 << 20
 
 
 class GrowingFile:
-    """Bytes of a file as they are appended.
-
-    Parameters
-    ----------
-    path : str
-    idle_end : float, optional
-        Seconds without growth after which the file counts as finished; None follows it forever.
-
-    Notes
-    -----
-    A file that becomes shorter, is written over, or gives its name to another one,
-    raises SourceError, once all that was in it has been read: what comes then is not
-    a continuation. That it was written over is noticed at every look by the last 4 KiB
-    that were read, and on restart by its :class:`Fingerprint`.
-
-    Attributes
-    ----------
-    fixed_from : int
-        Bytes before this one may change, such as a header that counts frames.
-    """
+    """Bytes of a file as they are appended, until it has not grown for ``idle_end`` seconds (None: forever)."""
 
     def __init__(self, path: str, idle_end: float | None = None) -> None:
         if idle_end is not None and not idle_end >= 0:
@@ -53,10 +34,10 @@ class GrowingFile:
 
     def open(self, byte: int = 0) -> None:
         """Go to a byte."""
-        if os.path.isdir(self.path):
+        if door.isdir(self.path):
             raise InvalidInputError(f"{self.path} is a directory; name a file")
-        self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        size = os.fstat(self._descriptor).st_size
+        self._descriptor = door.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        size = door.fstat(self._descriptor).st_size
         if size < byte:
             raise SourceError(
                 f"{self.path} shrank: it has {size} bytes, but {byte} were read before; start over without the "
@@ -65,7 +46,7 @@ class GrowingFile:
         self.read_to = byte
         self._last = b""
         self._fingerprint: Fingerprint | None = None
-        self._grown = time.monotonic()
+        self._grown = door.monotonic()
 
     def check(self, byte: int, mark: list[int]) -> None:
         """Raise unless :meth:`mark` said the same of this byte in an earlier run."""
@@ -86,41 +67,41 @@ class GrowingFile:
         """Return what was appended since the last time, up to so many bytes; nothing if nothing was."""
         fixed = max(0, self.read_to - self.fixed_from)
         before = self._last[max(0, len(self._last) - fixed) :]
-        data = self.at(self.read_to - len(before), len(before) + most)
-        is_same, data = data[: len(before)] == before, data[len(before) :]
+        data = door.read_at(self._descriptor, self.read_to - len(before), len(before) + most)
+        is_same, data = before.startswith(data[: len(before)]), data[len(before) :]
         if not data or not is_same:
             self._check_same(is_same)
             return b""
         self.read_to += len(data)
         self._last = (self._last + data)[-TAIL:]
-        self._grown = time.monotonic()
+        self._grown = door.monotonic()
         return data
 
     def at(self, byte: int, count: int) -> bytes:
         """Return bytes from elsewhere in the file."""
-        return read_at(self._descriptor, byte, count)
+        return read_all_at(self._descriptor, byte, count)
 
     @property
     def finished(self) -> bool:
         """Whether the file has not grown for ``idle_end`` seconds."""
-        return self.idle_end is not None and time.monotonic() - self._grown >= self.idle_end
+        return self.idle_end is not None and door.monotonic() - self._grown >= self.idle_end
 
     def pause(self, deadline: float) -> bool:
         """Wait until the next look; return False when the deadline has passed."""
-        left = deadline - time.monotonic()
+        left = deadline - door.monotonic()
         if left <= 0:
             return False
-        time.sleep(min(LOOK_EVERY, left))
+        door.sleep(min(LOOK_EVERY, left))
         return True
 
     def close(self) -> None:
         """Release the file."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            door.close(self._descriptor)
             self._descriptor = -1
 
     def _check_same(self, is_same: bool) -> None:
-        mine = os.fstat(self._descriptor)
+        mine = door.fstat(self._descriptor)
         if mine.st_size < self.read_to:
             raise SourceError(
                 f"{self.path} shrank from {self.read_to} to {mine.st_size} bytes while it was read; what was "
@@ -132,7 +113,7 @@ class GrowingFile:
                 "written there is lost. Append to the file, or write a new one and start over"
             )
         try:
-            named = os.stat(self.path)
+            named = door.stat(self.path)
         except FileNotFoundError:
             raise SourceError(f"{self.path} was removed or renamed while it was read") from None
         if not os.path.samestat(mine, named):

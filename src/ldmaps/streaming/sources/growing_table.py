@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
@@ -52,6 +52,7 @@ class GrowingTable(Source):
         idle_end: float | None = None,
     ) -> None:
         self.name = os.fspath(path)
+        self.paths = (self.name,)
         self._form = form or form_of(self.name)
         if self._form == "npy":
             raise InvalidInputError(f"{self.name}: a growing table is CSV or NDJSON, not npy")
@@ -78,7 +79,7 @@ class GrowingTable(Source):
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return lines that are there in whole."""
-        deadline = time.monotonic() + wait
+        deadline = door.monotonic() + wait
         while True:
             if self._decoder.ready:
                 records = self._taken(most)
@@ -87,7 +88,7 @@ class GrowingTable(Source):
                 continue  # a header or comments
             grown = self._file.read()
             if grown:
-                self._decoder.feed(grown, time.monotonic())
+                self._decoder.feed(grown, door.monotonic())
             elif self._file.finished:
                 return self._end()
             elif not self._file.pause(deadline):

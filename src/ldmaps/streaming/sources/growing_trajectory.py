@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, Named, SourceError
 from ldmaps.inputs.frame_bytes import Found
 from ldmaps.inputs.frame_formats import growing_format
@@ -65,6 +65,7 @@ class GrowingTrajectory(Source):
         idle_end: float | None = None,
     ) -> None:
         self.name = os.fspath(path)
+        self.paths = (self.name,)
         self._format = growing_format(self.name)
         if top is None:
             raise InvalidInputError(
@@ -108,7 +109,7 @@ class GrowingTrajectory(Source):
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return frames that are there in whole."""
-        deadline = time.monotonic() + wait
+        deadline = door.monotonic() + wait
         while True:
             found = self._found(min(most, self._most))
             if len(found.starts):
@@ -235,7 +236,7 @@ class GrowingTrajectory(Source):
             position |= {"byte": self._byte, "mark": self._file.mark(self._byte)}
         if self._searching:
             position["searching"] = True
-        arrived = np.full(len(numbers), time.monotonic())
+        arrived = np.full(len(numbers), door.monotonic())
         return Records(
             self._no_frames if frames is None else frames, numbers, times, arrived, rejected, position
         )

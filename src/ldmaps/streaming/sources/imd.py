@@ -13,7 +13,6 @@ import queue
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, NamedTuple
@@ -21,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
@@ -123,18 +123,18 @@ class IMDSource(Source):
         if self._client is not None:
             raise InvalidInputError(f"{self.name} was opened before; make a new source")
         client_class = _client_class()
-        deadline = time.monotonic() + self._connect_timeout
+        deadline = door.monotonic() + self._connect_timeout
         while True:
             try:
                 self._client = self._connected(client_class)
                 break
             except (OSError, ValueError) as error:
-                if time.monotonic() + _RETRY_EVERY > deadline or isinstance(error, ValueError):
+                if door.monotonic() + _RETRY_EVERY > deadline or isinstance(error, ValueError):
                     raise SourceError(
                         f"no IMD server answers at {self.name} ({one_line(error, 160)}); tried for "
                         f"{self._connect_timeout:g} s. Start the simulation with IMD switched on at this port first"
                     ) from error
-                time.sleep(_RETRY_EVERY)
+                door.sleep(_RETRY_EVERY)
         self._check_session(self._client.get_imdsessioninfo())
         self._thread = threading.Thread(target=self._pull, name="ldmaps-imd", daemon=True)
         self._thread.start()
@@ -229,7 +229,7 @@ class IMDSource(Source):
                 xyz = (frame.positions if read is None else frame.positions[read]) * _NM_PER_ANGSTROM
                 box = None if frame.box is None else 0.1 * np.asarray(frame.box, dtype=np.float64)
                 when = None if frame.time is None else float(frame.time)
-                self._put(_Frame(xyz, box, when, time.monotonic()))
+                self._put(_Frame(xyz, box, when, door.monotonic()))
         except EOFError as error:
             self._failure = self._cause(error)
         except Exception as error:

@@ -6,7 +6,6 @@ An item is one point, an array of several, a FrameChunk, or Records.
 from __future__ import annotations
 
 import asyncio
-import time
 import zlib
 from abc import abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -15,9 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, SourceError, one_line
 from ldmaps.inputs.source import FrameChunk, PointSource
-from ldmaps.metrics.checked_arrays import check_real
+from ldmaps.metrics.checked_arrays import check_real, check_unmasked
 from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
@@ -58,6 +58,7 @@ class _Items:
 
     def rows(self, item: Any) -> NDArray[Any]:
         """Return an item as an array of points."""
+        check_unmasked(item)
         rows = np.asarray(item)
         if rows.dtype.kind not in "biuf":
             check_real(rows)
@@ -72,10 +73,7 @@ class _Items:
 
 
 class _RereadSource(Source):
-    """A source that goes on by reading again what came before, and so notices that it was changed.
-
-    A position is ``{"item": n, "checksum": c}``: n items were read, and c is of their points.
-    """
+    """A source that goes on by reading again what came before, and so notices that it was changed."""
 
     replayable: ClassVar[bool] = True
     _at = 0
@@ -139,7 +137,7 @@ class SequenceSource(_RereadSource):
         else:
             taken, part = self._stacked(most)
         self._at += taken
-        return self._shaper.records(part, time.monotonic())
+        return self._shaper.records(part, door.monotonic())
 
     def _stacked(self, most: int) -> tuple[int, Any]:
         """Return as many items as can be looked at together, as an array; otherwise one."""
@@ -179,7 +177,7 @@ class IterableSource(Source):
             item = next(self._iterator)
         except StopIteration:
             return None
-        return self._shaper.records(item, time.monotonic())
+        return self._shaper.records(item, door.monotonic())
 
 
 class FramesSource(_RereadSource):
@@ -189,6 +187,7 @@ class FramesSource(_RereadSource):
 
     def __init__(self, frames: PointSource) -> None:
         self.name = frames.describe()
+        self.paths = tuple(getattr(frames, "files", ()))
         self.facts = frames.facts()
         self._frames = frames
         self._iterator: Iterator[FrameChunk] = iter(())
@@ -208,7 +207,7 @@ class FramesSource(_RereadSource):
             chunk = _part(chunk, slice(0, most))
         numbers = np.arange(self._at, self._at + len(chunk), dtype=np.int64)
         self._at += len(chunk)
-        return Records(chunk.frames, numbers, chunk.times, np.full(len(chunk), time.monotonic()))
+        return Records(chunk.frames, numbers, chunk.times, np.full(len(chunk), door.monotonic()))
 
     def close(self) -> None:
         """Release the files."""
@@ -223,11 +222,7 @@ def _part(chunk: FrameChunk, rows: slice) -> FrameChunk:
 
 
 class AsyncIterableSource(Source):
-    """Points that an async iterator yields.
-
-    Polled from code that is not async it runs in an event loop of its own, so it must
-    not depend on another one; :meth:`StreamEmbedder.astream` uses the caller's.
-    """
+    """Points that an async iterator yields; outside async code, in an event loop of its own."""
 
     def __init__(self, items: AsyncIterable[Any], facts: Mapping[str, Any] | None = None) -> None:
         self.name = f"the {type(items).__name__}"
@@ -278,7 +273,7 @@ class AsyncIterableSource(Source):
             except StopAsyncIteration:
                 return None
             self._coming = None
-            records = self._shaper.records(item, time.monotonic())
+            records = self._shaper.records(item, door.monotonic())
             if not batch.add(records):
                 self._held = records
                 break

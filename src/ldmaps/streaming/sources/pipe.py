@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import stat
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.fingerprint import Fingerprint
 from ldmaps.streaming.records import Position, Records
@@ -32,7 +31,7 @@ def open_stdin(
     columns: Sequence[str] | None = None,
 ) -> Source:
     """Return what stdin is: a pipe, or a file that was redirected and can be read again."""
-    if stat.S_ISREG(os.fstat(0).st_mode):
+    if stat.S_ISREG(door.fstat(0).st_mode):
         return FileSource(0, form, facts, columns, name="stdin")
     return PipeSource(0, form, facts, columns, name="stdin")
 
@@ -58,9 +57,9 @@ class _ByteSource(Source):
     def _feed(self) -> int:
         """Read the next piece into the decoder; return its length, 0 at the end."""
         try:
-            data = os.read(self._descriptor, READ_BYTES)
+            data = door.read(self._descriptor, READ_BYTES)
             if data:
-                self._decoder.feed(data, time.monotonic())
+                self._decoder.feed(data, door.monotonic())
             else:
                 self._decoder.finish()
         except Exception as error:  # raised once what came before it has been taken
@@ -78,15 +77,7 @@ class _ByteSource(Source):
 
 
 class PipeSource(_ByteSource):
-    """NDJSON, CSV or npy messages from a pipe, socket or terminal.
-
-    Parameters
-    ----------
-    descriptor : int
-        Of the pipe; it is not closed.
-    form, facts, columns
-        As in :func:`~ldmaps.streaming.sources.decoders.open_decoder`.
-    """
+    """NDJSON, CSV or npy messages from a pipe, socket or terminal, whose descriptor is not closed."""
 
     def __init__(
         self,
@@ -100,24 +91,19 @@ class PipeSource(_ByteSource):
         super().__init__(form, facts, columns)
         self.name = name
         self._descriptor = descriptor
-        self._waiting: Any = None
 
     def open(self, position: Position = None) -> None:
         """Begin to listen."""
         self._begin()
-        if hasattr(select, "poll"):
-            self._waiting = select.poll()
-            self._waiting.register(self._descriptor, select.POLLIN)
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return what has come through."""
-        deadline = time.monotonic() + wait
+        deadline = door.monotonic() + wait
         read = 0
         while not self._ended:
             enough = self._decoder.ready >= most or read >= POLL_BYTES
-            if self._decoder.ready and (enough or not self._readable(0.0)):
-                break
-            if not self._decoder.ready and not self._readable(deadline - time.monotonic()):
+            wait = 0.0 if self._decoder.ready else deadline - door.monotonic()
+            if (self._decoder.ready and enough) or not door.is_readable(self._descriptor, wait):
                 break
             read += self._feed()
         records = self._taken(most)
@@ -125,22 +111,9 @@ class PipeSource(_ByteSource):
             records.position = None  # a pipe cannot go back
         return records
 
-    def _readable(self, wait: float) -> bool:
-        # Where pipes cannot be asked (Windows), a read waits for as long as it takes.
-        return self._waiting is None or bool(self._waiting.poll(max(0.0, wait) * 1000))
-
 
 class FileSource(_ByteSource):
-    """Records of a file that is complete; for one that grows see :mod:`ldmaps.streaming.sources.growing`.
-
-    Parameters
-    ----------
-    file : path or int
-        A path, or the descriptor of a file that is open, read from where it stands.
-    form, facts, columns
-        As in :func:`~ldmaps.streaming.sources.decoders.open_decoder`; the format is by
-        default decided by the file's name.
-    """
+    """Records of a file that is complete: a path, or a descriptor, which is read from where it stands."""
 
     replayable: ClassVar[bool] = True
     reads_ahead: ClassVar[bool] = True
@@ -155,6 +128,7 @@ class FileSource(_ByteSource):
         name: str | None = None,
     ) -> None:
         self._file = file
+        self.paths = (file if isinstance(file, int) else os.fspath(file),)
         self.name = name or os.fspath(file if not isinstance(file, int) else f"descriptor {file}")
         super().__init__(form or form_of(self.name), facts, columns)
         self._start = 0
@@ -163,11 +137,11 @@ class FileSource(_ByteSource):
         """Open the file and go to a byte."""
         if isinstance(self._file, int):
             self._descriptor = self._file
-            self._start = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            self._start = door.lseek(self._descriptor, 0, os.SEEK_CUR)
         else:
-            if os.path.isdir(self._file):
+            if door.isdir(self._file):
                 raise InvalidInputError(f"{self.name} is a directory; name a file")
-            self._descriptor = os.open(self._file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            self._descriptor = door.open(self._file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self._begin()
         if position is not None:
             self._start = int(position.get("start", 0))  # a growing file is read from its first byte
@@ -183,7 +157,7 @@ class FileSource(_ByteSource):
                 f"{self.name} is not the file that was read before: it differs before byte {self._start + offset}; "
                 "start over without the checkpoint if it was overwritten"
             )
-        os.lseek(self._descriptor, self._start + offset, os.SEEK_SET)
+        door.lseek(self._descriptor, self._start + offset, os.SEEK_SET)
         self._decoder.restore(position)
 
     def poll(self, most: int, wait: float) -> Records | None:
@@ -198,11 +172,11 @@ class FileSource(_ByteSource):
             self._read.add_from(self._descriptor, self._start + records.position["offset"])
             records.position = {**records.position, "start": self._start, "mark": self._read.mark()}
             # How long a line waited in a file says nothing; the clock runs from here.
-            records.arrived = np.full(len(records), time.monotonic())
+            records.arrived = np.full(len(records), door.monotonic())
         return records
 
     def close(self) -> None:
         """Close the file, if it was opened here."""
         if self._descriptor >= 0 and not isinstance(self._file, int):
-            os.close(self._descriptor)
+            door.close(self._descriptor)
         self._descriptor = -1

@@ -9,13 +9,14 @@ An entry is one record, in one of these three forms.
 
 from __future__ import annotations
 
-import time
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsWarning, Named, SourceError
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.redis_connection import RedisConnection
@@ -81,18 +82,25 @@ class RedisSource(Source):
         self._id = "0-0"
         self._number = 0
         self._entry = 0  # how many entries the stream had ever had up to self._id
+        self._deleted: str | None = (
+            None  # the last entry that was deleted before its turn, as far as is known
+        )
+        self._mark = 0  # checksum of the entry self._id
         self._came = 0.0
 
     def open(self, position: Position = None) -> None:
         """Connect and go to an entry."""
         self._connection.open()
-        self._came = time.monotonic()
+        self._came = door.monotonic()
         info = self._reached(lambda client: _info(client, self._connection.stream))
         if position is not None:
             self._id, self._number = str(position["id"]), int(position["number"])
-            self._entry = int(position["entry"])
+            self._entry, self._mark = int(position["entry"]), int(position.get("mark", 0))
+            self._deleted = position.get("deleted")
             self._check_same_stream(info)
+            self._check_same_entry()
         elif info is not None:
+            self._deleted = _deleted(info)
             if self._start == "new":
                 self._id, self._entry = _text(info["last-generated-id"]), _added(info)
             else:
@@ -100,14 +108,16 @@ class RedisSource(Source):
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return the entries that have been added."""
-        deadline = time.monotonic() + wait
+        deadline = door.monotonic() + wait
         while True:
             entries = self._next(most)
             if entries:
                 return self._records(entries)
-            if self._idle_end is not None and time.monotonic() - self._came >= self._idle_end:
+            # Only a server that answers can say that there is nothing more.
+            is_idle = self._idle_end is not None and door.monotonic() - self._came >= self._idle_end
+            if entries is not None and is_idle:
                 return None
-            left = deadline - time.monotonic()
+            left = deadline - door.monotonic()
             if left <= 0:
                 return self._records([])
             self._wait_for_entry(left if self._idle_end is None else min(left, self._idle_end))
@@ -118,8 +128,8 @@ class RedisSource(Source):
 
     # -- reading ----------------------------------------------------------------
 
-    def _next(self, most: int) -> list[Entry]:
-        """Read entries, and in the same transaction what the server has counted."""
+    def _next(self, most: int) -> list[Entry] | None:
+        """Read entries, and in the same transaction what the server has counted; None without a connection."""
         stream = self._connection.stream
 
         def read(client: Any) -> tuple[list[Entry], dict[str, Any] | None]:
@@ -137,13 +147,13 @@ class RedisSource(Source):
 
         done, result = self._connection.attempt(read)
         if not done:
-            return []
+            return None
         entries, info = result
         self._check_same_stream(info)
         if info is not None and "entries-added" in info:
             self._check_gap(entries, info)
         if entries:
-            self._came = time.monotonic()
+            self._came = door.monotonic()
         return list(entries)
 
     def _wait_for_entry(self, longest: float) -> None:
@@ -173,9 +183,31 @@ class RedisSource(Source):
                 "not save it?); start over without the checkpoint"
             )
 
+    def _check_same_entry(self) -> None:
+        """Compare the entry that was read last, if it is still there: another stream may have the same identifiers."""
+        stream, last = self._connection.stream, self._id
+        found = self._reached(lambda client: client.xrange(stream, last, last)) if self._mark else []
+        if found and _checksum(found[0]) != self._mark:
+            raise SourceError(
+                f"{self.name} is not the stream that was read up to {last}: that entry is another one (deleted and "
+                "made again?); start over without the checkpoint"
+            )
+
     def _check_gap(self, entries: list[Entry], info: dict[str, Any]) -> None:
         """Compare how many entries were read with how many there ever were."""
         added, length = int(info["entries-added"]), int(info["length"])
+        deleted = _deleted(info)
+        if (
+            self._gaps == "raise"
+            and deleted
+            and self._deleted not in (None, deleted)
+            and _pair(deleted) > _pair(self._id)
+        ):
+            raise SourceError(
+                f"{self.name}: entries after {self._id}, up to {deleted}, were removed before they were read (XDEL); "
+                "let the producer keep them, or go on without with gaps='warn'"
+            )
+        self._deleted = deleted
         last = _text(entries[-1][0]) if entries else self._id
         if _pair(last) >= _pair(_text(info["last-generated-id"])):
             lost = added - self._entry - len(entries)  # all that is left was read
@@ -200,9 +232,10 @@ class RedisSource(Source):
         self._number += len(entries)
         self._entry += len(entries)
         if entries:
-            self._id = _text(entries[-1][0])
+            self._id, self._mark = _text(entries[-1][0]), _checksum(entries[-1])
         arrived = np.full(len(numbers), self._came)
         position = {"id": self._id, "number": self._number, "entry": self._entry}
+        position |= {"deleted": self._deleted, "mark": self._mark}
         return Records(points, numbers, times, arrived, rejected, position)
 
 
@@ -216,6 +249,17 @@ def _info(client: Any, stream: str) -> dict[str, Any] | None:
 
 def _added(info: dict[str, Any]) -> int:
     return int(info.get("entries-added", info["length"]))
+
+
+def _deleted(info: dict[str, Any]) -> str | None:
+    """Return the last entry that XDEL ever removed; None from servers that do not say."""
+    found = info.get("max-deleted-entry-id")
+    return None if found is None else _text(found)
+
+
+def _checksum(entry: Entry) -> int:
+    identifier, fields = entry
+    return zlib.crc32(repr((identifier, sorted(fields.items()))).encode()) or 1
 
 
 def _text(value: bytes | str) -> str:

@@ -23,16 +23,7 @@ _DTYPES = {name: np.dtype(code) for code in ("<f4", "<f8") for name in (code, np
 
 
 class EntryDecoder:
-    """Decodes entries.
-
-    Parameters
-    ----------
-    facts : mapping
-        ``"columns"``, ``"n_features"`` or ``"n_atoms"`` of the model, as far as known.
-        Where the number of values is not known the first entry decides.
-    columns : sequence of str, optional
-        Fields to use, in place of the model's columns.
-    """
+    """Decodes entries; where the model does not say how many values a point has, the first entry decides."""
 
     def __init__(self, facts: Mapping[str, Any], columns: Sequence[str] | None = None) -> None:
         names = columns if columns is not None else facts.get("columns")

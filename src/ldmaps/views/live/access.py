@@ -19,17 +19,7 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Access:
-    """The rules a request is held to.
-
-    Parameters
-    ----------
-    host : str
-        Where the server binds.
-    token : str or None
-        Needed wherever other machines can connect.
-    allowed_hosts : sequence of str
-        Further names under which the page may be opened, such as that of a proxy.
-    """
+    """The rules a request is held to: a token wherever other machines can connect, and names the page answers to."""
 
     def __init__(self, host: str, token: str | None = None, allowed_hosts: Sequence[str] = ()) -> None:
         self.is_loopback = _is_loopback(host)

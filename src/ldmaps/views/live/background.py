@@ -14,6 +14,7 @@ from ldmaps._version import __version__
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Region
 from ldmaps.views.assets import asset
+from ldmaps.views.own_points import PointsOfMap
 from ldmaps.views.report.contents import MAX_SURFACE_COORDINATES, gather
 from ldmaps.views.report.payload import packed, payload
 
@@ -26,22 +27,12 @@ _OUTLINED = ("box", "ball", "polygon")
 
 
 def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None) -> dict[str, Any]:
-    """Return the map as the report's script reads it, without its points, and with regions.
-
-    Regions that have no outline in the plane are shown by the landmarks in them.
-    """
+    """Return the map for the report's script, without points; regions with no outline are shown by their landmarks."""
     contents = gather(model, title=title)
-    rows = contents.landmark_rows
-    bare = replace(
-        contents,
-        coordinates=contents.coordinates[:0],
-        fields=[],
-        nearest=None,
-        files=[],
-        file_of=None,
-        structures=None,
+    rows, points = contents.landmarks.numbers, contents.points
+    the_map = payload(
+        replace(contents, points=PointsOfMap(points.coordinates[:0]), fields=[], structures=None)
     )
-    the_map = payload(bare)
     the_map["names"] = the_map["names"][:MAX_COORDINATES]
     the_map["landmarks"]["coordinates"] = the_map["landmarks"]["coordinates"][:MAX_COORDINATES]
     landmarks = np.asarray(model.landmark_embedding_)[rows]
@@ -55,10 +46,11 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
         }
         for name, region in regions.items()
     ]
+    the_map["reach"] = float(np.sqrt(np.median(model.embedder_.squared_radii) / model.epsilon_))
     the_map["title"] = contents.title
-    points = f"{contents.n_points:,} {contents.what}, " if contents.n_points else ""
+    count = f"{points.total:,} {points.what}, " if points.total else ""
     the_map["subtitle"] = (
-        f"{points}{len(model.multiplicities_):,} landmarks, {model.n_components_} coordinates"
+        f"{count}{len(model.multiplicities_):,} landmarks, {model.n_components_} coordinates"
     )
     the_map["version"] = __version__
     text = json.dumps(the_map, sort_keys=True, ensure_ascii=False)

@@ -24,14 +24,7 @@ _HEADERS = (
 
 
 class Guard:
-    """An ASGI application around another one.
-
-    Parameters
-    ----------
-    application : ASGI application
-    access : Access
-        Which Host and Origin headers pass.
-    """
+    """An ASGI application around another one, which sees only requests that ``access`` lets pass."""
 
     def __init__(self, application: Any, access: Access) -> None:
         self._application = application

@@ -34,24 +34,16 @@ LARGEST_MESSAGE = 4096
 GREETING, STALLED, HEARTBEAT = 10.0, 30.0, 1.0
 #: Seconds after which a connection that did not become a viewer's is dropped: half a request holds a place.
 VISIT = 20.0
+#: Connections beyond those that are answered (with "too busy") before new ones are dropped unread; and how many are
+#: accepted at a time.
+DROPPED_BEYOND, ACCEPTED = 50, 16
+#: Bytes that a connection may send before its greeting, control frames and all, and that a viewer may leave unread
+#: while it sends: each ping that is not read is answered into memory.
+STRANGE_BYTES, UNREAD_BYTES = 64 << 10, 16 << 20
 
 
 class LiveServer:
-    """Serves files and a WebSocket.
-
-    Parameters
-    ----------
-    state : LiveState
-    the_map : dict
-        What the page draws beneath the stream; its "id" identifies the map.
-    files : mapping of path to (media type, content)
-    access : Access
-    host, port : str, int
-        Where to bind; port 0 takes any that is free.
-    max_viewers : int
-    frame_rate : float
-        Frames per second.
-    """
+    """Serves files (media type and content by path) and a WebSocket; the map's "id" says what a page has drawn."""
 
     def __init__(
         self,
@@ -74,6 +66,7 @@ class LiveServer:
         self._max_viewers = max_viewers
         self._period = 1.0 / frame_rate
         self._strangers = 0  # connected, but not yet greeted
+        self._greeted_from: set[tuple[str, int]] = set()  # addresses of viewers
         self._visits: dict[Any, float] = {}  # since when each connection that is no viewer's has been there
         self._next_tick = asyncio.Event()
         self._server: Any = None
@@ -99,6 +92,7 @@ class LiveServer:
 
         bound = bind(self._host, self._port)
         self._port = bound.getsockname()[1]
+        busy = _connections(2 * self._max_viewers + 100)
         config = uvicorn.Config(
             application,
             log_config=None,
@@ -108,11 +102,13 @@ class LiveServer:
             ws="websockets-sansio",
             ws_max_size=LARGEST_MESSAGE,
             ws_per_message_deflate=False,
-            limit_concurrency=2 * self._max_viewers + 100,
+            limit_concurrency=busy,
+            backlog=ACCEPTED,
             timeout_graceful_shutdown=1,
             server_header=False,
             proxy_headers=False,
         )
+        self._limit(config, busy + DROPPED_BEYOND)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._serve, args=(bound,), name="ldmaps-live-page", daemon=True
@@ -126,6 +122,31 @@ class LiveServer:
                     f"the live page's server did not start ({self._failure or 'no answer'})"
                 )
             time.sleep(0.005)
+        bound.listen(1024)  # so many may wait; asyncio would accept as many at a time
+
+    def _limit(self, config: Any, most: int) -> None:
+        """Let connections be dropped where they are accepted, and those that flood where they are read."""
+        config.load()
+        greeted_from = self._greeted_from
+
+        class Visits(config.http_protocol_class):
+            def connection_made(self, transport: Any) -> None:
+                super().connection_made(transport)
+                if len(self.connections) > most:
+                    transport.abort()
+
+        class Viewers(config.ws_protocol_class):
+            received = 0
+
+            def data_received(self, data: bytes) -> None:
+                self.received += len(data)
+                floods = self.received > STRANGE_BYTES and self.client not in greeted_from
+                if floods or self.transport.get_write_buffer_size() > UNREAD_BYTES:
+                    self.transport.abort()
+                else:
+                    super().data_received(data)
+
+        config.http_protocol_class, config.ws_protocol_class = Visits, Viewers
 
     def stop(self, timeout: float = 10.0) -> None:
         """Close all connections and end the thread."""
@@ -230,6 +251,8 @@ class LiveServer:
             await _close(viewer, TOO_MANY, f"{self._max_viewers} viewers are connected already")
             return
         self._state.viewers += 1
+        address = tuple(viewer.scope["client"])
+        self._greeted_from.add(address)
         # Each must end when the other does: a viewer that left is not written to, and one that talks on is shut up.
         tasks = {
             asyncio.create_task(self._feed(viewer, greeting.get("have"))),
@@ -239,6 +262,7 @@ class LiveServer:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._state.viewers -= 1
+            self._greeted_from.discard(address)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -288,6 +312,16 @@ class LiveServer:
         message = await viewer.receive()
         if message["type"] == "websocket.receive":
             await _close(viewer, BAD_MESSAGE, "only the first message is read")
+
+
+def _connections(wanted: int) -> int:
+    """Return how many connections leave at least half of the process's descriptors for files."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if most == resource.RLIM_INFINITY else max(1, min(wanted, most // 2 - DROPPED_BEYOND))
 
 
 async def _close(viewer: WebSocket, code: int, reason: str) -> None:

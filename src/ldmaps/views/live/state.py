@@ -52,15 +52,7 @@ class Frame(NamedTuple):
 
 
 class LiveState:
-    """A bounded summary of a stream.
-
-    Parameters
-    ----------
-    n_coordinates : int
-        How many coordinates of the map are kept.
-    region_names : sequence of str
-        Names of the regions, in the tracker's order.
-    """
+    """A bounded summary of a stream: so many coordinates of its points, and regions in the tracker's order."""
 
     def __init__(self, n_coordinates: int, region_names: Sequence[str] = ()) -> None:
         self._k = n_coordinates

@@ -144,13 +144,19 @@ class Chart:
                 f'height="{y1 - y0:.1f}"><title>{escape(hint)}</title></rect>'
             )
 
-    def mark(self, x: float, text: str, *, low: bool = False) -> None:
-        """Draw a dashed vertical line with words next to it, at its top or its foot."""
+    def mark(self, x: float, text: str) -> None:
+        """Draw a dashed vertical line with words next to its top."""
         px = self.at(x, self._y[0])[0]
         self._line(px, TOP, px, HEIGHT - BOTTOM, "mark")
         left = px > LEFT + 0.6 * (WIDTH - LEFT - RIGHT)
-        y = HEIGHT - BOTTOM - 8 if low else TOP + 9
-        self._text(px + (-6 if left else 6), y, text, "note", "end" if left else "start")
+        self._text(px + (-6 if left else 6), TOP + 9, text, "note", "end" if left else "start")
+
+    def divide(self, x: float, before: str, after: str) -> None:
+        """Draw a dashed vertical line with a word left of its foot and one right of its top: what falls leaves room."""
+        px = self.at(x, self._y[0])[0]
+        self._line(px, TOP, px, HEIGHT - BOTTOM, "mark")
+        self._text(px - 6, HEIGHT - BOTTOM - 8, before, "note", "end")
+        self._text(px + 6, TOP + 9, after, "note", "start")
 
     def svg(self) -> str:
         """Return the picture."""
@@ -168,14 +174,15 @@ class Chart:
         )
 
 
-def spectrum_chart(spectrum: NDArray[np.float64], places: NDArray[np.intp]) -> str:
-    """Draw the non-trivial eigenvalues with the gap after those kept, which are at ``places``."""
+def spectrum_chart(
+    spectrum: NDArray[np.float64], places: NDArray[np.intp], intervals: NDArray[np.float64] | None = None
+) -> str:
+    """Draw the non-trivial eigenvalues with a line after those kept, at ``places``, and 95 % intervals of the first."""
     n_kept = len(places)
     values = spectrum[: max(12, n_kept + 4, int(places.max()) + 1)]
     numbers = np.arange(len(values)) + 2
     kept = np.isin(np.arange(len(values)), places)
-    last = float(values[n_kept - 1])
-    after = float(values[n_kept]) if n_kept < len(values) and kept[:n_kept].all() else None
+    is_leading = n_kept < len(values) and bool(kept[:n_kept].all())
     words = f"Eigenvalues from λ2 to λ{numbers[-1]}: " + ", ".join(f"{value:.3f}" for value in values[:8])
     words += f". {n_kept} kept."
     # From 0 where that leaves room to see the differences.
@@ -186,8 +193,11 @@ def spectrum_chart(spectrum: NDArray[np.float64], places: NDArray[np.intp]) -> s
     x_ticks = [(float(number), str(number)) for number in numbers[::every]]
     chart.axes(x_ticks, [(tick, f"{tick:g}") for tick in nice_ticks(floor, 1.0)], "index l", "eigenvalue λ")
     chart.line(numbers.astype(float), values, "thin")
-    if after is not None:
-        chart.mark(n_kept + 1.5, f"gap {last - after:.3f}", low=after > floor + 0.75 * (1.0 - floor))
+    if is_leading:
+        chart.divide(n_kept + 1.5, "kept", "left out")
+    for number, (low, high) in zip(numbers, intervals if intervals is not None else (), strict=False):
+        hint = f"λ{number}: {low:.4f} to {high:.4f} with 95 % confidence"
+        chart.span(float(number), max(float(low), floor), min(float(high), 1.0), hint)
     for kind, rows in (("kept", kept), ("left-out", ~kept)):
         hints = [
             f"λ{number} = {value:.5f}" for number, value in zip(numbers[rows], values[rows], strict=True)

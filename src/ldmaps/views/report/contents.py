@@ -1,25 +1,24 @@
-"""What a report shows, gathered from a fitted map and checked."""
+"""What a report shows of a map and of points on it, a builder per section."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ldmaps.diffusion.pairwise import Extended
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.training_record import MAX_RECORDED, thinned_rows
+from ldmaps.maps.fitted_map import MAX_RECORDED, thinned_rows
 from ldmaps.regions import learn_basins
+from ldmaps.regions.transitions import region_labels
 from ldmaps.settings import check_whole
 from ldmaps.views.basin_table import BasinTable, basin_table
 from ldmaps.views.free_energy import FreeEnergy, free_energy_surface
-from ldmaps.views.observables import correlations
-from ldmaps.views.own_points import PointsOfMap
-from ldmaps.views.report.drawn_landmarks import landmark_origin, landmarks_shown, places_among
-from ldmaps.views.report.drawn_points import DrawnPoints, Field, are_times, own_column, point_files
+from ldmaps.views.observables import UNITS, correlations
+from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts
 from ldmaps.views.report.structures import Structures, landmark_structures
 
 __all__ = ["Contents", "gather"]
@@ -28,192 +27,223 @@ __all__ = ["Contents", "gather"]
 MAX_TEXTS = 24
 #: Coordinates of which all pairs get a free-energy surface.
 MAX_SURFACE_COORDINATES = 6
+#: Most landmarks that are drawn as such; an exact map has one a point.
+MAX_LANDMARKS = 5_000
+#: Columns of a table that are shown of a landmark.
+MAX_FEATURES = 8
+#: Crispness from which the map opens coloured by basin.
+CRISP = 0.8
+
+
+class Field(NamedTuple):
+    """A number per point to colour by or to show under the pointer, and the texts that it stands for, if any."""
+
+    key: str  # "frame", "time", "distance", "error", "basin", "file", or "column" for the user's own
+    label: str
+    unit: str
+    values: NDArray[Any]
+    texts: tuple[str, ...] = ()
+
+
+class DrawnLandmarks(NamedTuple):
+    """Landmarks to draw: numbers, places among the points drawn (-1: not there), frames and times (NaN: unknown)."""
+
+    numbers: NDArray[np.intp]
+    points: NDArray[np.int64]
+    frames: NDArray[np.float64]
+    times: NDArray[np.float64] | None
+    features: dict[str, NDArray[np.float64]]  # of rows of tables, their own values
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything on the page, in plain arrays.
-
-    Attributes
-    ----------
-    coordinates : ndarray of shape (n, k), float32
-        Of the points shown; none when the model does not hold its training points.
-    n_points : int
-        How many there are, shown or not.
-    what : str
-        "training frames", "points" …
-    weights, nearest : ndarray of shape (n,) or None
-    fields : list of Field
-    files : list of str
-        Names, and for each point which (or None).
-    landmark_rows : ndarray of int
-        Which landmarks are shown.
-    landmark_points : ndarray of int
-        Where the landmarks shown are among the points shown, -1 where they are not.
-    landmark_frames, landmark_times : ndarray or None
-        Of the landmarks shown; NaN where not recorded.
-    surfaces : dict
-        Free energy for pairs of coordinates.
-    basins : BasinTable or None
-        Of points in the order of time.
-    follows : dict of str to ndarray of shape (k,)
-        Rank correlations of the coordinates with time and the user's own columns.
-    """
+    """Everything on the page, in plain arrays."""
 
     model: Any
     title: str
-    coordinates: NDArray[np.float32]
-    n_points: int
-    what: str
-    weights: NDArray[np.float64] | None
-    nearest: NDArray[np.int32] | None
+    points: PointsOfMap
     fields: list[Field]
-    files: list[str]
-    file_of: NDArray[np.int32] | None
-    landmark_rows: NDArray[np.intp]
-    landmark_points: NDArray[np.int64]
-    landmark_frames: NDArray[np.float64] | None
-    landmark_times: NDArray[np.float64] | None
+    landmarks: DrawnLandmarks
+    inside: NDArray[np.bool_] | None
     time_unit: str
     surfaces: dict[tuple[int, int], FreeEnergy]
     structures: Structures | None
-    errors: NDArray[np.float64] | None
-    notes: list[str] = field(default_factory=list)
-    basins: BasinTable | None = None
+    notes: list[str]
+    basins: BasinTable | None
     follows: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
-    def values(self, key: str) -> NDArray[Any] | None:
-        """Return a field's values by its key."""
-        return next((entry.values for entry in self.fields if entry.key == key), None)
+    def density(self) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+        """Return coordinates and weights to take densities from: of the points, or else of the landmarks."""
+        if len(self.points.coordinates):
+            return self.points.coordinates, self.points.weights
+        return np.asarray(self.model.landmark_embedding_, dtype=np.float32), self.model.multiplicities_
 
 
 def gather(
     model: Any,
     *,
     title: str | None = None,
-    points: ArrayLike | None = None,
-    columns: Mapping[str, ArrayLike] | None = None,
-    frames: ArrayLike | None = None,
-    times: ArrayLike | None = None,
-    files: ArrayLike | None = None,
-    distance: ArrayLike | None = None,
-    nearest: ArrayLike | None = None,
-    errors: Any = None,
     molecule: Any = None,
     max_points: int = MAX_RECORDED,
+    errors: Any = None,
+    **shown: Any,
 ) -> Contents:
     """Collect what :func:`~ldmaps.views.report.write_report` shows; see there for the arguments."""
     check_is_fitted(model, "embedder_")
-    drawn = DrawnPoints(model, points)
-    n = drawn.n_points
-    drawn.take("frame", frames)
-    drawn.take("time", times)
-    drawn.take("distance", distance)
-    drawn.take("nearest", nearest)
-    drawn.take("error", _zeta(errors))
-    names, file_of = point_files(
-        None if files is None else drawn.thinned(files), n, drawn.source_files, drawn.values.get("file")
-    )
-    notes = list(drawn.notes)
-    own = []
-    for name, value in (columns or {}).items():
-        column = own_column(str(name), drawn.thinned(value), n)
-        if len(column.texts) > MAX_TEXTS:
-            notes.append(
-                f"The column {name} has {len(column.texts):,} different texts, too many to colour by."
-            )
-        else:
-            own.append(column)
-    if file_of is not None and 1 < len(names) <= MAX_TEXTS:
-        own.append(Field("file", "File", "", file_of, tuple(names)))
-
-    # Thin what is too much to draw; everything above is about all points.
     check_whole("max_points", max_points, 1)
-    rows = slice(None) if n <= max_points else thinned_rows(n, np.empty(0, dtype=np.intp), int(max_points))
-    values = {name: array[rows] for name, array in drawn.values.items()}
-    coordinates = drawn.coordinates[rows]
-    if len(coordinates) < drawn.n_total:
-        notes.append(f"{len(coordinates):,} of {drawn.n_total:,} points are drawn, evenly spread.")
-
-    time_unit, time_scale = "ps", 1.0
-    if "time" in values and np.nanmax(np.abs(values["time"]), initial=0.0) >= 2e4:
-        time_unit, time_scale = "ns", 1e-3
-    fields = []
-    if "frame" in values:
-        label = "Frame" if model.metric_.takes_frames else "Row"
-        fields.append(Field("frame", label, "", values["frame"]))
-    if "time" in values and are_times(values["time"]):
-        fields.append(Field("time", "Time", time_unit, values["time"] * time_scale))
-    if "distance" in values:
-        fields.append(Field("distance", "Distance to nearest landmark", "√ε", values["distance"]))
-    if "error" in values:
-        fields.append(Field("error", "Estimated error ζ", "% of range", values["error"]))
-    fields += [replace(entry, values=entry.values[rows]) for entry in own]
-
-    landmark_rows = landmarks_shown(model)
-    landmark_frames, landmark_times = landmark_origin(model, landmark_rows, frames, times, points is not None)
-    if landmark_times is not None and not are_times(landmark_times):
-        landmark_times = None
-    weights = values.get("weights")
-    return Contents(
+    points = PointsOfMap.shown(model, errors=getattr(errors, "zeta", errors), **shown)
+    n = len(points.coordinates)
+    drawn = points
+    if n > max_points:
+        drawn = points.taken(thinned_rows(n, np.empty(0, dtype=np.intp), int(max_points)))
+    drawn = replace(drawn, coordinates=drawn.coordinates.astype(np.float32))
+    unit, scale = "ps", 1.0
+    if points.times is not None and np.nanmax(np.abs(points.times)) >= 2e4:
+        unit, scale = "ns", 1e-3
+    basins = _basins(model, drawn)
+    fields, notes = _fields(model, drawn, basins, unit, scale)
+    landmarks = _landmarks(model, points, drawn, scale)
+    contents = Contents(
         model=model,
-        title=title if title is not None else _title(model),
-        coordinates=coordinates,
-        n_points=drawn.n_total,
-        what=drawn.what,
-        weights=weights,
-        nearest=values["nearest"].astype(np.int32) if "nearest" in values else None,
+        title=title if title is not None else _title(model, points),
+        points=drawn,
         fields=fields,
-        files=names,
-        file_of=None if file_of is None else file_of[rows],
-        landmark_rows=landmark_rows,
-        landmark_points=places_among(
-            None if drawn.rows is None else drawn.rows[rows],
-            np.asarray(model.landmark_indices_)[landmark_rows],
-        ),
-        landmark_frames=landmark_frames,
-        landmark_times=None if landmark_times is None else landmark_times * time_scale,
-        time_unit=time_unit,
-        surfaces=_surfaces(model, coordinates, weights),
-        structures=landmark_structures(model, landmark_rows, molecule),
-        errors=values.get("error"),
-        notes=notes,
-        basins=_basins(model, coordinates, values, None if file_of is None else file_of[rows]),
-        follows=_followed(coordinates, fields),
+        landmarks=landmarks,
+        inside=_inside(model, drawn),
+        time_unit=unit,
+        surfaces={},
+        structures=landmark_structures(model, landmarks.numbers, molecule),
+        notes=[*_notes(drawn), *notes],
+        basins=basins,
+        follows=_followed(drawn, fields),
+    )
+    return replace(contents, surfaces=_surfaces(*contents.density()))
+
+
+def _notes(drawn: PointsOfMap) -> list[str]:
+    n = len(drawn.coordinates)
+    if not drawn.total:
+        return [
+            "The model file holds no training points (it was saved without its embedding), so the landmarks "
+            "stand for them."
+        ]
+    return [f"{n:,} of {drawn.total:,} points are drawn, evenly spread."] if n < drawn.total else []
+
+
+def _fields(
+    model: Any, points: PointsOfMap, basins: BasinTable | None, unit: str, scale: float
+) -> tuple[list[Field], list[str]]:
+    """Return what points can be coloured by, and remarks about what they cannot."""
+    frame = "Frame" if model.metric_.takes_frames else "Row"
+    known = [
+        ("frame", frame, "", points.frames),
+        ("time", "Time", unit, None if points.times is None else scale * points.times),
+        ("distance", "Distance to nearest landmark", "√ε", points.distance),
+        ("error", "Estimated error ζ", "% of range", points.errors),
+        ("uncertainty", "Uncertainty by resampling", "% of range", _uncertainty(model, points)),
+    ]
+    fields = [Field(key, label, of, values) for key, label, of, values in known if values is not None]
+    notes = []
+    if basins is not None:
+        labels = region_labels(points.coordinates, basins.basins.regions).astype(np.float64)
+        labels[labels < 0] = np.nan  # between the cores
+        fields.append(Field("basin", "Basin", "", labels, tuple(basins.basins.names)))
+    for name, column in points.columns.items():
+        values, texts = as_numbers_or_texts(name, column, len(points.coordinates))
+        if len(texts) > MAX_TEXTS:
+            notes.append(f"The column {name} has {len(texts):,} different texts, too many to colour by.")
+        else:
+            fields.append(Field("column", name, UNITS.get(name, ""), values, texts))
+    if points.files is not None and 1 < len(points.file_names) <= MAX_TEXTS:
+        fields.append(Field("file", "File", "", points.files, points.file_names))
+    return fields, notes
+
+
+def _uncertainty(model: Any, points: PointsOfMap) -> NDArray[np.float64] | None:
+    """Return the standard error of each point's coordinates, those of its landmark, in percent of their ranges."""
+    sampling = getattr(model, "sampling_", None)
+    places = points.nearest if points.nearest is not None else points.rows
+    if sampling is None or places is None or not len(points.coordinates):
+        return None
+    k = min(model.n_components_, sampling.landmark_errors.shape[1])
+    ranges = np.ptp(np.asarray(model.landmark_embedding_, dtype=np.float64)[:, :k], axis=0)
+    scaled = sampling.landmark_errors[:, :k] * model.eigenvalues_[:k] ** model.t / ranges
+    errors = 100.0 * np.linalg.norm(scaled, axis=1)
+    if points.nearest is None and len(errors) != points.total:  # an exact map of some of the points
+        return None
+    return np.asarray(errors[places.astype(np.intp)])
+
+
+def _landmarks(model: Any, points: PointsOfMap, drawn: PointsOfMap, scale: float) -> DrawnLandmarks:
+    """Return the landmarks to draw, those that stand for most first; they are training points, whatever is shown."""
+    count = len(model.multiplicities_)
+    numbers = thinned_rows(count, np.empty(0, dtype=np.intp), MAX_LANDMARKS).astype(np.intp)
+    numbers = numbers[np.argsort(-model.multiplicities_[numbers], kind="stable")]
+    wanted = np.asarray(model.landmark_indices_)[numbers]
+    origin = points if points.rows is not None else PointsOfMap.training(model)
+    place = _places_among(origin.rows, wanted)
+
+    def at(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(place >= 0, values[place], np.nan)
+
+    return DrawnLandmarks(
+        numbers,
+        _places_among(drawn.rows, wanted),
+        wanted.astype(np.float64) if origin.frames is None else at(origin.frames),
+        None if origin.times is None else scale * at(origin.times),
+        _features(model, numbers),
     )
 
 
-def _basins(
-    model: Any, coordinates: NDArray[Any], values: Mapping[str, NDArray[Any]], files: NDArray[Any] | None
-) -> BasinTable | None:
-    """Return the basins of a trajectory's frames; None for other points, and where the map shows none."""
-    if len(coordinates) < 2 or not (model.metric_.takes_frames and "frame" in values):
+def _features(model: Any, numbers: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    """Return the first columns of landmarks that are rows of a table."""
+    metric, facts = model.metric_, model.source_ or {}
+    if metric.takes_frames or not metric.is_differentiable:
+        return {}
+    values = metric.places(model.map_.landmark_points).values[numbers, :MAX_FEATURES]
+    names = facts.get("columns") or getattr(model, "feature_names_in_", None)
+    names = [f"column {place + 1}" for place in range(values.shape[1])] if names is None else names
+    return dict(zip(map(str, names), values.T, strict=False))
+
+
+def _inside(model: Any, points: PointsOfMap) -> NDArray[np.bool_] | None:
+    """Say which points the map covers, as :meth:`~ldmaps.LandmarkDiffusionMap.coverage` does."""
+    if points.distance is None or points.nearest is None:
         return None
-    times = values["time"] if "time" in values and are_times(values["time"]) else None
+    extended = Extended(len(points.distance), 0, np.dtype(np.float64))
+    extended.squared_distance[:] = points.distance**2 * model.epsilon_
+    extended.nearest[:] = points.nearest
+    return model.embedder_.coverage_of(extended).inside  # type: ignore[no-any-return]
+
+
+def _places_among(rows: NDArray[np.int64] | None, wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where ``wanted`` stand among sorted ``rows``, -1 where they do not."""
+    if rows is None or not len(rows):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.clip(np.searchsorted(rows, wanted), 0, len(rows) - 1)
+    return np.where(rows[place] == wanted, place, -1)
+
+
+def _basins(model: Any, points: PointsOfMap) -> BasinTable | None:
+    """Return the basins of a trajectory's frames; None for other points, and where the map shows none."""
+    if len(points.coordinates) < 2 or not model.metric_.takes_frames or points.frames is None:
+        return None
     try:
-        points = PointsOfMap(coordinates, times, files)
         return basin_table(model, points, learn_basins(model))
     except InvalidInputError:  # no basins, or rows that are not in the order of time
         return None
 
 
-def _followed(coordinates: NDArray[Any], fields: list[Field]) -> dict[str, NDArray[np.float64]]:
+def _followed(points: PointsOfMap, fields: list[Field]) -> dict[str, NDArray[np.float64]]:
     own = [entry for entry in fields if entry.key in ("time", "column") and not entry.texts]
-    if not own or len(coordinates) < 3:
+    if not own or len(points.coordinates) < 3:
         return {}
-    return correlations(coordinates, {entry.label: entry.values for entry in own})
-
-
-def _zeta(errors: Any) -> ArrayLike | None:
-    """Take an ErrorEstimate, or ζ itself."""
-    return getattr(errors, "zeta", errors)  # type: ignore[no-any-return]
+    return correlations(points.coordinates, {entry.label: entry.values for entry in own})
 
 
 def _surfaces(
-    model: Any, coordinates: NDArray[np.float32], weights: NDArray[np.float64] | None
+    coordinates: NDArray[Any], weights: NDArray[np.float64] | None
 ) -> dict[tuple[int, int], FreeEnergy]:
-    if not len(coordinates):
-        coordinates, weights = np.asarray(model.landmark_embedding_, dtype=np.float32), model.multiplicities_
     last = min(coordinates.shape[1], MAX_SURFACE_COORDINATES)
     return {
         (x, y): free_energy_surface(coordinates[:, [x, y]], weights)
@@ -222,10 +252,17 @@ def _surfaces(
     }
 
 
-def _title(model: Any) -> str:
-    facts = getattr(model, "source_", None) or {}
-    files = facts.get("files") or []
+def _title(model: Any, points: PointsOfMap) -> str:
+    """Name the files that the points are of, and for others than training points those of the map."""
+    fitted = _named((model.source_ or {}).get("files") or ())
+    own = _named(points.file_names) if points.rows is None else ""
+    if own:
+        return f"{own} on the map of {fitted}" if fitted else f"{own} on a diffusion map"
+    return f"Diffusion map of {fitted}" if fitted else "Diffusion map"
+
+
+def _named(files: Any) -> str:
     if not files:
-        return "Diffusion map"
+        return ""
     first = str(files[0]).replace("\\", "/").rpartition("/")[2]
-    return f"Diffusion map of {first}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    return first + (f" and {len(files) - 1} more" if len(files) > 1 else "")

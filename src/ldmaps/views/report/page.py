@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ldmaps._version import __version__
 from ldmaps.files import written_whole
-from ldmaps.maps.training_record import MAX_RECORDED
+from ldmaps.maps.fitted_map import MAX_RECORDED
 from ldmaps.views.assets import asset
 from ldmaps.views.report.contents import gather
 from ldmaps.views.report.payload import payload
@@ -89,20 +89,8 @@ def write_report(
     >>> model = LandmarkDiffusionMap(2, epsilon=4.0, n_landmarks=100).fit(roll.points)
     >>> write_report(model, "roll.html", columns={"height": roll.points[:, 1]})  # doctest: +SKIP
     """
-    text = report_html(
-        model,
-        title=title,
-        points=points,
-        columns=columns,
-        frames=frames,
-        times=times,
-        files=files,
-        distance=distance,
-        nearest=nearest,
-        errors=errors,
-        molecule=molecule,
-        max_points=max_points,
-    )
+    settings = {name: value for name, value in locals().items() if name not in ("model", "path")}
+    text = report_html(model, **settings)
     with written_whole(path) as stream:
         stream.write(text.encode("utf-8"))
 

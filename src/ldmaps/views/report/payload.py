@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.views.report.colours import CATEGORIES, PALETTES, palette
-from ldmaps.views.report.contents import Contents
+from ldmaps.views.report.contents import CRISP, Contents
 from ldmaps.views.report.sections import coordinate_name
 
 __all__ = ["packed", "payload"]
@@ -35,32 +35,26 @@ def packed(values: NDArray[Any] | None, kind: str = "f4") -> dict[str, Any] | No
 
 def payload(contents: Contents) -> dict[str, Any]:
     """Return everything the script draws, as JSON values."""
-    model, rows = contents.model, contents.landmark_rows
+    model, points, shown = contents.model, contents.points, contents.landmarks
+    rows = shown.numbers
     landmarks = np.asarray(model.landmark_embedding_, dtype=np.float32)[rows]
     k = model.n_components_
     place = np.full(len(model.multiplicities_), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    nearest = None
-    if contents.nearest is not None:
-        belongs = place[contents.nearest]
-        nearest = np.where(belongs < 0, 2**32 - 1, belongs)
+    belongs = None if points.nearest is None else place[points.nearest.astype(np.intp)]
     return {
-        "n": len(contents.coordinates),
+        "n": len(points.coordinates),
         "names": [coordinate_name(index) for index in range(k)],
-        "coordinates": [packed(column) for column in contents.coordinates.T],
+        "coordinates": [packed(column) for column in points.coordinates.T],
         "fields": [
-            {
-                "key": entry.key,
-                "label": entry.label,
-                "unit": entry.unit,
-                "values": packed(entry.values),
-                "texts": list(entry.texts),
-            }
+            {**entry._asdict(), "values": packed(entry.values), "texts": list(entry.texts)}
             for entry in contents.fields
         ],
-        "files": contents.files,
-        "fileOf": packed(contents.file_of, "u2" if len(contents.files) < 2**16 else "u4"),
-        "nearest": packed(nearest, "u4"),
+        "files": list(points.file_names),
+        "fileOf": packed(points.files, "u2" if len(points.file_names) < 2**16 else "u4"),
+        "nearest": packed(_or_none(belongs), "u4"),
+        "inside": packed(contents.inside, "u1"),
+        "opensWith": "basin" if contents.basins and contents.basins.basins.crispness >= CRISP else "",
         "kind": "frame" if model.metric_.takes_frames else "point",
         "timeUnit": contents.time_unit,
         "landmarks": {
@@ -69,17 +63,23 @@ def payload(contents: Contents) -> dict[str, Any]:
             "number": packed(rows, "u4"),
             "coordinates": [packed(column) for column in landmarks.T],
             "multiplicity": packed(np.asarray(model.multiplicities_)[rows], "f8"),
-            "point": packed(
-                np.where(contents.landmark_points < 0, 2**32 - 1, contents.landmark_points), "u4"
-            ),
-            "frame": packed(contents.landmark_frames, "f8"),
-            "time": packed(contents.landmark_times, "f8"),
+            "point": packed(_or_none(shown.points), "u4"),
+            "frame": packed(shown.frames, "f8"),
+            "time": packed(shown.times, "f8"),
+            "features": [
+                {"label": name, "values": packed(values)} for name, values in shown.features.items()
+            ],
         },
         "energies": [_packed_surface(pair, surface) for pair, surface in contents.surfaces.items()],
         "structures": _packed_structures(contents),
         "palettes": {name: packed(palette(name), "u1") for name in PALETTES},
         "categories": list(CATEGORIES),
     }
+
+
+def _or_none(places: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return places with the number that stands for "none" where they are negative."""
+    return None if places is None else np.where(places < 0, 2**32 - 1, places)
 
 
 def _packed_surface(pair: tuple[int, int], surface: Any) -> dict[str, Any]:

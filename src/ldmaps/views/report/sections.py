@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldmaps.diffusion.spectrum import places_in_spectrum, reason_for_kept
+from ldmaps.diffusion.spectrum import places_in_spectrum
+from ldmaps.quality.sampling_words import coordinate_rows, replica_rows, sampling_notes, why_kept
 from ldmaps.views.basin_table import BasinTable, basin_rows
 from ldmaps.views.free_energy import free_energy_profile
 from ldmaps.views.report.charts import (
@@ -23,6 +24,10 @@ __all__ = ["charts", "coordinate_name", "facts", "subtitle", "summary"]
 
 #: Coordinates that get a free-energy profile.
 MAX_PROFILES = 3
+#: Most blocks that errors of profiles are taken from.
+MOST_BLOCKS = 100
+#: Coordinates whose correlations fit a card of ordinary width.
+MAX_NARROW = 3
 
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -36,8 +41,14 @@ def coordinate_name(index: int) -> str:
     return "ψ" + str(index + 2).translate(_SUBSCRIPT)
 
 
+def _percent(share: float) -> str:
+    """Write a share; only all is 100 %."""
+    return "100 %" if share == 1 else f"{min(99.99, 100 * share):.4g} %"
+
+
 def _squared_unit(model: Any) -> str:
-    return f"{model.units_}²" if model.units_ else ""
+    unit = model.metric_.distance_unit(model.units_)
+    return f"{unit}²" if unit else ""
 
 
 def _is_exact(model: Any) -> bool:
@@ -59,9 +70,9 @@ def subtitle(contents: Contents) -> str:
 def facts(contents: Contents) -> str:
     """Return the headline numbers as a list of terms."""
     model = contents.model
-    count = contents.n_points or float(model.multiplicities_.sum())
+    count = contents.points.total or float(model.multiplicities_.sum())
     entries = [
-        (format_number(count), contents.what if contents.n_points else "total weight"),
+        (format_number(count), contents.points.what if contents.points.total else "total weight"),
         *([] if _is_exact(model) else [(format_number(len(model.multiplicities_)), "landmarks")]),
         (str(model.n_components_), "coordinate" if model.n_components_ == 1 else "coordinates"),
         (
@@ -69,9 +80,8 @@ def facts(contents: Contents) -> str:
             f"bandwidth ε, {_rule(model)}",
         ),
     ]
-    distance = contents.values("distance")
-    if distance is not None and len(distance):
-        entries.append((f"{100 * np.mean(distance <= 1):.1f} %", "within √ε of a landmark"))
+    if contents.inside is not None and len(contents.inside):
+        entries.append((_percent(contents.inside.mean()), "inside the map"))
     statements = _z_values(contents)
     if statements:
         entries.append(statements[0])
@@ -89,8 +99,9 @@ def _z_values(contents: Contents) -> list[tuple[str, str]]:
                 f"certified, {100 * certificate.confidence:g} % confidence",
             )
         )
-    if contents.errors is not None and len(contents.errors):
-        z = float(np.sqrt(np.nanmean(contents.errors**2)))
+    errors = contents.points.errors
+    if errors is not None and len(errors):
+        z = float(np.sqrt(np.nanmean(errors**2)))
         statements.append((f"{z:.3g} %", "estimated error Z"))
     distillation = getattr(model, "distillation_", None)
     if distillation is not None and np.isfinite(distillation.held_out_z):
@@ -104,60 +115,59 @@ def _rule(model: Any) -> str:
     )
 
 
-def _card(heading: str, body: str, caption: str = "") -> str:
+def _card(heading: str, body: str, caption: str = "", *, wide: bool = False) -> str:
     words = f"<p class='caption'>{escape(caption)}</p>" if caption else ""
-    return f"<section class='card'><h2>{escape(heading)}</h2>{body}{words}</section>"
+    return f"<section class='card{' wide' * wide}'><h2>{escape(heading)}</h2>{body}{words}</section>"
 
 
 def charts(contents: Contents) -> str:
     """Return the cards with small charts."""
     model = contents.model
-    k = model.n_components_
+    k, sampling = model.n_components_, getattr(model, "sampling_", None)
     cards = [
         _card(
             "Spectrum",
-            spectrum_chart(model.spectrum_, places_in_spectrum(model.eigenvalues_, model.spectrum_)),
-            f"Non-trivial eigenvalues; the {k} filled one{' is' if k == 1 else 's are'} kept as "
-            f"coordinate{'' if k == 1 else 's'}: {reason_for_kept(model.spectrum_, k, model.n_components)}.",
+            spectrum_chart(
+                model.spectrum_,
+                places_in_spectrum(model.eigenvalues_, model.spectrum_),
+                None if sampling is None else sampling.intervals,
+            ),
+            "Non-trivial eigenvalues, filled where kept: "
+            f"{why_kept(model.spectrum_, k, model.n_components, sampling)}."
+            + (" Bars are 95 % intervals." if sampling is not None else ""),
         ),
         _bandwidth_card(model),
     ]
-    points, weights = contents.coordinates, contents.weights
-    if not len(points):
-        points, weights = model.landmark_embedding_, model.multiplicities_
+    points, weights = contents.density()
+    # Blocks as long as resamples take them, where points have a time.
+    n_blocks = 5 if sampling is None or sampling.kind != "time" else min(sampling.n_blocks, MOST_BLOCKS)
     for place in range(min(k, MAX_PROFILES)):
         name = coordinate_name(place)
         cards.append(
             _card(
                 f"Free energy along {name}",
-                profile_chart(free_energy_profile(points[:, place], weights), name),
-                f"−ln p along {name} with its standard error over five blocks of the points in their order; no error "
-                "where only one block has been.",
+                profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name),
+                f"−ln p along {name} with its standard error over {n_blocks} blocks of the points in their order; no "
+                "error where only one block has been.",
             )
         )
-    distance = contents.values("distance")
+    distance = contents.points.distance
     if distance is not None and len(distance) and np.nanmax(distance) > 0:
-        beyond = 100.0 * float(np.mean(distance > 1))
-        chart = histogram_chart(
-            distance,
-            contents.weights,
-            "distance to nearest landmark (√ε)",
-            f"Histogram of distances to the nearest landmark; {beyond:.2f} percent are beyond one root epsilon",
-            [(1.0, "√ε")],
-        )
-        cards.append(
-            _card(
-                "Coverage",
-                chart,
-                f"{beyond:.2g} % of the points are farther than √ε from every landmark."
-                if beyond
-                else "No point is farther than √ε from the nearest landmark.",
+        text = f"Median {float(np.median(distance)):.2g} √ε, largest {float(np.nanmax(distance)):.2g} √ε."
+        if contents.inside is not None:
+            text += (
+                f" {_percent(contents.inside.mean())} of the points are inside the map: no farther from their "
+                "landmark than the training points around it."
             )
-        )
-    if contents.errors is not None and len(contents.errors):
-        z = float(np.sqrt(np.nanmean(contents.errors**2)))
+        words = f"Histogram of distances to the nearest landmark. {text}"
+        label = "distance to nearest landmark (√ε)"
+        chart = histogram_chart(distance, contents.points.weights, label, words, [(1.0, "√ε")])
+        cards.append(_card("Distance to landmarks", chart, text))
+    errors = contents.points.errors
+    if errors is not None and len(errors):
+        z = float(np.sqrt(np.nanmean(errors**2)))
         chart = histogram_chart(
-            contents.errors[np.isfinite(contents.errors)],
+            errors[np.isfinite(errors)],
             None,
             "ζ (% of range)",
             f"Histogram of estimated errors; root mean square {z:.3g} percent",
@@ -173,17 +183,37 @@ def charts(contents: Contents) -> str:
     if contents.follows:
         rows = [["", *(coordinate_name(place) for place in range(k))]]
         rows += [[name, *(f"{value:.2f}" for value in row)] for name, row in contents.follows.items()]
-        cards.append(
-            _card(
-                "What the coordinates follow",
-                _table(rows),
-                "Spearman's rank correlation, from −1 to 1. ldmaps correlate adds radius of gyration, end-to-end "
-                "distance and RMSD.",
-            )
+        text = (
+            "Spearman's rank correlation, from −1 to 1; of angles the circular one, from 0 to 1. ldmaps correlate adds "
+            "radius of gyration, end-to-end distance and RMSD."
         )
+        cards.append(_card("What the coordinates follow", _table(rows), text, wide=k > MAX_NARROW))
+    if sampling is not None:
+        cards.append(_sampling_card(model, sampling))
     if contents.basins is not None:
         cards.append(_basin_card(contents.basins))
     return "".join(cards)
+
+
+def _sampling_card(model: Any, sampling: Any) -> str:
+    """Return what resampling says of each coordinate, and of files that disagree."""
+    k, files = model.n_components_, list((getattr(model, "source_", None) or {}).get("files") or [])
+    body = _table(coordinate_rows(sampling, k))
+    replicas = replica_rows(sampling, k, files)
+    if replicas:
+        body += _table(replicas)
+    caption = "; ".join(
+        [
+            f"Blocks of the points were drawn again {sampling.n_resamples} times. In brackets: correlation of the "
+            "coordinate with that of a resample (5 % quantile)",
+            *(
+                ["below, by how many standard errors each file's means are off those of the others"]
+                * bool(replicas)
+            ),
+            *sampling_notes(sampling, k, files),
+        ]
+    )
+    return _card("How sure the coordinates are", body, f"{caption}.", wide=True)
 
 
 def _basin_card(basins: BasinTable) -> str:
@@ -191,18 +221,22 @@ def _basin_card(basins: BasinTable) -> str:
         "Population by membership; core: where it is at least 0.7. A transition is counted when another core is "
         f"entered, and dwell is the mean time until then. Crispness {basins.basins.crispness:.2f} (1 is perfect). "
     ) + " ".join(basins.notes)
-    card = _card("Basins", _table(basin_rows(basins)), caption.strip())
-    return card.replace("class='card'", "class='card wide'", 1)
+    rows = basin_rows(basins)
+    # On a phone a basin is a column: two or three of them fit.
+    both = _table(rows, "broad") + _table([list(row) for row in zip(*rows, strict=True)], "narrow")
+    return _card("Basins", both, caption.strip(), wide=True)
 
 
-def _table(rows: list[list[str]]) -> str:
+def _table(rows: list[list[str]], kind: str = "") -> str:
     """Return rows of text, a heading first and names in the first column, as a table."""
     head = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in rows[0])
     body = "".join(
         f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
         for name, *cells in rows[1:]
     )
-    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    return (
+        f"<div class='scroll {kind}'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _bandwidth_card(model: Any) -> str:
@@ -219,7 +253,7 @@ def _bandwidth_card(model: Any) -> str:
         "This rule has no curve.",
         "given": "Given as a number when the map was fitted, so there is no curve.",
     }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
-    root = f"{format_number(float(np.sqrt(bandwidth.epsilon)), 3)} {model.units_ or ''}".strip()
+    root = f"{format_number(float(np.sqrt(bandwidth.epsilon)), 3)} {unit.removesuffix('²')}".strip()
     value = f"{format_number(bandwidth.epsilon, 4)} {unit}".strip()
     body = (
         f"<div class='figures'><div><b>{escape(value)}</b><span>ε</span></div>"
@@ -234,8 +268,8 @@ def summary(contents: Contents) -> str:
     unit = _squared_unit(model)
     metric = model.metric_
     rows: list[tuple[str, str]] = [("Estimator", _estimator_name(model))]
-    if contents.n_points:
-        rows.append((f"{contents.what.capitalize()}, N", format_number(contents.n_points)))
+    if contents.points.total:
+        rows.append((f"{contents.points.what.capitalize()}, N", format_number(contents.points.total)))
     weights = "; weights a atom" if getattr(metric, "weights", None) is not None else ""
     rows.append(("Metric", metric.name + weights.replace("a atom", "for each atom")))
     rows.append(("Bandwidth ε", f"{format_number(model.epsilon_, 6)} {unit}".strip() + f" ({_rule(model)})"))
@@ -262,14 +296,15 @@ def summary(contents: Contents) -> str:
     texts = [" ".join(f"{value:.4f}" for value in part) for part in parts if len(part)]
     rows.append(("Eigenvalues, kept | next", " | ".join(texts)))
     if len(model.spectrum_) > k == int(places.max()) + 1:
-        rows.append(("Gap behind the last kept", f"{float(model.spectrum_[k - 1] - model.spectrum_[k]):.4f}"))
+        rows.append(("Drop after the last kept", f"{float(model.spectrum_[k - 1] - model.spectrum_[k]):.4f}"))
     if model.alpha:
         rows.append(("Density normalisation α", f"{model.alpha:g}"))
     if model.t:
         rows.append(("Diffusion time t", f"{model.t:g}"))
-    distance = contents.values("distance")
+    distance = contents.points.distance
     if distance is not None and len(distance):
-        rows.append(("Points within √ε of a landmark", f"{100 * float(np.mean(distance <= 1)):.2f} %"))
+        if contents.inside is not None:
+            rows.append(("Points inside the map", _percent(contents.inside.mean())))
         rows.append(("Largest distance to a landmark", f"{float(np.nanmax(distance)):.3g} √ε"))
     rows += [(f"Z, {name}".replace("error Z", "error"), value) for value, name in _z_values(contents)]
     source = getattr(model, "source_", None) or {}

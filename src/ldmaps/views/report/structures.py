@@ -60,23 +60,7 @@ class Molecule:
 
 @dataclass(frozen=True)
 class Structures:
-    """Landmark shapes, superposed on one another.
-
-    Attributes
-    ----------
-    coordinates : ndarray of shape (m, atoms, 3), float32
-        In nm where the unit is known; as given otherwise.
-    landmarks : ndarray of int, shape (m,)
-        Which landmarks these are.
-    elements : tuple of str
-        "X" where unknown.
-    names : tuple of str
-    bonds : ndarray of shape (bonds, 2)
-    is_trace : bool
-        Whether atoms are too far apart for bonds (Cα only) and a line through them is drawn.
-    note : str
-        Where elements and bonds come from, for the reader.
-    """
+    """Shapes of ``landmarks``, superposed, in nm where the unit is known; elements are "X" where they are not."""
 
     coordinates: NDArray[np.float32]
     landmarks: NDArray[np.intp]
@@ -88,17 +72,7 @@ class Structures:
 
 
 def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = None) -> Structures | None:
-    """Return the shapes of some landmarks, or None when the map is not one of molecules.
-
-    Parameters
-    ----------
-    wanted : ndarray of int
-        Landmarks, most important first: where all would be too much for a page, the
-        first are kept.
-    molecule : object or mapping, optional
-        With any of ``elements``, ``bonds`` and ``atom_names`` of all atoms, such as
-        :class:`~ldmaps.datasets.molecules.MolecularFrames`.
-    """
+    """Return the shapes of landmarks, the first ones if all were too much; None unless they are molecules."""
     metric, points = model.metric_, model.map_.landmark_points
     if not metric.has_structures:
         return None

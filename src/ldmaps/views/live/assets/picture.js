@@ -213,7 +213,7 @@ function legend() {
   const [x, y] = [axes[picture.x].coordinate, axes[picture.y].coordinate];
   if (x >= 0 && y >= 0 && energyOf(x, y)) {
     const hatched = regions.some((region) => region.kind === "out_of_domain");
-    parts.push(element("span", {}, `Shading: density of the map${hatched ? "; hatching: none of it there" : ""}`));
+    parts.push(element("span", {}, `Grey: training ${report.kind}s.${hatched ? " Hatched: none." : ""}`));
   }
   byId("map-legend").replaceChildren(...parts);
 }

@@ -39,7 +39,8 @@ function placer(frame, view) {
 
 // -- colours ------------------------------------------------------------------
 
-const LEVELS = 32, FARTHEST = 1.5;
+// The scale ends half beyond the reach of the map's own cells: few landmarks have wide ones.
+const LEVELS = 32, FARTHEST = Number((1.5 * report.reach).toPrecision(2));
 
 // The part of viridis that stands out from the page's own colour.
 function coverageTable(dark) {

@@ -76,7 +76,7 @@ function energyLegend() {
   if (!surface) return;
   const words = element("span");
   words.append("−ln p in ", kbt(), `, contours every ${contourStep(surface.highest)}`);
-  const bar = colourBar(paletteTable(energyPlot.palette), "0", formatNumber(surface.highest, 2), "");
+  const bar = colourBar(paletteTable(energyPlot.palette), "0", `≥ ${formatNumber(surface.highest, 2)}`, "");
   document.getElementById("energy-legend").replaceChildren(bar, words);
 }
 

@@ -12,43 +12,75 @@ function fileName(suffix) {
   return `${document.title.replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^-+|-+$/g, "") || "map"}${suffix}`;
 }
 
+const LEGEND_FONT = "12px system-ui, sans-serif";
+
+// Draw what a legend's node shows from x on, or only measure it; returns where it ends.
+function drawLegendPart(context, colours, node, x, y, paint) {
+  if (node.nodeType === Node.TEXT_NODE) {
+    context.fillStyle = colours.ink;
+    if (paint) context.fillText(node.textContent, x, y);
+    return x + context.measureText(node.textContent).width;
+  }
+  const kind = node.tagName.toUpperCase(), font = context.font;
+  if (kind === "CANVAS") {
+    if (paint) context.drawImage(node, x, y - 5, 110, 10);
+    return x + 110;
+  }
+  if (kind === "SVG") {
+    const r = Number(node.querySelector("circle").getAttribute("r"));
+    context.strokeStyle = colours.ink;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.arc(x + r + 1, y, r, 0, 2 * Math.PI);
+    if (paint) context.stroke();
+    return x + 2 * r + 2;
+  }
+  if (kind === "I" && !node.textContent) {
+    context.fillStyle = node.style.background;
+    if (paint) context.fillRect(x, y - 5, 10, 10);
+    return x + 10;
+  }
+  if (kind === "SUB") [context.font, y] = [LEGEND_FONT.replace("12", "9"), y + 3];
+  else if (kind === "I") context.font = `italic ${LEGEND_FONT}`;
+  const apart = node.classList.contains("swatch") || node.classList.contains("scale") ? 6 : 0;
+  node.childNodes.forEach((child, i) => (x = drawLegendPart(context, colours, child, i ? x + apart : x, y, paint)));
+  context.font = font;
+  return x;
+}
+
+// Draw a legend's entries from (14, top) on, each whole on a line; returns the height they take.
+function drawLegend(context, colours, legend, top, width, paint) {
+  let x = 14, y = top + 16;
+  context.font = LEGEND_FONT;
+  context.textBaseline = "middle";
+  for (const entry of legend.children) {
+    const wide = drawLegendPart(context, colours, entry, 0, y, false);
+    if (!wide) continue;
+    if (x > 14 && x + wide > width - 8) [x, y] = [14, y + 34];
+    drawLegendPart(context, colours, entry, x, y, paint);
+    x += wide + 20;
+  }
+  return y + 20 - top;
+}
+
 // A picture of a plot with its legend, in the colours of the light theme and fine enough for print.
 function picture(canvas, legend) {
-  const dark = isDark();
+  const dark = isDark(), chosen = energyPlot.selected;
   if (dark) setTheme(false);
   fitted.ratio = EXPORT_RATIO;
+  energyPlot.selected = -1; // the ring is about the structure beside it, which the picture does not show
   drawAll();
-  const scale = EXPORT_RATIO, made = element("canvas", { width: canvas.width, height: canvas.height + 50 * scale });
-  const context = made.getContext("2d"), colours = theme();
+  const scale = EXPORT_RATIO, width = canvas.width / scale, top = canvas.height / scale, colours = theme();
+  const measured = drawLegend(element("canvas").getContext("2d"), colours, legend, top, width, false);
+  const made = element("canvas", { width: canvas.width, height: canvas.height + measured * scale });
+  const context = made.getContext("2d");
   context.fillStyle = colours.card;
   context.fillRect(0, 0, made.width, made.height);
   context.drawImage(canvas, 0, 0);
   context.scale(scale, scale);
-  context.font = "12px system-ui, sans-serif";
-  context.textBaseline = "middle";
-  let x = 14, y = canvas.height / scale + 16;
-  const draw = (node) => {
-    if (node.nodeType === Node.TEXT_NODE) {
-      const width = context.measureText(node.textContent).width;
-      if (x > 14 && x + width > canvas.width / scale - 8) [x, y] = [14, y + 17];
-      context.fillStyle = colours.ink;
-      context.fillText(node.textContent, x, y);
-      // Letters of one word, such as those of a unit, stand together.
-      x += width + (node.textContent.length > 1 && !node.textContent.endsWith(" ") ? 6 : 0);
-    } else if (node.tagName === "CANVAS") {
-      context.drawImage(node, x + 4, y - 5, 110, 10);
-      x += 120;
-    } else if (node.tagName === "I" && !node.textContent) {
-      context.fillStyle = node.style.background;
-      context.fillRect(x, y - 5, 10, 10);
-      x += 14;
-    } else {
-      node.childNodes.forEach(draw);
-      if (node.classList?.contains("swatch")) x += 10;
-    }
-  };
-  draw(legend);
+  drawLegend(context, colours, legend, top, width, true);
   fitted.ratio = 0;
+  energyPlot.selected = chosen;
   if (dark) setTheme(true);
   drawAll();
   return made;
@@ -60,10 +92,13 @@ const quotedCell = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '
 function tableInView() {
   const [x0, x1, y0, y1] = scatter.view, xs = scatter.axes[scatter.x].values, ys = scatter.axes[scatter.y].values;
   const frame = points.fields.find((field) => field.key === "frame"), time = points.fields.find((field) => field.key === "time");
-  const own = points.fields.filter((field) => !["frame", "time", "file"].includes(field.key));
+  const own = points.fields.filter((field) => !["frame", "time", "file", "distance"].includes(field.key));
+  const distance = points.fields.find((field) => field.key === "distance");
+  const inside = own.some((field) => field.label === "inside") ? null : points.inside;
   const names = report.names.map((_, i) => `psi${i + 2}`);
   const named = (field) => (field.key === "column" ? field.label : field.key);
-  const lines = [["file", "frame", "time", ...names, ...own.map((field) => quotedCell(named(field)))].join(",")];
+  const lines = [["file", "frame", "time", ...names, ...(distance ? ["distance"] : []),
+    ...(inside ? ["inside"] : []), ...(points.nearest ? ["nearest"] : []), ...own.map((field) => quotedCell(named(field)))].join(",")];
   const scale = time && time.unit === "ns" ? 1000 : 1;
   const number = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(9))) : "");
   for (let i = 0; i < points.n; i++) {
@@ -75,6 +110,9 @@ function tableInView() {
         frame ? number(frame.values[i]) : i,
         time ? number(time.values[i] * scale) : "",
         ...points.coordinates.map((values) => number(values[i])),
+        ...(distance ? [number(distance.values[i])] : []),
+        ...(inside ? [inside[i]] : []),
+        ...(points.nearest ? [landmarks.number[points.nearest[i]] ?? ""] : []),
         ...own.map((field) => (field.texts?.length ? quotedCell(field.texts[field.values[i]] ?? "") : number(field.values[i]))),
       ].join(","),
     );

@@ -53,6 +53,12 @@ function scatterLegend() {
       swatch.append(dot, element("span", {}, categoryText(colour, value)));
       parts.push(swatch);
     });
+    if (colours.missing.includes(1)) {
+      const swatch = element("span", { class: "swatch" }), dot = element("i");
+      dot.style.background = theme().missing;
+      swatch.append(dot, element("span", {}, colour.key === "basin" ? "between" : "no value"));
+      parts.push(swatch);
+    }
   }
   if (scatter.showLandmarks && landmarks.n) parts.push(sizeLegend());
   legend.replaceChildren(...parts);
@@ -108,7 +114,7 @@ function pointRows(i) {
     if (field.key === "error") rows.push(["Estimated ζ", `${formatNumber(field.values[i], 3)} %`]);
   }
   const source = scatter.colour;
-  if (source.key === "column") rows.push([source.label, categoryText(source, source.values[i])]);
+  if (source.key === "column" || source.key === "basin") rows.push([source.label, categoryText(source, source.values[i])]);
   if (source.key === "density") rows.push(["Free energy", `${formatNumber(scatter.colours.values[i], 3)} kT`]);
   return rows;
 }
@@ -119,6 +125,7 @@ function landmarkRows(i) {
   if (landmarks.time && isFinite(landmarks.time[i])) rows.push(["Time", `${formatNumber(landmarks.time[i], 7)} ${report.timeUnit}`]);
   rows.push(["Stands for", `${formatNumber(landmarks.multiplicity[i])} ${report.kind}${landmarks.multiplicity[i] === 1 ? "" : "s"}`]);
   report.names.slice(0, 6).forEach((name, k) => rows.push([name, formatNumber(landmarks.coordinates[k][i])]));
+  for (const field of landmarks.features) rows.push([field.label, formatNumber(field.values[i])]);
   return rows;
 }
 

@@ -21,6 +21,7 @@ const points = {
   coordinates: report.coordinates.map(decode),
   fields: report.fields.map((field) => ({ ...field, values: decode(field.values) })),
   nearest: decode(report.nearest),
+  inside: decode(report.inside),
   fileOf: decode(report.fileOf),
 };
 
@@ -33,6 +34,7 @@ const landmarks = {
   point: decode(report.landmarks.point),
   frame: decode(report.landmarks.frame),
   time: decode(report.landmarks.time),
+  features: report.landmarks.features.map((field) => ({ ...field, values: decode(field.values) })),
 };
 landmarks.largest = landmarks.multiplicity.reduce((a, b) => Math.max(a, b), 0);
 

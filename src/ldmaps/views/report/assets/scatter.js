@@ -18,6 +18,7 @@ const scatter = {
 };
 
 const CATEGORY_LIMIT = 8;
+const FEW_LANDMARKS = 40;
 
 // What an axis can be: a coordinate of the map, or where a point is in time.
 function scatterAxes() {
@@ -84,11 +85,13 @@ function colourSources() {
   const named = (key) => points.fields.filter((field) => field.key === key);
   const origin = [...named("time"), ...named("frame")];
   const density = energies.length && points.n ? [{ key: "density", label: "Density as −ln p", unit: "k_BT" }] : [];
-  const quality = [...named("distance"), ...named("error"), ...named("file")];
+  const quality = [...named("basin"), ...named("distance"), ...named("error"), ...named("file")];
   const plain = { key: "none", label: "One colour", unit: "" };
-  // The first is shown first: of a trajectory its time, of a table what its owner brought along.
-  if (report.kind === "frame") return [...origin, ...density, ...quality, ...named("column"), plain];
-  return [...named("column"), ...density, ...quality, ...origin, plain];
+  // The first is shown first: what its owner brought along, basins that are crisp, of a trajectory its time.
+  const covered = named("column").filter((field) => field.label === "inside"); // of ldmaps embed: hardly ever both
+  const own = named("column").filter((field) => !covered.includes(field)), opens = own.length ? [] : named(report.opensWith);
+  const rest = report.kind === "frame" ? [...origin, ...density, ...quality] : [...density, ...quality, ...origin];
+  return [...own, ...opens, ...rest.filter((field) => !opens.includes(field)), ...covered, plain];
 }
 
 function densityValues() {
@@ -250,7 +253,7 @@ function splat(context, frame, ratio, colours) {
 }
 
 function landmarkRadius(i) {
-  const largest = Math.min(14, 5 + 70 / Math.sqrt(landmarks.n));
+  const largest = Math.min(11, 4 + 70 / Math.sqrt(landmarks.n));
   return Math.max(2.2, largest * Math.sqrt(landmarks.multiplicity[i] / landmarks.largest));
 }
 
@@ -281,14 +284,22 @@ function drawLandmarks(context, colours) {
     context.arc(x, y, landmarkRadius(i), 0, 2 * Math.PI);
     // In the colour of the point it is, so that a crowd of landmarks hides no colours.
     const own = landmarks.point[i];
-    if (own < points.n && isShown(own) && !missing[own] && kind !== "none") {
+    if (landmarks.n > FEW_LANDMARKS && own < points.n && isShown(own) && !missing[own] && kind !== "none") {
       const c = 3 * index[own];
       context.globalAlpha = 0.8;
       context.fillStyle = `rgb(${table[c]} ${table[c + 1]} ${table[c + 2]})`;
       context.fill();
     }
-    context.globalAlpha = landmarks.n > 600 ? 0.45 : 0.65;
+    if (landmarks.n <= FEW_LANDMARKS) {
+      // Few and large: rings, so that the wells they lie in stay in sight.
+      context.lineWidth = 3.6;
+      context.strokeStyle = colours.card;
+      context.stroke();
+      context.lineWidth = 1.6;
+      context.strokeStyle = colours.ink;
+    } else context.globalAlpha = landmarks.n > 600 ? 0.45 : 0.65;
     context.stroke();
+    context.globalAlpha = 1;
   }
   context.restore();
 }

@@ -1,0 +1,278 @@
+"""How often 95 % intervals hold the truth, and when a coordinate is called reproducible: docs/benchmarks/sampling.md.
+
+Each system is run many times, briefly and independently. Two questions are asked of every run:
+
+- for these landmarks: λ of the walk with multiplicities of (nearly) endless data, computed from an independent sample;
+- for the system: λ of the continuous walk at this ε, known in closed form for Gaussian densities (the kernel and the
+  density make an AR(1) process: λ = Π_i (σ_i²/(σ_i² + ε))^n_i), and from a fine grid for the double well.
+
+Usage: python benchmarks/sampling.py [--repetitions 100] [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from harness import DOCS
+from scipy.signal import lfilter
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.quality.resampled_modes import fitted_modes
+
+COORDINATES = 3
+
+
+@dataclass(frozen=True)
+class System:
+    """A system that can be sampled briefly, and endlessly."""
+
+    name: str
+    run: Callable[[int], np.ndarray]
+    endless: Callable[[int], np.ndarray]
+    epsilon: float
+    truth: np.ndarray | None
+    metric: str = "euclidean"
+    n_landmarks: int = 150
+
+
+def gaussian_truth(sigmas: list[float], epsilon: float) -> np.ndarray:
+    ratios = np.square(sigmas) / (np.square(sigmas) + epsilon)
+    orders = itertools.product(range(8), repeat=len(sigmas))
+    return np.array(sorted((float(np.prod(ratios**n)) for n in orders), reverse=True)[1 : COORDINATES + 1])
+
+
+def ornstein_uhlenbeck(n: int, sigmas: list[float], tau: float, seed: int) -> np.ndarray:
+    a = np.exp(-1.0 / tau)
+    noise = np.random.default_rng(seed).normal(size=(n, len(sigmas)))
+    noise[1:] *= np.sqrt(1 - a**2)
+    return lfilter([1.0], [1.0, -a], noise, axis=0) * sigmas
+
+
+BARRIER, STEP = 2.0, 0.02
+
+
+def double_well(n: int, seed: int, every: int = 10) -> np.ndarray:
+    """Overdamped motion in U = B (x² − 1)², B = 2 kT, and a harmonic direction."""
+    rng = np.random.default_rng(seed)
+    x = rng.choice([-1.0, 1.0], size=1)
+    out = np.empty(n)
+    kicks = rng.normal(size=(n * every)) * np.sqrt(2 * STEP)
+    place = 0
+    value = float(x[0])
+    for i in range(n):
+        for _ in range(every):
+            value += -4 * BARRIER * value * (value * value - 1) * STEP + kicks[place]
+            place += 1
+        out[i] = value
+    return out[:, None]
+
+
+def double_well_grid(epsilon: float) -> np.ndarray:
+    x = np.linspace(-2.6, 2.6, 900)
+    # The density of the discretised motion, by its own transition matrix.
+    mean = x - 4 * BARRIER * x * (x**2 - 1) * STEP
+    transition = np.exp(-((x[None] - mean[:, None]) ** 2) / (4 * STEP))
+    transition /= transition.sum(axis=1, keepdims=True)
+    density = np.full(len(x), 1.0 / len(x))
+    for _ in range(20_000):
+        density = density @ transition
+    kernel = np.exp(-((x[:, None] - x[None]) ** 2) / (2 * epsilon))
+    keep = density > 1e-12 * density.max()
+    modes = fitted_modes(kernel[np.ix_(keep, keep)], density[keep])
+    return modes.eigenvalues[1 : COORDINATES + 1]
+
+
+def double_well_endless(seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    walkers = rng.choice([-1.0, 1.0], size=60_000)
+    for _ in range(1500):
+        walkers += -4 * BARRIER * walkers * (walkers**2 - 1) * STEP + rng.normal(size=60_000) * np.sqrt(
+            2 * STEP
+        )
+    return walkers[:, None]
+
+
+def bead_chain(n: int, seed: int) -> np.ndarray:
+    """Six beads with bonds and repulsion in OpenMM, Langevin dynamics; frames of shape (n, 6, 3)."""
+    import openmm
+    from openmm import unit
+
+    system = openmm.System()
+    for _ in range(6):
+        system.addParticle(12.0)
+    bonds = openmm.HarmonicBondForce()
+    for i in range(5):
+        bonds.addBond(i, i + 1, 0.15, 20_000.0)
+    angles = openmm.HarmonicAngleForce()
+    for i in range(4):
+        angles.addAngle(i, i + 1, i + 2, 1.95, 60.0)
+    torsions = openmm.PeriodicTorsionForce()
+    for i in range(3):
+        torsions.addTorsion(i, i + 1, i + 2, i + 3, 3, 0.0, 1.5)
+    for force in (bonds, angles, torsions):
+        system.addForce(force)
+    integrator = openmm.LangevinMiddleIntegrator(300 * unit.kelvin, 5 / unit.picosecond, 0.004)
+    integrator.setRandomNumberSeed(seed + 1)
+    context = openmm.Context(system, integrator, openmm.Platform.getPlatformByName("Reference"))
+    zigzag = [[0.125 * i, 0.04 * (-1) ** i, 0.02 * (i % 3)] for i in range(6)]
+    context.setPositions(zigzag)
+    context.setVelocitiesToTemperature(300 * unit.kelvin, seed + 1)
+    integrator.step(5000)
+    frames = np.empty((n, 6, 3), dtype=np.float32)
+    for i in range(n):
+        integrator.step(50)
+        frames[i] = context.getState(getPositions=True).getPositions(asNumpy=True)._value
+    return frames
+
+
+def systems() -> list[System]:
+    flat, five = [2.0, 1.0], [2.0, 1.4, 0.8, 0.8, 0.8]
+    pool: list[np.ndarray] = []
+
+    def chain_pool(seed: int) -> np.ndarray:
+        if not pool:
+            pool.append(np.concatenate([bead_chain(4000, 10_000 + part) for part in range(10)]))
+        return pool[0]
+
+    return [
+        System(
+            "Ornstein–Uhlenbeck, 2-D",
+            lambda seed: ornstein_uhlenbeck(3000, flat, 10.0, seed),
+            lambda seed: ornstein_uhlenbeck(200_000, flat, 0.01, 10**6 + seed),
+            2.0,
+            gaussian_truth(flat, 2.0),
+        ),
+        System(
+            "Ornstein–Uhlenbeck, 5-D",
+            lambda seed: ornstein_uhlenbeck(3000, five, 10.0, seed),
+            lambda seed: ornstein_uhlenbeck(200_000, five, 0.01, 10**6 + seed),
+            3.0,
+            gaussian_truth(five, 3.0),
+        ),
+        System(
+            "double well",
+            lambda seed: double_well(4000, seed),
+            lambda seed: double_well_endless(10**6 + seed),
+            0.1,
+            double_well_grid(0.1),
+            n_landmarks=80,
+        ),
+        System(
+            "six beads, OpenMM",
+            lambda seed: bead_chain(1500, seed),
+            chain_pool,
+            0.004,
+            None,
+            "rmsd",
+            100,
+        ),
+    ]
+
+
+def judge(system: System, repetitions: int) -> list[list[str]]:
+    held = {"landmarks": [], "system": [], "points": [], "same": []}
+    errors, spread, blocks, found = [], [], [], []
+    for seed in range(repetitions):
+        X = system.run(seed)
+        model = LandmarkDiffusionMap(
+            COORDINATES, system.epsilon, system.metric, n_landmarks=system.n_landmarks
+        ).fit(X)
+        sampling = model.resample(100, blocks="time")
+        nearest = model.coverage(system.endless(seed)).nearest
+        c = np.bincount(nearest, minlength=system.n_landmarks) + 1e-6
+        embedder = model.embedder_
+        squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
+        endless = fitted_modes(np.exp(-squared / (2 * system.epsilon)), c)
+        own = endless.eigenvalues[1 : COORDINATES + 1]
+        inside = (sampling.intervals[:COORDINATES, 0] < own) & (own < sampling.intervals[:COORDINATES, 1])
+        held["landmarks"].append(inside)
+        errors.append(sampling.errors[:COORDINATES])
+        spread.append(model.eigenvalues_ - own)
+        blocks.append(sampling.n_blocks)
+        # ψ at the landmarks, the endless one with the run's total weight and sign.
+        total, points = model.multiplicities_.sum(), []
+        for mode in range(COORDINATES):
+            true = endless.vectors[:, mode + 1]
+            true = true / np.sqrt((c * total / c.sum()) @ true**2)
+            psi = model.landmark_embedding_[:, mode]
+            cosine = (model.multiplicities_ * psi) @ true
+            true = true * np.sign(cosine)
+            near = np.abs(psi - true) < 1.96 * sampling.landmark_errors[:, mode]
+            points.append(float(model.multiplicities_ @ near / total))
+            length = np.sqrt(model.multiplicities_ @ true**2 * (model.multiplicities_ @ psi**2))
+            found.append((sampling.status(mode) == "reproducible", abs(cosine) / length))
+        held["points"].append(points)
+        if system.truth is not None:
+            exact = model if system.n_landmarks < 100 else DiffusionMap(COORDINATES, system.epsilon).fit(X)
+            shift = exact.eigenvalues_ - sampling.eigenvalues[:COORDINATES]
+            low, high = sampling.intervals[:COORDINATES].T + shift
+            held["system"].append((low < system.truth) & (system.truth < high))
+    share = {key: 100 * np.mean(value, axis=0) if value else None for key, value in held.items()}
+    said = np.array(found)
+    agree = [said[said[:, 0] == flag, 1] for flag in (1.0, 0.0)]
+    rows = []
+    for mode in range(COORDINATES):
+        rows.append(
+            [
+                system.name,
+                f"psi{mode + 2}",
+                f"{np.mean(errors, axis=0)[mode]:.4f}",
+                f"{np.std(spread, axis=0)[mode]:.4f}",
+                f"{share['landmarks'][mode]:.0f}",
+                "–" if share["system"] is None else f"{share['system'][mode]:.0f}",
+                f"{share['points'][mode]:.0f}",
+                f"{np.mean(blocks):.0f}",
+                str(repetitions),
+            ]
+        )
+    for flag, cosines in zip(("reproducible", "not"), agree, strict=True):
+        if len(cosines):
+            print(
+                f"{system.name}: {len(cosines)} coordinates called {flag}: |cosine| with endless data "
+                f"{np.quantile(cosines, 0.05):.3f} (5 %), {np.median(cosines):.3f} (median)"
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repetitions", type=int, default=100)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    heading = [
+        "system",
+        "coordinate",
+        "error",
+        "spread",
+        "landmarks",
+        "system_truth",
+        "points",
+        "blocks",
+        "runs",
+    ]
+    path = DOCS / "sampling.csv"
+    known = []
+    if path.exists():
+        with open(path, newline="", encoding="utf-8") as file:
+            known = [
+                row for row in list(csv.reader(file))[1:] if arguments.only and arguments.only not in row[0]
+            ]
+    for system in systems():
+        if arguments.only in system.name:
+            known += judge(system, arguments.repetitions)
+            for row in known[-COORDINATES:]:
+                print(", ".join(row), flush=True)
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([heading, *known])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""``ldmaps export``: write a map for GROMACS, LAMMPS, NAMD or Amber."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from ldmaps.cli.options import add_atom_options, add_common, names
+from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.errors import InvalidInputError
+
+__all__ = ["add_options", "run"]
+
+SHOWN = "to output check units top select names force"
+EPILOG = """\
+PLUMED is what GROMACS, Amber and many others have; Colvars is part of LAMMPS
+and NAMD. README.md in the folder says how to run each, and has the command that
+checks atoms and units in a minute.
+
+examples:
+  ldmaps export map.ldm --to plumed -o for_gromacs -t system.gro
+  ldmaps export map.ldm --to colvars --units real -o for_lammps -t system.pdb
+  ldmaps export angles.ldm --to plumed -o for_amber --names phi,psi
+  ldmaps export --check COLVAR forces.xyz       in the folder, after the check
+  ldmaps export angles.ldm --check COLVAR       columns and coordinates of a run
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="file that ldmaps fit wrote")
+    parser.add_argument("--to", choices=("plumed", "colvars"), help="the library that computes the map")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="folder to write")
+    parser.add_argument(
+        "--check", nargs="+", metavar="FILE", help="what the engine printed (and its forces), to be compared"
+    )
+    parser.add_argument(
+        "--units",
+        choices=("nm", "real", "metal", "lj"),
+        help="the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'",
+    )
+    add_atom_options(parser.add_argument_group("the engine's whole system (that of the fit)"))
+    group = parser.add_argument_group("maps of tables")
+    group.add_argument(
+        "--names", type=names, metavar="A,B,...", help="what the engine calls the columns (as the table)"
+    )
+    group.add_argument(
+        "--define-columns",
+        metavar="FILE",
+        help="text that defines them: PLUMED's lines or Colvars' components",
+    )
+    add_common(parser, threads=False)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from ldmaps.export import check_export, export_map
+    from ldmaps.maps.loading import load
+
+    if arguments.check is not None:
+        model = None if arguments.model is None else load(arguments.model)
+        found = check_export(arguments.check, arguments.output, model=model)
+        if arguments.json:
+            write_json([agreement._asdict() for agreement in found])
+            return
+        for name, count, difference in found:
+            print(f"{name:<8}{count:>7} numbers, largest difference {100 * difference:.1e} % of their range")
+        return
+    if arguments.model is None or arguments.to is None or arguments.output is None:
+        raise InvalidInputError(
+            "name the map, --to plumed or colvars, and -o FOLDER; or --check what an engine printed"
+        )
+    check_output(arguments.output, arguments.force, is_folder=True)
+    text = ""
+    if arguments.define_columns is not None:
+        with open(arguments.define_columns, encoding="utf-8") as stream:
+            text = stream.read()
+    folder = export_map(
+        load(arguments.model),
+        arguments.output,
+        arguments.to,
+        top=arguments.top,
+        select=arguments.select,
+        units=arguments.units,
+        names=arguments.names,
+        define_columns=text,
+    )
+    if arguments.json:
+        write_json({"folder": str(folder), "files": sorted(os.listdir(folder))})
+    say(arguments, f"{folder}: read README.md there, and run its check before a simulation")

@@ -1,0 +1,73 @@
+"""Files to try the commands on: alanine dipeptide as a simulation leaves it, a table, a map and its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ldmaps.inputs
+from ldmaps.datasets import alanine_dipeptide, swiss_roll
+from ldmaps.demo.figure import backbone_dihedrals
+from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.frame_writer import open_frame_writer
+from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+from ldmaps.text_rows import csv_table
+from ldmaps.views import write_report
+from ldmaps.views.frames import topology_of
+
+__all__ = ["FILES", "write_files"]
+
+#: What is written, and what each is.
+FILES = {
+    "traj.xtc": "the first 80 % of 20 ns of alanine dipeptide",
+    "top.pdb": "names of its atoms",
+    "new.xtc": "the rest, to place on the map",
+    "angles.csv": "dihedral angles of traj.xtc, a row per frame",
+    "sensors.csv": "a table of three sensors, 3,000 rows on a rolled-up sheet",
+    "map.ldm": 'ldmaps fit traj.xtc -t top.pdb --select "not element H" --tolerance 1 -o map.ldm',
+    "map.html": "ldmaps report map.ldm",
+}
+
+
+def write_files(folder: str, *, stride: int = 1, force: bool = False) -> None:
+    """Write :data:`FILES` of every ``stride``-th frame into a folder, which is made if need be."""
+    place = Path(folder)
+    there = [name for name in FILES if (place / name).exists()]
+    if there and not force:
+        raise InvalidInputError(f"{place / there[0]} exists already; name another folder, or use --force")
+    place.mkdir(parents=True, exist_ok=True)
+    molecule = alanine_dipeptide(stride=stride)
+    rows = np.arange(len(molecule))
+    labels = [
+        f"{residue}{number}-{name}"
+        for residue, number, name in zip(
+            molecule.residue_names, molecule.residue_numbers, molecule.atom_names, strict=True
+        )
+    ]
+    facts = {
+        "atom_labels": labels,
+        "atom_names": molecule.atom_names,
+        "elements": molecule.elements,
+        "bonds": molecule.bonds.tolist(),
+    }
+    topology = topology_of(facts, np.arange(molecule.n_atoms))
+    old, new = np.split(rows, [int(0.8 * len(rows))])
+    for name, part in (("top.pdb", old[:1]), ("traj.xtc", old), ("new.xtc", new)):
+        with open_frame_writer(str(place / name), topology) as writer:
+            writer.write((molecule.frames[part], molecule.times[part], None), part)
+    phi, psi = backbone_dihedrals(molecule)
+    _write_csv(place / "angles.csv", {"phi": phi[old], "psi_angle": psi[old]})
+    roll = swiss_roll(3000, noise=0.05).points
+    names = ("temp", "flow", "load")
+    _write_csv(place / "sensors.csv", dict(zip(names, roll.T, strict=True)))
+    source: Any = ldmaps.inputs.open(place / "traj.xtc", top=place / "top.pdb", select="not element H")
+    model = LandmarkDiffusionMap(metric="rmsd", tolerance=1.0).fit(source)
+    model.save(place / "map.ldm")
+    write_report(model, place / "map.html")
+
+
+def _write_csv(path: Path, columns: dict[str, NDArray[np.float64]]) -> None:
+    path.write_bytes(csv_table({name: (6, values) for name, values in columns.items()}))

@@ -1,0 +1,125 @@
+"""The one door to the world: every call by which streams and files reach disks, clocks, signals, pipes and servers.
+
+They are called as ``door.fsync(descriptor)`` and nowhere kept under another name, so that a simulated world can stand
+in the place of the real one (``tools/simulate.py``). The real one only forwards.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from errno import EBADF, EINVAL, EISDIR, ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
+from os import (
+    access,
+    close,
+    fstat,
+    fsync,
+    ftruncate,
+    listdir,
+    lseek,
+    open,
+    read,
+    replace,
+    stat,
+    unlink,
+    write,
+)
+from os.path import exists, isdir
+from secrets import randbits, token_hex
+from signal import getsignal
+from signal import signal as set_handler
+from time import monotonic, sleep
+from time import time as wall_clock
+from typing import Any
+
+__all__ = [
+    "NO_LOCKS",
+    "NO_SYNC",
+    "access",
+    "close",
+    "connect_redis",
+    "exists",
+    "fdatasync",
+    "flock",
+    "fstat",
+    "fsync",
+    "ftruncate",
+    "getsignal",
+    "is_readable",
+    "isdir",
+    "listdir",
+    "lseek",
+    "monotonic",
+    "open",
+    "randbits",
+    "read",
+    "read_at",
+    "replace",
+    "send_to_disk",
+    "set_handler",
+    "sleep",
+    "stat",
+    "token_hex",
+    "unlink",
+    "wall_clock",
+    "write",
+]
+
+#: What file systems without locks answer to flock, and those that cannot sync a folder to fsync or open.
+NO_LOCKS = frozenset({ENOSYS, ENOTSUP, EOPNOTSUPP, ENOLCK})
+NO_SYNC = frozenset({EINVAL, ENOSYS, ENOTSUP, EOPNOTSUPP, EBADF, EISDIR})
+
+fdatasync = getattr(os, "fdatasync", fsync)
+
+
+def flock(descriptor: int) -> bool | None:
+    """Lock an open file against other processes until it is closed; False if one has it, None without such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def read_at(descriptor: int, byte: int, count: int) -> bytes:
+    """Return up to ``count`` bytes from a place in a file; where it is read on stays where it was."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, count, byte)
+    here = lseek(descriptor, 0, os.SEEK_CUR)
+    lseek(descriptor, byte, os.SEEK_SET)
+    data = read(descriptor, count)
+    lseek(descriptor, here, os.SEEK_SET)
+    return data
+
+
+def send_to_disk(descriptor: int, begin: int, count: int) -> bool:
+    """Let the disk begin to write a part of a file, without waiting for it; say whether the system can."""
+    if not hasattr(os, "posix_fadvise"):
+        return False
+    # Linux begins to write what it is told that nobody needs.
+    os.posix_fadvise(descriptor, begin, count, os.POSIX_FADV_DONTNEED)
+    return True
+
+
+def is_readable(descriptor: int, wait: float) -> bool:
+    """Return whether a pipe has something to read, or has ended, within so many seconds."""
+    if not hasattr(select, "poll"):
+        return True  # Windows: a read waits for as long as it takes
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(max(0.0, wait) * 1000))
+
+
+def connect_redis(server: str, answer: float) -> Any:
+    """Return a client of a Redis server, which gives up after so many seconds without an answer."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return redis.Redis.from_url(
+        server, protocol=2, socket_timeout=answer, socket_connect_timeout=answer, retry=Retry(NoBackoff(), 0)
+    )

@@ -1,0 +1,17 @@
+"""A map as input of PLUMED or Colvars, so that any engine can compute, bias and print its coordinates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ldmaps._lazy import load_on_first_use
+
+if TYPE_CHECKING:
+    from ldmaps.export.check import Agreement, check_export
+    from ldmaps.export.folder import export_map
+
+__all__ = ["Agreement", "check_export", "export_map"]
+
+__getattr__, __dir__ = load_on_first_use(
+    __name__, {"Agreement": "check", "check_export": "check", "export_map": "folder"}
+)

@@ -1,0 +1,182 @@
+"""The folder that an export writes: the engine's input, an example, a check, and what to know about them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldmaps.errors import InvalidInputError, LdmapsWarning, Named
+from ldmaps.export import colvars, plumed
+from ldmaps.export.atoms import EngineAtoms, engine_atoms
+from ldmaps.export.check import FORCES, VALUES
+from ldmaps.export.definition import (
+    Columns,
+    Definition,
+    Frames,
+    columns_of_features,
+    columns_of_table,
+    define,
+    frames_of,
+)
+from ldmaps.export.readme import readme
+from ldmaps.export.units import engine_units, length_factor
+from ldmaps.files import written_whole
+from ldmaps.streaming.checkpoint import model_digest
+
+__all__ = ["export_map"]
+
+_LIBRARIES = {"plumed": plumed, "colvars": colvars}
+#: Frames of a check, and how far they are from landmarks in units of the map's width √h.
+N_FRAMES, JITTER = 5, 0.3
+#: How far atoms of landmarks are moved for the check of a map of internal coordinates, in nm.
+SMALL_MOVE = 0.005
+#: A box of an engine is rarely smaller than twice this, in nm.
+WIDE_GAP = 1.5
+
+
+def export_map(
+    model: Any,
+    folder: str | os.PathLike[str],
+    to: str,
+    *,
+    top: Any = None,
+    select: str | None = None,
+    atoms: ArrayLike | None = None,
+    units: str | None = None,
+    names: Sequence[str] | None = None,
+    define_columns: str = "",
+) -> Path:
+    """Write a map as input of PLUMED or Colvars, with an example, a check and a README.
+
+    Parameters
+    ----------
+    model : LandmarkDiffusionMap or DiffusionMap
+        A fitted map of frames (RMSD, Features) or of a table (Euclidean, Scaled, Periodic).
+    folder : path-like
+        Where to write; made if it does not exist. Files of the same names are replaced.
+    to : {"plumed", "colvars"}
+        PLUMED is what GROMACS, Amber and many others have; Colvars is part of LAMMPS and NAMD.
+    top : path or mdtraj topology, optional
+        The engine's full system, to find the atoms' numbers in. By default the topology
+        that the map was fitted with.
+    select : str, optional
+        Which atoms of ``top``, in mdtraj's language. By default as in the fit.
+    atoms : array-like of int, optional
+        The atoms' indices in the engine's system from 0, instead of ``top`` and ``select``.
+    units : {"nm", "real", "metal", "lj"}, optional
+        The engine's units of length and energy: "nm" (the default) or "lj" for PLUMED, and "real"
+        (NAMD, too), "metal" or "lj", LAMMPS' words, for Colvars.
+    names : sequence of str, optional
+        Of a map of a table: what the engine calls its columns. By default as in the table.
+    define_columns : str
+        Of a map of a table: what defines these names in the engine's language. PLUMED's
+        lines may be elsewhere in your input; Colvars needs its components here.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InvalidInputError
+        For a map that the engine cannot compute, atoms that are not the map's, or unknown units.
+    """
+    if not hasattr(model, "embedder_"):
+        raise InvalidInputError(f"only a fitted map can be exported, got {model!r}; call fit first")
+    if to not in _LIBRARIES:
+        raise InvalidInputError(Named("to"), f' must be "plumed" or "colvars", got {to!r}')
+    chosen = engine_units(units, to)
+    library = _LIBRARIES[to]
+    metric, digest, found = model.metric_, model_digest(model), None
+    geometry: Frames | Columns
+    if metric.has_structures:
+        if names is not None or define_columns:
+            raise InvalidInputError("the map is of frames, which have no columns; leave out ", Named("names"))
+        found = engine_atoms(model, top, select, atoms)
+        if getattr(metric, "kinds", None):  # internal coordinates
+            geometry = columns_of_features(model, found, chosen, library)
+        else:
+            geometry = frames_of(model, found, chosen)
+    elif metric.is_differentiable:
+        if not (top is select is atoms is None):
+            raise InvalidInputError("the map is of a table, which has no atoms; leave out ", Named("top"))
+        geometry = columns_of_table(model, names, define_columns)
+    else:
+        raise InvalidInputError(
+            f"a map with the metric {metric!r} cannot be exported: its distance has no gradient, so no engine could "
+            f"push along it, and {to} has no word for it; fit a map with RMSD, Features, Euclidean, Scaled or Periodic"
+        )
+    definition = define(model, chosen, geometry, digest)
+    files = library.map_files(definition)
+    if found is not None:
+        counted = np.ones(len(found.numbers), bool)
+        if isinstance(geometry, Frames):
+            counted = np.isin(found.numbers, geometry.numbers)
+        frames, tables = _check(model, definition, found, counted)
+        counting = found._replace(numbers=found.numbers[counted])
+        files |= tables | library.check_files(definition, counting, frames[:, counted])
+    _warn_of_gaps(definition, to)
+    files["README.md"] = readme(model, definition, to, found, sorted(files))
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        with written_whole(path / name) as stream:
+            stream.write(text.encode())
+    return path
+
+
+def _warn_of_gaps(definition: Definition, to: str) -> None:
+    geometry, units = definition.geometry, definition.units
+    if to == "plumed" and isinstance(geometry, Frames) and geometry.largest_gap * units.nm > WIDE_GAP:
+        warnings.warn(
+            f"atoms that follow each other in the map are up to {geometry.largest_gap:.3g} {units.length} apart; "
+            "PLUMED makes molecules whole along that list, so a periodic box must be wider than twice this",
+            LdmapsWarning,
+            stacklevel=4,
+        )
+
+
+def _check(
+    model: Any, definition: Definition, found: EngineAtoms, counted: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], dict[str, str]]:
+    """Return frames near landmarks in the engine's units, and the tables of what the engine must find for them."""
+    embedder, n_atoms, factor = model.embedder_, len(found.numbers), length_factor(model, definition.units)
+    metric, rng = embedder.metric, np.random.default_rng(0)
+    # In float64, so that rounding of a float32 map is no part of the comparison.
+    if isinstance(definition.geometry, Frames):
+        places = metric.places(embedder.landmarks).values.reshape(-1, n_atoms, 3)
+        landmarks, scale = metric.prepare(places, np.float64), JITTER * np.sqrt(embedder.bandwidth / 3)
+    else:
+        places = metric.structures(model.map_.landmark_points, n_atoms)
+        landmarks = metric.import_points({"values": embedder.landmarks.values.astype(np.float64)})
+        scale = SMALL_MOVE
+    chosen = np.unique(np.linspace(0, len(places) - 1, N_FRAMES).round().astype(int))
+    noise = rng.normal(scale=scale, size=(len(chosen), n_atoms, 3))
+    # As the engine reads them, rounded once; off the origin, where atoms without a weight are.
+    frames = np.round((places[chosen] + noise) * factor + 0.5, 9)
+    double = replace(
+        embedder,
+        landmarks=landmarks,
+        coefficients=definition.coefficients,
+        source_weights=definition.weights,
+    )
+    extended, gradient = double.extend_with_gradient(frames / factor, 1)
+    forces = -gradient.sum(axis=1) / factor
+    values = f"frame,{','.join(definition.names)}\n"
+    values += "".join(
+        f"{i},{','.join(map(repr, row))}\n" for i, row in enumerate(extended.coordinates.tolist())
+    )
+    rows = "frame,atom,fx,fy,fz\n" + "".join(
+        f"{i},{found.numbers[a]},{','.join(map(repr, frame[a].tolist()))}\n"
+        for i, frame in enumerate(forces)
+        for a in np.flatnonzero(counted)
+    )
+    return frames, {VALUES: values, FORCES: rows}

@@ -1,0 +1,111 @@
+"""What the columns of a table are for: features, the time, and what says nothing about how near two rows are.
+
+Nobody measures a distance between time stamps or row numbers, yet most tables have them. Where no columns are
+chosen, the first rows of a table tell which ones are features; the time is kept for the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+
+__all__ = ["Roles", "is_time_name", "moment", "roles_of", "time_places"]
+
+#: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
+_TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
+_COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "unnamed: 0", "__index_level_0__"})
+#: So many rows are looked at.
+SAMPLE = 100
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns are what, by their places."""
+
+    features: list[int]
+    time: int | None = None
+    #: Why others are left out, by place.
+    left_out: tuple[tuple[int, str], ...] = ()
+
+
+def is_time_name(name: str) -> bool:
+    """Say whether a column of this name is a time.
+
+    >>> is_time_name("Timestamp"), is_time_name("lifetime")
+    (True, False)
+    """
+    return name.strip().lower() in _TIME_NAMES
+
+
+def time_places(names: Sequence[str], wanted: str | None) -> list[int]:
+    """Return where columns stand that are times, the one of the name wanted first.
+
+    >>> time_places(["time", "flow", "stamp"], "stamp")
+    [2, 0]
+    """
+    places = [place for place, name in enumerate(names) if name == wanted or is_time_name(name)]
+    return sorted(places, key=lambda place: names[place] != wanted)
+
+
+def moment(cell: str) -> float:
+    """Return the number in a cell, or seconds since 1970 (UTC where no zone is given) of a date; raise otherwise.
+
+    >>> moment("12.5"), moment("1970-01-02"), moment("1970-01-01T00:00:01.5Z"), moment("1970-01-01 01:00+01:00")
+    (12.5, 86400.0, 1.5, 0.0)
+    """
+    try:
+        return float(cell)
+    except ValueError:
+        pass
+    when = datetime.fromisoformat(cell.strip())
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def roles_of(names: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> Roles:
+    """Tell the columns' roles from their names and the cells of the first rows.
+
+    >>> roles_of(["time", "flow", "id", "site"], [["2024-05-01", "1.5", "7", "A"], ["2024-05-02", "1.2", "8", "A"]])
+    Roles(features=[1], time=0, left_out=((2, 'counts rows'), (3, 'words')))
+    >>> roles_of(None, [["1", "2"]])
+    Roles(features=[0, 1], time=None, left_out=())
+    """
+    features, left_out = [], []
+    time = None
+    for place, cells in enumerate(zip(*rows, strict=True)):
+        name = None if names is None else names[place]
+        why = _why_not(name, [cell for cell in cells if cell])
+        if why == "time" and time is None:
+            time = place
+        elif why:
+            left_out.append((place, "dates" if why == "time" else why))
+        else:
+            features.append(place)
+    if not features:  # whatever it is then, it is all there is
+        return Roles(list(range(len(names or (rows[0] if rows else ())))))
+    return Roles(features, time, tuple(left_out))
+
+
+def _why_not(name: str | None, cells: Sequence[str]) -> str:
+    """Return why a column is no feature; empty where it is one."""
+    numbers = []
+    for cell in cells:
+        try:
+            numbers.append(float(cell))
+        except ValueError:
+            break
+    if len(numbers) == len(cells):
+        if name is not None and is_time_name(name):
+            return "time"
+        steps = {after - before for before, after in pairwise(numbers)}
+        is_counter = name is not None and name.strip().lower() in _COUNTER_NAMES and steps == {1.0}
+        return "counts rows" if is_counter else ""
+    if numbers:  # numbers and words: a faulty cell of a feature, which whoever reads it will name
+        return ""
+    try:
+        for cell in cells:
+            moment(cell)
+    except ValueError:
+        return "words"
+    return "time"

@@ -1,0 +1,226 @@
+// Internal coordinates of frames: distances (2 atoms), angles (3, the vertex in the middle) and torsions (4, with the
+// sign of IUPAC), and what forces on them are as forces on atoms. In float64 whatever the frames are in; frames side by
+// side in the lanes of a loop, each by the same operations, so a row does not depend on how many come together.
+#include "binding.h"
+#include "fused.h"
+
+namespace ldmaps {
+namespace {
+
+// Frames that are measured together.
+constexpr Index BESIDE = 16;
+constexpr double PI = 3.14159265358979323846;
+
+struct Vec {
+    double x, y, z;
+};
+inline Vec operator-(Vec a, Vec b) { return {a.x - b.x, a.y - b.y, a.z - b.z}; }
+inline Vec operator+(Vec a, Vec b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
+inline Vec operator*(double f, Vec a) { return {f * a.x, f * a.y, f * a.z}; }
+inline double dot(Vec a, Vec b) { return fused(a.x, b.x, fused(a.y, b.y, a.z * b.z)); }
+inline Vec cross(Vec a, Vec b) {
+    return {fused(a.y, b.z, -(a.z * b.y)), fused(a.z, b.x, -(a.x * b.z)), fused(a.x, b.y, -(a.y * b.x))};
+}
+// 0 where nothing is divided by nothing.
+inline double ratio(double a, double b) { return a / (b == 0.0 ? 1.0 : b); }
+
+// As atan2 of the C library to about two roundings, but without a branch: the angle is reduced to an eighth of a right
+// angle either way, |z| <= sqrt(2) - 1, where the polynomial is off by 5e-18.
+inline double angle_of(double y, double x) {
+    const double ax = std::abs(x), ay = std::abs(y);
+    const bool is_flat = ax >= ay;
+    const double low = is_flat ? ay : ax, high = is_flat ? ax : ay;
+    const bool is_reduced = low > 0.41421356237309503 * high;
+    const double z = ratio(is_reduced ? low - high : low, is_reduced ? low + high : high), s = z * z;
+    double p = -0.01917688711906226;
+    p = fused(p, s, 0.03923165829558719);
+    p = fused(p, s, -0.0508544973794026);
+    p = fused(p, s, 0.0585814891280221);
+    p = fused(p, s, -0.06664511447381948);
+    p = fused(p, s, 0.07692183190826087);
+    p = fused(p, s, -0.09090904578123903);
+    p = fused(p, s, 0.11111111015256361);
+    p = fused(p, s, -0.14285714284666542);
+    p = fused(p, s, 0.1999999999999552);
+    p = fused(p, s, -0.3333333333333333);
+    double angle = fused(p * s, z, z) + (is_reduced ? PI / 4 : 0.0);
+    angle = is_flat ? angle : PI / 2 - angle;
+    return std::copysign(x < 0.0 ? PI - angle : angle, y);
+}
+
+// The coordinate of atoms p.
+inline double measured(const Vec (&p)[2]) { return std::sqrt(dot(p[1] - p[0], p[1] - p[0])); }
+inline double measured(const Vec (&p)[3]) {
+    const Vec u = p[0] - p[1], v = p[2] - p[1], w = cross(u, v);
+    return angle_of(std::sqrt(dot(w, w)), dot(u, v));
+}
+inline double measured(const Vec (&p)[4]) {
+    const Vec b = p[2] - p[1], left = cross(p[1] - p[0], b), right = cross(b, p[3] - p[2]);
+    return angle_of(std::sqrt(dot(b, b)) * dot(p[1] - p[0], right), dot(left, right));
+}
+
+// Its derivatives by them; 0 where it has none.
+inline void differentiate(const Vec (&p)[2], Vec (&d)[2]) {
+    d[1] = ratio(1.0, measured(p)) * (p[1] - p[0]);
+    d[0] = -1.0 * d[1];
+}
+inline void differentiate(const Vec (&p)[3], Vec (&d)[3]) {
+    const Vec u = p[0] - p[1], v = p[2] - p[1], w = cross(u, v);
+    const double size = std::sqrt(dot(w, w));
+    d[0] = ratio(1.0, dot(u, u) * size) * cross(u, w);
+    d[2] = ratio(1.0, dot(v, v) * size) * cross(w, v);
+    d[1] = -1.0 * (d[0] + d[2]);
+}
+inline void differentiate(const Vec (&p)[4], Vec (&d)[4]) {
+    const Vec f = p[0] - p[1], g = p[1] - p[2], h = p[3] - p[2], a = cross(f, g), b = cross(h, g);
+    const double size = std::sqrt(dot(g, g)), aa = dot(a, a), bb = dot(b, b);
+    d[0] = ratio(-size, aa) * a;
+    d[3] = ratio(size, bb) * b;
+    // What the ends' moves do to the middle: together they neither shift nor turn the four.
+    const Vec s = ratio(dot(f, g), aa * size) * a - ratio(dot(h, g), bb * size) * b;
+    d[1] = s - d[0];
+    d[2] = -1.0 * (s + d[3]);
+}
+
+// Atoms that features are made of, of BESIDE frames: rows of x, y and z, a frame to a lane.
+class Block {
+public:
+    Block(Matrix<const Index> atoms, Index n_atoms) : rows_(atoms.size()), used_(atoms.size()) {
+        const Scratch<Index> known(n_atoms, -1);
+        for (Index each = 0; each < atoms.size(); ++each) {
+            const Index atom = atoms.data()[each];
+            expect_range("atoms", atom, atom + 1, n_atoms);
+            if (known[atom] < 0) used_[known[atom] = count_++] = atom;
+            rows_[each] = known[atom];
+        }
+    }
+    template <class Given>
+    void load(Cube<const Given> frames, Index start) const {
+        for (Index lane = 0; lane < BESIDE; ++lane) {
+            const Matrix<const Given> frame = frames[std::min(start + lane, frames.shape(0) - 1)];
+            for (Index row = 0; row < count_; ++row) {
+                for (Index axis = 0; axis < 3; ++axis) at(row)[axis * BESIDE + lane] = frame(used_[row], axis);
+            }
+        }
+    }
+    double* at(Index row) const { return coordinates_.data() + 3 * BESIDE * row; }
+    Index row(Index each) const { return rows_[each]; }
+    Index atom(Index row) const { return used_[row]; }
+    Index count() const { return count_; }
+
+private:
+    Index count_ = 0;
+    Scratch<Index> rows_, used_;
+    Scratch<double> coordinates_{3 * BESIDE * rows_.row().size()};
+};
+
+// Call `work(feature, lane, positions)` for every lane, feature by feature, and `done(feature)` after each.
+template <int Order, class Work, class Done>
+void for_features(const Block& block, Index n_features, Work work, Done done) {
+    for (Index feature = 0; feature < n_features; ++feature) {
+        const double* from[Order];
+        for (int k = 0; k < Order; ++k) from[k] = block.at(block.row(feature * Order + k));
+#pragma omp simd
+        for (Index lane = 0; lane < BESIDE; ++lane) {
+            Vec p[Order];
+#pragma GCC unroll 4
+            for (int k = 0; k < Order; ++k) {
+                p[k] = {from[k][lane], from[k][BESIDE + lane], from[k][2 * BESIDE + lane]};
+            }
+            work(lane, p);
+        }
+        done(feature);
+    }
+}
+
+// Call the form of a function for the number of atoms per feature.
+template <class Function>
+void by_order(Index order, Function function) {
+    expect(order >= 2 && order <= 4, "atoms must have 2, 3 or 4 columns: distances, angles or torsions");
+    if (order == 2) function(std::integral_constant<int, 2>{});
+    if (order == 3) function(std::integral_constant<int, 3>{});
+    if (order == 4) function(std::integral_constant<int, 4>{});
+}
+
+// Write one kind of coordinates to the columns of `values` from `first` on: in the frames' unit, or radians.
+template <class Given, class Real>
+void internal_coordinates(Cube<const Given> frames, Matrix<const Index> atoms, Index first, Matrix<Real> values) {
+    const Index n_features = atoms.shape(0);
+    expect_range("first", first, first + n_features, values.shape(1));
+    const Block block(atoms, frames.shape(1));
+    by_order(atoms.shape(1), [&](auto order) {
+        constexpr int N = decltype(order)::value;
+        for (Index start = 0; start < frames.shape(0); start += BESIDE) {
+            const Index count = std::min(BESIDE, frames.shape(0) - start);
+            block.load(frames, start);
+            alignas(64) double found[BESIDE];
+            for_features<N>(
+                block, n_features, [&found](Index lane, const auto& p) { found[lane] = measured(p); },
+                [&](Index feature) {
+                    Real* to = values[start].data() + first + feature;
+                    for (Index lane = 0; lane < count; ++lane)
+                        to[lane * values.shape(1)] = static_cast<Real>(found[lane]);
+                });
+        }
+    });
+}
+KERNEL_OF(internal_coordinates, "frames[n,a,3] atoms[k,o] first values[n,f]", form(internal_coordinates<float, float>),
+          form(internal_coordinates<double, double>), form(internal_coordinates<float, double>),
+          form(internal_coordinates<double, float>))
+
+// Add to `gradient` what derivatives by those coordinates, `upstream`, are by the atoms.
+template <class Real>
+void add_internal_gradients(Cube<const double> frames, Matrix<const Index> atoms, Index first,
+                            Cube<const Real> upstream, Array<Real, 4> gradient) {
+    const Index n_features = atoms.shape(0), n_sets = upstream.shape(1);
+    expect_range("first", first, first + n_features, upstream.shape(2));
+    const Block block(atoms, frames.shape(1));
+    const Scratch<double> sums(BESIDE * n_sets * block.count() * 3);
+    by_order(atoms.shape(1), [&](auto order) {
+        constexpr int N = decltype(order)::value;
+        for (Index start = 0; start < frames.shape(0); start += BESIDE) {
+            const Index count = std::min(BESIDE, frames.shape(0) - start);
+            block.load(frames, start);
+            sums.row().fill(0.0);
+            const auto sum = [&](Index lane, Index set, Index row) {
+                return sums.data() + ((lane * n_sets + set) * block.count() + row) * 3;
+            };
+            alignas(64) double found[3 * N][BESIDE];
+            for_features<N>(
+                block, n_features,
+                [&found](Index lane, const auto& p) {
+                    Vec d[N];
+                    differentiate(p, d);
+#pragma GCC unroll 4
+                    for (int k = 0; k < N; ++k) {
+                        found[3 * k][lane] = d[k].x, found[3 * k + 1][lane] = d[k].y, found[3 * k + 2][lane] = d[k].z;
+                    }
+                },
+                [&](Index feature) {
+                    for (Index lane = 0; lane < count; ++lane) {
+                        for (Index set = 0; set < n_sets; ++set) {
+                            const double factor = upstream(start + lane, set, first + feature);
+                            for (int k = 0; k < N; ++k) {
+                                double* to = sum(lane, set, block.row(feature * N + k));
+                                for (int axis = 0; axis < 3; ++axis) to[axis] += factor * found[3 * k + axis][lane];
+                            }
+                        }
+                    }
+                });
+            for (Index lane = 0; lane < count; ++lane) {
+                for (Index set = 0; set < n_sets; ++set) {
+                    for (Index row = 0; row < block.count(); ++row) {
+                        for (int axis = 0; axis < 3; ++axis) {
+                            gradient(start + lane, set, block.atom(row), axis) +=
+                                static_cast<Real>(sum(lane, set, row)[axis]);
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+KERNEL(add_internal_gradients, "frames[n,a,3] atoms[k,o] first upstream[n,c,f] gradient[n,c,a,3]")
+
+}  // namespace
+}  // namespace ldmaps

@@ -1,0 +1,77 @@
+"""Fits by the rule "bulk": what lies apart is left out, and said.
+
+The rule's ε is that of a typical point. A fit that meets groups of points which the walk at that ε does not
+reach raises :class:`~ldmaps.errors.DisconnectedError`. Small groups are left out and the fit is done again; for
+large ones, or many small ones, ε is raised.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.errors import BandwidthWarning, DisconnectedError, Named, OutlierWarning
+from ldmaps.maps.training import Training
+from ldmaps.quality.diagnosis import named_points
+
+__all__ = ["fit_bulk"]
+
+#: Hops of so many √ε join large groups when ε is raised for them.
+JOINED_HOP = 3.0
+#: Most points that are left out, as a share of all, and most fits.
+MOST_LEFT_OUT, MOST_FITS = 0.1, 40
+
+Result = TypeVar("Result")
+
+
+def fit_bulk(fit: Callable[[Training], Result], training: Training) -> Result:
+    """Return what ``fit`` makes of the points that belong together; warn of those left out and of a raised ε."""
+    whole, rule_epsilon, n_fits = training, None, 1
+    while True:
+        try:
+            fitted = fit(training)
+            break
+        except DisconnectedError as error:
+            if n_fits == MOST_FITS:
+                raise
+            rule_epsilon = error.epsilon if rule_epsilon is None else rule_epsilon
+            n_left = len(whole.used) - len(training.used)
+            if error.outside is not None and n_left + len(error.outside) <= MOST_LEFT_OUT * len(whole.used):
+                bandwidth = Bandwidth(error.epsilon, "bulk")
+                training = training.without(error.outside, bandwidth, error.remaining)
+            else:
+                joining = 0.0 if error.outside is not None else error.joining_epsilon / JOINED_HOP**2
+                training = replace(whole, bandwidth=Bandwidth(max(2.0 * error.epsilon, joining), "bulk"))
+            n_fits += 1
+    _tell(whole, training, rule_epsilon)
+    return fitted
+
+
+def _tell(whole: Training, training: Training, rule_epsilon: float | None) -> None:
+    """Warn where the walk is not over all points, or not at the rule's ε."""
+    if rule_epsilon is None or training.bandwidth is None:
+        return
+    epsilon = training.bandwidth.epsilon
+    if epsilon > rule_epsilon:
+        warnings.warn(
+            f"at epsilon = {rule_epsilon:.6g}, which reaches 1 % of the points from a typical one, the data fall into "
+            f"groups that no hop joins; {epsilon:.6g} is taken instead, which joins them. Fit each group separately to "
+            "see its own structure",
+            BandwidthWarning,
+            stacklevel=5,
+        )
+    left_out = whole.used[whole.weights[whole.used] != training.weights[whole.used]]
+    if len(left_out):
+        share = 100 * len(left_out) / len(whole.used)
+        warnings.warn(
+            OutlierWarning(
+                f"{len(left_out):,} of {len(whole.used):,} points ({share:.2g} %) lie apart from all others and are "
+                f"left out of the walk: {named_points(left_out, whole.place)}. They are embedded all the same; "
+                "diagnosis_.left_out lists them. To keep them, use ",
+                Named("epsilon", "connected"),
+            ),
+            stacklevel=5,
+        )

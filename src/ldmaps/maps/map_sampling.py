@@ -1,0 +1,93 @@
+"""The training points of a fitted map as resampling takes them: landmarks, cells, weights, order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.diffusion.walk import Walk
+from ldmaps.landmarks import KMedoids
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
+from ldmaps.maps.training import Training
+from ldmaps.quality.resampled_modes import ALL_MODES, fitted_modes
+from ldmaps.quality.sampling import Order, Sampling, judge_sampling
+
+__all__ = ["SampledMap"]
+
+#: Iterations in which landmarks that stand for too many others settle well enough.
+_ITERATIONS = 3
+
+
+@dataclass(frozen=True)
+class SampledMap:
+    """A map and the points it was made of, to be resampled.
+
+    Attributes
+    ----------
+    walk : Walk
+        Over the M landmarks (all points, of an exact map) with their multiplicities.
+    cells : ndarray of int, shape (n,)
+        The landmark of each training point of positive weight.
+    weights : ndarray of shape (n,)
+    order : Order
+    """
+
+    walk: Walk
+    cells: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    order: Order
+
+    @classmethod
+    def of(cls, training: Training, walk: Walk, cells: NDArray[np.intp]) -> SampledMap | None:
+        """Take what resampling needs of training data; None where they are elsewhere."""
+        if isinstance(training.points, PointsElsewhere):
+            return None
+        return cls(walk, cells, training.member_weights, order_of(training))
+
+    @cached_property
+    def judged(self) -> Sampling:
+        """What a fit says of its sampling."""
+        return self.judge()
+
+    def judge(self, **options: Any) -> Sampling:
+        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`.
+
+        Of more than a thousand landmarks 400 stand for all: errors are those of data, and change little with M.
+        """
+        walk, cells, places = self.walk, self.cells, None
+        if len(walk.points) > ALL_MODES:
+            selector = KMedoids(min(DEFAULT_LANDMARKS, ALL_MODES), max_iter=_ITERATIONS)
+            few = selector.select(walk, np.random.default_rng(0))
+            walk, places = replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
+            cells = places[cells]
+        squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
+        kernel = np.exp(squared.astype(np.float64) / (-2.0 * walk.epsilon))
+        fitted = fitted_modes(kernel, walk.weights, walk.alpha)
+        found = judge_sampling(fitted, cells, self.weights, self.order, n_threads=walk.n_threads, **options)
+        if places is not None:
+            found = replace(found, landmark_errors=found.landmark_errors[places])
+        return found
+
+
+def order_of(training: Training) -> Order:
+    """Return in which order points of positive weight are: that of time where they have times, or are frames."""
+    used = training.used
+    files = None if training.files is None else training.files[used].astype(np.int32)
+    is_frames = training.metric.takes_frames
+    if training.times is None:
+        return Order(is_frames, files, unit="frames" if is_frames else "rows")
+    times = np.asarray(training.times, dtype=np.float64)[used]
+    steps = np.diff(times)
+    if files is not None:
+        steps = steps[np.diff(files) == 0]
+    if not len(steps) or not np.isfinite(steps).all() or (steps < 0).any():
+        return Order(is_frames, files, unit="frames" if is_frames else "rows")
+    spacing = float(np.median(steps))
+    if is_frames and spacing > 0:
+        return Order(True, files, spacing, "ps")
+    return Order(True, files, unit="frames" if is_frames else "rows")

@@ -1,0 +1,373 @@
+"""Frames compared by their internal coordinates.
+
+    frames ──► dihedrals │ angles │ distances │ contacts ──× scale──► periodic or plain differences ──► d²
+
+A torus and a plane side by side: what is not periodic has a period that nothing reaches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ldmaps import kernels
+from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.euclidean import ColumnPoints
+from ldmaps.metrics.feature_choice import KINDS, chosen_features
+from ldmaps.metrics.gradient import CONTACT_POWER, CONTACT_RADIUS, FeatureGradient, FeatureGroup
+from ldmaps.metrics.periodic import Periodic
+from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
+
+__all__ = ["CONTACT_POWER", "CONTACT_RADIUS", "FeaturePoints", "Features"]
+
+#: Beside angles and contacts, 0.1 nm counts as much as 1 rad or a whole contact.
+SCALE_OF_DISTANCES = 10.0
+#: Of features that are not periodic; no difference comes near it, in single precision either.
+NO_PERIOD = LARGEST
+#: Frames whose features are computed at once.
+_BLOCK = 512
+
+
+class FeaturePoints(ColumnPoints):
+    """Features of frames, and the frames, which are not copied; points that were moved have none."""
+
+    def __init__(self, columns: NDArray[Any], frames: NDArray[Any] | None = None) -> None:
+        super().__init__(columns)
+        self.frames = frames
+
+    def take(self, indices: NDArray[np.intp] | slice) -> Self:
+        """Return the points at ``indices``, in that order, as a copy."""
+        taken = super().take(indices)
+        taken.frames = None if self.frames is None else np.array(self.frames[indices])
+        return taken
+
+
+def _frames_of(points: Points) -> NDArray[Any] | None:
+    return getattr(points, "frames", None)
+
+
+class _Resolved(NamedTuple):
+    """Settings, checked."""
+
+    groups: list[FeatureGroup]
+    scales: NDArray[np.float64]  # (F,)
+    period: NDArray[np.float64]  # (F,), of scaled features
+
+
+class Features(Periodic):
+    """Distance of frames by internal coordinates: d² = Σ_k (s_k t_k)², t_k being how far feature k differs.
+
+    Neither translation nor rotation changes a feature, so nothing is superposed: what a far part of a chain does,
+    does not hide a torsion. Dihedrals are compared the shorter way round.
+
+    Parameters
+    ----------
+    n_atoms : int
+        Atoms of a frame.
+    dihedrals : array-like of int, shape (any, 4), optional
+        Atoms of each, counted from 0; in radians, with the sign of IUPAC.
+    angles : array-like of int, shape (any, 3), optional
+        The second atom is the vertex; in radians.
+    distances : array-like of int, shape (any, 2), optional
+        In the unit of the frames, nm where they come from files. No periodic image is taken: inputs have made
+        molecules whole.
+    contacts : array-like of int, shape (any, 2), optional
+        1/(1 + (r/0.8)⁶), 1 where two atoms touch and 0 where they are apart, for r in nm.
+    scales : array-like of shape (features,), optional
+        How much each feature counts, in the order of the arguments above. By default 1, and 10 for distances
+        beside other features, so that 0.1 nm counts as much as 1 rad.
+    names : sequence of str, optional
+        What each is called.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ldmaps.metrics import Features
+    >>> frame = np.array([[1.0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 1]])
+    >>> Features(4, dihedrals=[[0, 1, 2, 3]], distances=[[0, 3]]).values(frame[None]).round(4)
+    array([[-1.5708,  1.7321]])
+    """
+
+    name = "features"
+    takes_frames = True
+    has_structures = True
+
+    def __init__(
+        self,
+        n_atoms: int,
+        *,
+        dihedrals: ArrayLike | None = None,
+        angles: ArrayLike | None = None,
+        distances: ArrayLike | None = None,
+        contacts: ArrayLike | None = None,
+        scales: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.n_atoms = n_atoms
+        self.dihedrals = dihedrals
+        self.angles = angles
+        self.distances = distances
+        self.contacts = contacts
+        self.scales = scales
+        self.names = names
+
+    @classmethod
+    def of(cls, source: Any, what: str) -> Self:
+        """Return features of a source's frames, chosen by the names and bonds of its atoms.
+
+        Parameters
+        ----------
+        source : FrameSource or Atoms
+            What :func:`ldmaps.inputs.open` returned, or its ``atoms``.
+        what : str
+            "dihedrals" (φ, ψ, ω of proteins; all torsions of bonded atoms other than hydrogen in other molecules),
+            "chi" (those of side chains), "distances" (between all Cα, or all atoms other than hydrogen),
+            "contacts" (the same, at least three atoms apart), "angles" (of bonded atoms other than hydrogen),
+            several with commas between them, or a file with a feature per line: its kind, its atoms by label
+            ("ALA2-CA") or number from 0, and perhaps ``scale=2``.
+        """
+        atoms = getattr(source, "atoms", source)
+        if not getattr(atoms, "names", None):
+            raise InvalidInputError(
+                "features are chosen by the names of atoms, and these have none; give a topology, or the indices of "
+                "atoms: Features(n_atoms, dihedrals=[[0, 1, 2, 3]])"
+            )
+        chosen = cls(len(atoms.names), **chosen_features(atoms, what))
+        given, chosen.scales = np.asarray(chosen.scales), None
+        usual = chosen._resolved.scales
+        return cls(**{**chosen.parameters(), "scales": np.where(np.isnan(given), usual, given)})
+
+    @property
+    def kinds(self) -> list[str]:
+        """What each feature is: "dihedral", "angle", "distance" or "contact"."""
+        return [group.kind for group in self._resolved.groups for _ in group.atoms]
+
+    @property
+    def atoms(self) -> list[tuple[int, ...]]:
+        """Atoms of each feature, counted from 0."""
+        return [tuple(atoms) for group in self._resolved.groups for atoms in group.atoms.tolist()]
+
+    @property
+    def period(self) -> NDArray[np.float64]:  # type: ignore[override]
+        """Period of each feature times its scale; huge where there is none."""
+        return self._resolved.period
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self._resolved.scales)
+
+    def distance_unit(self, units: str | None) -> str | None:
+        """Return the unit of d where frames are in ``units``.
+
+        Parameters
+        ----------
+        units : str or None
+            Of the frames.
+        """
+        kinds = set(self.kinds)
+        if not (self._resolved.scales == 1).all() or (len(kinds) > 1 and kinds != {"dihedral", "angle"}):
+            return None
+        return {"distance": units, "contact": None}.get(kinds.pop(), "rad")
+
+    def describe(self) -> str:
+        """Return how many features of which kinds these are: "18 dihedrals, 3 distances times 10"."""
+        told, all_scales = [], self._resolved.scales
+        for group in self._resolved.groups:
+            count, scales = len(group.atoms), set(all_scales[group.columns].tolist())
+            scale = (
+                "" if scales == {1.0} else f" times {scales.pop():g}" if len(scales) == 1 else " with scales"
+            )
+            told.append(f"{count:,} {group.kind}{'' if count == 1 else 's'}{scale}")
+        return ", ".join(told)
+
+    def values(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the features of frames, not scaled, shape (n, features).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, atoms, 3) or (n, 3·atoms)
+            Frames, in nm.
+        """
+        return self._values(self._frames(X))
+
+    def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> FeaturePoints:
+        """Validate frames and compute their features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, atoms, 3) or (n, 3·atoms)
+            Frames, in nm. They are not copied.
+        dtype : float32 or float64, optional
+            Precision of the distances. By default float32 stays float32 and everything else becomes float64.
+        """
+        frames = self._frames(X)
+        kind = frames.dtype if dtype is None else np.dtype(dtype)
+        if kind.char not in "fd":
+            raise InvalidInputError(f"dtype must be float32 or float64, got {kind}")
+        columns = np.empty((self.n_features, len(frames)), kind)
+        # What lies between frames and columns stays in cache. No torsion is beyond half a period.
+        for begin in range(0, len(frames), _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
+            scaled = self._values(frames[rows]) * self._resolved.scales
+            if not math.isfinite(scaled.sum()):
+                as_float_array(X, ndim=(2, 3))  # says which value is not finite
+                raise InvalidInputError(
+                    f"coordinates up to {np.abs(frames).max():.3g} overflow when they are squared; use a larger unit"
+                )
+            columns[:, rows] = scaled.T
+        return FeaturePoints(columns, frames)
+
+    def squares_gradient(self, landmarks: Points) -> SquaresGradient:
+        """Return an object that sums up gradients of d² to these landmarks."""
+        groups, scales, _ = self._resolved
+        return FeatureGradient(self._values, groups, scales, super().squares_gradient(landmarks))
+
+    def of_places(self) -> Metric:
+        """Return the metric of the features alone, which landmarks are moved in: no frame may have such features."""
+        return Periodic(self.period)
+
+    def structures(self, points: Points, n_atoms: int) -> NDArray[np.float64]:
+        """Return the frames that points are features of, centred; see :meth:`RMSD.structures`.
+
+        Parameters
+        ----------
+        points : Points
+            What :meth:`prepare` returned.
+        n_atoms : int
+            Atoms of the frames.
+        """
+        frames = _frames_of(points)
+        if frames is None:
+            raise InvalidInputError("these points were moved, and no frame has their features")
+        centred = frames.astype(np.float64)
+        centred -= centred.mean(axis=1, keepdims=True)
+        return centred
+
+    def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
+        """Return all atoms, of equal weight; see :meth:`RMSD.weighed_atoms`.
+
+        Parameters
+        ----------
+        n_atoms : int
+            How many.
+        """
+        return resolve_atoms(None, None, n_atoms)
+
+    def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return frames of atoms that jitter around places of their own."""
+        return rng.normal(size=(self.n_atoms, 3)) + rng.normal(scale=0.3, size=(n_points, self.n_atoms, 3))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the atoms of all features, their scales and names."""
+        resolved = self._resolved
+        lists = {f"{group.kind}s": group.atoms for group in resolved.groups}
+        names = None if self.names is None else list(self.names)
+        return {"n_atoms": int(self.n_atoms), **lists, "scales": resolved.scales, "names": names}
+
+    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
+        """Return the features as rows, and the frames if the points have some."""
+        frames = _frames_of(points)
+        return {**super().export_points(points), **({} if frames is None else {"frames": frames})}
+
+    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> FeaturePoints:
+        """Rebuild points from rows."""
+        has_frames = "frames" in arrays
+        check_stored_names(arrays, ("values", "frames") if has_frames else ("values",))
+        values = stored_array(arrays, "values", (None, self.n_features))
+        frames = stored_array(arrays, "frames", (len(values), self.n_atoms, 3)) if has_frames else None
+        return FeaturePoints(super().prepare(values).columns, frames)
+
+    def joined(self, first: Points, second: Points) -> Points:
+        """Return the points of both; with their frames if all have one."""
+        if _frames_of(first) is None or _frames_of(second) is None:
+            first, second = (
+                self.import_points(super(Features, self).export_points(p)) for p in (first, second)
+            )
+        return super().joined(first, second)
+
+    def __repr__(self) -> str:
+        return f"Features({self.n_atoms}, {self.describe()})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_resolved"}
+
+    def _frames(self, X: ArrayLike) -> NDArray[Any]:
+        """Return frames as (n, atoms, 3), or raise where they are none of these atoms."""
+        frames = as_float_array(X, ndim=(2, 3), finite=False)
+        shape = frames.shape[1:]
+        if math.prod(shape) != 3 * self.n_atoms or (len(shape) == 2 and shape[1] != 3):
+            raise InvalidInputError(
+                f"frames must have shape (n, {self.n_atoms}, 3) or (n, {3 * self.n_atoms}), got {frames.shape}, and "
+                "so cannot be compared; choose the atoms that the features were defined for"
+            )
+        return np.ascontiguousarray(frames.reshape(len(frames), -1, 3))
+
+    def _values(self, frames: NDArray[Any]) -> NDArray[np.float64]:
+        """Return features, not scaled; trusts its input."""
+        values = np.empty((len(frames), self.n_features))
+        for kind, atoms, first in self._resolved.groups:
+            kernels.internal_coordinates(frames, atoms, first, values)
+            if kind == "contact":
+                values[:, first:] = 1 / (1 + (values[:, first:] / CONTACT_RADIUS) ** CONTACT_POWER)
+        return values
+
+    @cached_property
+    def _resolved(self) -> _Resolved:
+        """Check the settings, which must not be changed afterwards."""
+        if not isinstance(self.n_atoms, (int, np.integer)) or self.n_atoms < 1:
+            raise InvalidInputError(f"n_atoms must be a whole number of at least 1, got {self.n_atoms!r}")
+        groups, count = [], 0
+        for kind in KINDS:
+            given = getattr(self, f"{kind}s")
+            if given is not None and np.size(given):
+                groups.append(
+                    FeatureGroup(kind, _checked_atoms(kind, np.asarray(given), self.n_atoms), count)
+                )
+                count += len(groups[-1].atoms)
+        if not groups:
+            raise InvalidInputError(
+                "no feature is defined; give some of dihedrals, angles, distances and contacts"
+            )
+        scales = np.ones(count)
+        for group in groups:
+            if group.kind == "distance" and len(groups) > 1:
+                scales[group.columns] = SCALE_OF_DISTANCES
+        if self.scales is not None:
+            scales = np.asarray(self.scales, np.float64)
+        if scales.shape != (count,) or not (np.isfinite(scales).all() and (scales > 0).all()):
+            raise InvalidInputError(
+                f"scales must be {count} positive numbers, one per feature, got {self.scales!r}"
+            )
+        if self.names is not None and len(self.names) != count:
+            raise InvalidInputError(f"names must be {count}, one per feature, got {len(self.names)}")
+        period = np.full(count, NO_PERIOD)
+        for group in groups:
+            if group.kind == "dihedral":
+                period[group.columns] = 2 * math.pi * scales[group.columns]
+        return _Resolved(groups, scales, period)
+
+
+def _checked_atoms(kind: str, atoms: NDArray[Any], n_atoms: int) -> NDArray[np.intp]:
+    """Return the atoms of features of one kind, or raise."""
+    if atoms.dtype.kind not in "iu" or atoms.ndim != 2 or atoms.shape[1] != KINDS[kind]:
+        raise InvalidInputError(
+            f"{kind}s must be a list of {KINDS[kind]} atom indices each, got {atoms.dtype} values of shape "
+            f"{atoms.shape}"
+        )
+    wrong = atoms[(atoms < 0) | (atoms >= n_atoms)]
+    if len(wrong):
+        raise InvalidInputError(
+            f"{kind}s name atom {wrong[0]}, but frames have {n_atoms} atoms, counted from 0"
+        )
+    twice = np.flatnonzero((np.diff(np.sort(atoms, axis=1), axis=1) == 0).any(axis=1))
+    if len(twice):
+        raise InvalidInputError(f"{kind} {twice[0]}, {atoms[twice[0]].tolist()}, names an atom twice")
+    return np.ascontiguousarray(atoms, np.intp)

@@ -1,0 +1,67 @@
+"""Maps of internal coordinates: dihedrals, angles, distances and contacts as PLUMED and Colvars compute them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lammps_engine import run_input
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.export import check_export
+from ldmaps.metrics import Features
+
+KINDS = {
+    "torsions": {"dihedrals": [[4, 6, 8, 14], [6, 8, 14, 16]]},
+    "all": {
+        "dihedrals": [[4, 6, 8, 14], [6, 8, 14, 16]],
+        "angles": [[6, 8, 14]],
+        "distances": [[4, 16], [1, 18]],
+        "contacts": [[5, 17]],
+    },
+}
+ATOMS = np.random.default_rng(2).permutation(40)[:22]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request, frames):
+    """Float32, as maps of trajectories are, and with landmarks that were moved."""
+    metric = Features(22, **KINDS[request.param])
+    model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=6, extension="distilled")
+    model.fit(frames.astype(np.float32))
+    model.units_ = "nm"
+    return model
+
+
+def test_plumed_finds_the_check(model, tmp_path):
+    pytest.importorskip("jax", reason="the interpreter differentiates with JAX")
+    from plumed_interpreter import Plumed, read_xyz, write_forces
+
+    folder = model.export(tmp_path, "plumed", atoms=ATOMS)
+    _, forces = Plumed(folder / "check.dat").drive(read_xyz(folder / "check.xyz"))
+    write_forces(folder / "forces.xyz", forces)
+    agreements = check_export([folder / "COLVAR", folder / "forces.xyz"])
+    assert max(one.difference for one in agreements) < 1e-9
+    assert "f2 = dihedral of atoms" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("units", ["real", "lj"])
+def test_colvars_finds_the_check(model, tmp_path, units):
+    folder = model.export(tmp_path, "colvars", atoms=ATOMS, units=units)
+    run_input(folder, "in.check")
+    agreements = check_export([folder / "check.colvars.traj", folder / "forces.dump"])
+    assert max(one.difference for one in agreements) < 1e-9
+
+
+def test_the_check_is_about_the_map(model, tmp_path):
+    """Its values are those of transform, and its frames are not all alike."""
+    folder = model.export(tmp_path, "plumed", atoms=range(22))
+    from plumed_interpreter import read_xyz
+
+    expected = np.loadtxt(folder / "check.csv", delimiter=",", skiprows=1)[:, 1:]
+    psi, gradient = model.transform_with_gradient(read_xyz(folder / "check.xyz"))
+    assert np.allclose(psi, expected, atol=1e-4 * np.ptp(expected, axis=0).max())
+    assert (np.ptp(expected, axis=0) > 0.1 * np.ptp(model.landmark_embedding_, axis=0)).all()
+    forces = np.loadtxt(folder / "check_forces.csv", delimiter=",", skiprows=1)[:, 2:].reshape(
+        gradient[:, 0].shape
+    )
+    assert np.allclose(forces, -gradient.sum(axis=1), atol=1e-3 * np.abs(forces).max())

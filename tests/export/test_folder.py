@@ -1,0 +1,209 @@
+"""Atoms, units, files and refusals of an export, from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ldmaps import LandmarkDiffusionMap, load
+from ldmaps.datasets import swiss_roll
+from ldmaps.errors import InvalidInputError
+from ldmaps.export import check_export, export_map
+from ldmaps.export.atoms import engine_atoms
+from ldmaps.inputs import open as open_points
+
+
+def command(*arguments, folder=None):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-m", "ldmaps", "export", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A map of heavy atoms fitted by the command line, its topology, and a system with water around the molecule."""
+    mdtraj = pytest.importorskip("mdtraj", reason="mdtraj reads the trajectories")
+    from written_trajectories import mdtraj_trajectory
+
+    folder = tmp_path_factory.mktemp("export")
+    trajectory = mdtraj_trajectory(50)
+    trajectory.save(str(folder / "traj.xtc"))
+    trajectory[0].save(str(folder / "top.pdb"))
+    model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=6, extension="distilled")
+    model.fit(open_points(str(folder / "traj.xtc"), str(folder / "top.pdb"), select="not element H"))
+    model.save(folder / "map.ldm")
+    water = mdtraj.Topology()
+    residue = water.add_residue("HOH", water.add_chain())
+    for name, element in (("O", "O"), ("H1", "H"), ("H2", "H")):
+        water.add_atom(name, mdtraj.element.get_by_symbol(element), residue)
+    first = mdtraj.Trajectory(np.array([[[5.0, 5, 5], [5.1, 5, 5], [5, 5.1, 5]]]), water)
+    first.stack(trajectory[0]).save(str(folder / "system.pdb"))
+    return folder
+
+
+def test_numbers_come_from_the_topology_of_the_fit(files, molecule):
+    atoms = engine_atoms(load(files / "map.ldm"), None, None, None)
+    assert atoms.numbers.tolist() == (np.asarray(molecule.heavy_atoms) + 1).tolist()
+    assert atoms.labels[3] == "ALA2-N"
+
+
+def test_numbers_come_from_the_engines_system(files, molecule):
+    model = load(files / "map.ldm")
+    with pytest.raises(InvalidInputError, match="system.pdb, selected by 'not element H': 11 atoms"):
+        engine_atoms(model, str(files / "system.pdb"), None, None)
+    atoms = engine_atoms(model, str(files / "system.pdb"), "not element H and not water", None)
+    assert atoms.numbers.tolist() == (np.asarray(molecule.heavy_atoms) + 4).tolist()
+
+
+def test_other_atoms_are_refused(files):
+    model = load(files / "map.ldm")
+    with pytest.raises(InvalidInputError, match="ACE1-.*, but .* in the frames the model was fitted on"):
+        engine_atoms(model, str(files / "top.pdb"), "index 0 to 9", None)
+    for atoms, why in (([0, 1], "2 atoms"), (np.zeros(10, int), "meant twice"), ([-1, 2], "indices from 0")):
+        with pytest.raises(InvalidInputError, match=why):
+            engine_atoms(model, None, None, atoms)
+
+
+def test_atoms_in_another_order_are_found_by_name(files):
+    """The order of the map counts, whatever that of the engine is."""
+    mdtraj = pytest.importorskip("mdtraj")
+    system = mdtraj.load(str(files / "top.pdb"))
+    swapped = [0, 1, 2, 3, 5, 4, *range(6, 22)]  # C and O of the first residue
+    system.atom_slice(np.arange(22)).save(str(files / "plain.pdb"))
+    lines = (files / "plain.pdb").read_text().splitlines()
+    atoms = [line for line in lines if line.startswith("ATOM")]
+    moved = [f"{atoms[old][:6]}{new + 1:>5}{atoms[old][11:]}" for new, old in enumerate(swapped)]
+    (files / "swapped.pdb").write_text("\n".join(["MODEL 0", *moved, "ENDMDL", "END"]) + "\n")
+    model = load(files / "map.ldm")
+    straight = engine_atoms(model, str(files / "plain.pdb"), None, None).numbers
+    found = engine_atoms(model, str(files / "swapped.pdb"), None, None).numbers
+    assert found.tolist() == [{5: 6, 6: 5}.get(number, number) for number in straight]
+
+
+def test_a_map_that_does_not_know_its_atoms_asks_for_them(plain, tmp_path):
+    with pytest.raises(InvalidInputError, match="does not know which atoms.*top=.*select=.*atoms="):
+        plain.export(tmp_path, "plumed")
+
+
+def test_a_map_without_a_unit_is_refused_but_in_its_own(frames, tmp_path):
+    model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=5).fit(frames)
+    with pytest.raises(InvalidInputError, match="unit of length is not known.*model.units_"):
+        model.export(tmp_path, "plumed", atoms=range(22))
+    assert (model.export(tmp_path, "plumed", atoms=range(22), units="lj") / "map.pdb").exists()
+    with pytest.raises(
+        InvalidInputError, match="an export to plumed must know the engine's units, got 'real'"
+    ):
+        model.export(tmp_path, "plumed", atoms=range(22), units="real")
+
+
+@pytest.mark.parametrize("metric", ["hamming", "earth_mover", "precomputed", lambda a, b: abs(a - b).sum()])
+def test_what_has_no_gradient_cannot_be_exported(metric, tmp_path):
+    points = np.abs(swiss_roll(60).points)
+    if metric == "earth_mover":
+        pytest.importorskip("ot", reason="POT computes earth mover's distances")
+        points = points / points.sum(axis=1, keepdims=True)
+    if metric == "hamming":
+        points = points.round()
+    if metric == "precomputed":
+        points = np.linalg.norm(points[:, None] - points, axis=2)
+    model = LandmarkDiffusionMap(1, 50.0, metric=metric, n_landmarks=20).fit(points)
+    with pytest.raises(
+        InvalidInputError, match="cannot be exported: its distance has no gradient.*fit a map with RMSD"
+    ):
+        model.export(tmp_path, "plumed")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_need_names_that_engines_take(periodic, tmp_path):
+    with pytest.raises(
+        InvalidInputError, match="2 columns, and the engine must know each by a name.*got none"
+    ):
+        periodic.export(tmp_path, "plumed")
+    for names in (["a b", "c"], ["psi2", "c"], ["map_e1", "c"]):
+        with pytest.raises(InvalidInputError, match=f"none of away, .*psi2.*; got {names[0]}, c"):
+            periodic.export(tmp_path, "plumed", names=names)
+    with pytest.raises(InvalidInputError, match="components must be given.*define_columns"):
+        periodic.export(tmp_path, "colvars", names=["a", "b"], units="real")
+    with pytest.raises(InvalidInputError, match="of a table, which has no atoms"):
+        periodic.export(tmp_path, "plumed", names=["a", "b"], atoms=[1, 2])
+
+
+def test_frames_have_no_columns(plain, tmp_path):
+    with pytest.raises(InvalidInputError, match="of frames, which have no columns"):
+        plain.export(tmp_path, "plumed", atoms=range(22), names=["a"])
+    with pytest.raises(InvalidInputError, match='must be "plumed" or "colvars", got .gromacs'):
+        plain.export(tmp_path, "gromacs", atoms=range(22))
+    with pytest.raises(InvalidInputError, match="only a fitted map"):
+        export_map(LandmarkDiffusionMap(), tmp_path, "plumed")
+
+
+def test_the_command_writes_a_folder_and_checks_it(files, tmp_path):
+    folder = tmp_path / "out"
+    done = command(
+        files / "map.ldm", "--to", "plumed", "-o", folder, "-t", files / "system.pdb", "--select",
+        "not element H and not water", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["files"]) == {path.name for path in folder.iterdir()}
+    text = (folder / "README.md").read_text()
+    assert "4 ACE1-CH3" in text
+    assert "system.pdb, selected by 'not element H and not water'" in text
+    for name in json.loads(done.stdout)["files"]:
+        assert name == "README.md" or f"`{name}`" in text
+    again = command(files / "map.ldm", "--to", "plumed", "-o", folder)
+    assert again.returncode == 1
+    assert "--force" in again.stderr
+
+    rows = (folder / "check.csv").read_text().splitlines()
+    printed = ["#! FIELDS time psi2 psi3", *(" ".join(row.split(",")) for row in rows[1:])]
+    (folder / "COLVAR").write_text("\n".join(printed) + "\n")
+    good = command("--check", "COLVAR", folder=folder)
+    assert "psi3" in good.stdout, good.stderr
+    (folder / "COLVAR").write_text("\n".join(printed[:-1]) + "\n")
+    short = command("--check", "COLVAR", folder=folder)
+    assert short.returncode == 1
+    assert "has 4 rows of psi2, and the check 5 frames" in short.stderr
+    assert "no check.csv in" in command("--check", "COLVAR", "-o", tmp_path, folder=folder).stderr
+    assert "name the map, --to plumed or colvars" in command(files / "map.ldm").stderr
+
+
+def test_columns_of_a_run_are_compared_with_the_map(angles, tmp_path):
+    """Round trip: what an engine prints of columns and coordinates is what ldmaps makes of the columns."""
+    table = tmp_path / "angles.csv"
+    table.write_text("phi,psi\n" + "".join(f"{a!r},{b!r}\n" for a, b in angles.tolist()))
+    model = LandmarkDiffusionMap(2, metric="periodic", n_landmarks=6).fit(open_points(str(table)))
+    model.save(tmp_path / "angles.ldm")
+    psi = model.transform(angles)
+    rows = np.column_stack([np.arange(len(psi)), angles, psi])
+    np.savetxt(tmp_path / "COLVAR", rows, header="! FIELDS time phi psi psi2 psi3", comments="#", fmt="%.12g")
+    assert "psi2" in command(tmp_path / "angles.ldm", "--check", tmp_path / "COLVAR").stdout
+    rows[7, 3] += 1e-3 * np.ptp(psi[:, 0])
+    np.savetxt(tmp_path / "COLVAR", rows, header="! FIELDS time phi psi psi2 psi3", comments="#", fmt="%.12g")
+    with pytest.raises(InvalidInputError, match="psi2 is .* in row 7"):
+        check_export([tmp_path / "COLVAR"], model=model)
+
+
+def test_faults_of_an_engines_output_are_named(plain, tmp_path):
+    folder = plain.export(tmp_path, "plumed", atoms=range(22))
+    (folder / "COLVAR").write_text("#! FIELDS time psi2\n0 1\n")
+    with pytest.raises(InvalidInputError, match="no column psi3 .there are: time, psi2."):
+        check_export([folder / "COLVAR"])
+    (folder / "COLVAR").write_text("#! FIELDS time psi2 psi3\n0 1 x\n")
+    with pytest.raises(InvalidInputError, match="wait for the engine to end"):
+        check_export([folder / "COLVAR"])
+    (folder / "COLVAR").write_text("#! FIELDS time psi2 psi3\n" + "0 nan 1\n" * 5)
+    with pytest.raises(InvalidInputError, match="psi2 is nan in row 0"):
+        check_export([folder / "COLVAR"])
+    with pytest.raises(InvalidInputError, match="no columns with names"):
+        check_export([folder / "COLVAR"], model=plain)

@@ -1,0 +1,106 @@
+"""Fits by the rule "bulk": what lies apart is left out and said, and large groups are joined."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.cluster import is_dask_array
+from ldmaps.datasets import swiss_roll
+from ldmaps.errors import BandwidthWarning, OutlierWarning
+
+ROLL = swiss_roll(1200).points
+#: Points apart by more than hops of √ε can reach: alone, and four together.
+APART = np.concatenate([ROLL[:2] * 50, ROLL[2:3] + 300 + np.linspace(0, 1, 4)[:, None]])
+SPOILT = np.concatenate([APART, ROLL])
+
+FITS = {
+    "exact": lambda **other: DiffusionMap(3, "bulk", **other),
+    "sparse": lambda **other: DiffusionMap(3, "bulk", solver="sparse", **other),
+    "streamed": lambda **other: DiffusionMap(3, "bulk", solver="streamed", **other),
+    "kmedoids": lambda **other: LandmarkDiffusionMap(3, "bulk", n_landmarks=150, **other),
+    "pst": lambda **other: LandmarkDiffusionMap(3, "bulk", landmarks="pst", **other),
+    "farthest": lambda **other: LandmarkDiffusionMap(
+        3, "bulk", landmarks="farthest", n_landmarks=150, **other
+    ),
+    "distilled": lambda **other: LandmarkDiffusionMap(
+        3, "bulk", extension="distilled", n_landmarks=40, **other
+    ),
+}
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_points_that_lie_apart_are_left_out_and_named(fit):
+    with pytest.warns(
+        OutlierWarning, match=r"6 of 1,206 points \(0.5 %\) lie apart .*: point 0, point 1, .* 1 more"
+    ):
+        model = FITS[fit]().fit(SPOILT)
+    assert model.diagnosis_.left_out.tolist() == [0, 1, 2, 3, 4, 5]
+    assert model.embedding_.shape == (1206, 3)
+    assert not model.coverage(APART).inside.any()
+    # ε hardly knows of them.
+    clean = FITS[fit]().fit(ROLL)
+    assert len(clean.diagnosis_.left_out) == 0
+    assert model.epsilon_ == pytest.approx(clean.epsilon_, rel=0.05)
+
+
+@pytest.mark.parametrize("fit", ["exact", "kmedoids"])
+def test_the_map_is_that_of_the_other_points(fit):
+    with pytest.warns(OutlierWarning):
+        model = FITS[fit]().fit(SPOILT)
+    weights = np.r_[np.zeros(6), np.ones(1200)]
+    same = FITS[fit]().set_params(epsilon=model.epsilon_).fit(SPOILT, sample_weight=weights)
+    assert np.allclose(model.eigenvalues_, same.eigenvalues_, rtol=0.02)
+
+
+def test_a_fit_of_points_in_blocks_leaves_out_the_same():
+    dask_array = pytest.importorskip("dask.array")
+    X = dask_array.from_array(SPOILT, chunks=(400, 3))
+    assert is_dask_array(X)
+    with pytest.warns(OutlierWarning, match="6 of 1,206"):
+        model = FITS["kmedoids"]().fit(X)
+    with pytest.warns(OutlierWarning, match="6 of 1,206"):
+        here = FITS["kmedoids"]().fit(SPOILT)
+    assert model.diagnosis_.left_out.tolist() == here.diagnosis_.left_out.tolist()
+    assert model.epsilon_ == here.epsilon_
+
+
+def test_a_tolerance_is_met_without_what_lies_apart():
+    with pytest.warns(OutlierWarning, match="6 of 1,206"):
+        model = LandmarkDiffusionMap(2, "bulk", tolerance=8).fit(SPOILT)
+    assert len(model.diagnosis_.left_out) == 6
+    assert model.certificate_ is not None
+
+
+@pytest.mark.parametrize("fit", ["exact", "kmedoids"])
+def test_groups_that_are_large_raise_epsilon(fit):
+    groups = np.concatenate([ROLL[:600], ROLL[600:] + 500.0])
+    with pytest.warns(BandwidthWarning, match="the data fall into groups that no hop joins"):
+        model = FITS[fit]().fit(groups)
+    assert len(model.diagnosis_.left_out) == 0
+    sides = np.sign(model.embedding_[:, 0])
+    assert abs(sides[:600].sum()) == 600
+    assert (sides[:600] == -sides[600:]).all()
+
+
+def test_many_small_groups_raise_epsilon():
+    rng = np.random.default_rng(0)
+    scattered = np.concatenate([rng.random((340, 2)), 1000.0 * rng.random((60, 2))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutlierWarning)
+        with pytest.warns(BandwidthWarning):
+            model = FITS["exact"]().fit(scattered)
+    assert len(model.diagnosis_.left_out) <= 40
+
+
+def test_one_of_twenty_points_may_be_left_out_and_none_of_fewer():
+    line = np.arange(19.0)[:, None]
+    with pytest.warns(OutlierWarning, match="1 of 20 points"):
+        model = DiffusionMap(2, "bulk").fit(np.concatenate([line, [[1000.0]]]))
+    assert model.diagnosis_.left_out.tolist() == [19]
+    with pytest.warns((BandwidthWarning, OutlierWarning)) as told:
+        DiffusionMap(2, "bulk").fit(np.concatenate([line[:18], [[1000.0]]]))
+    assert any(item.category is BandwidthWarning for item in told)
