@@ -85,8 +85,8 @@ def from_aeon(name: str, width: int, train: str = "TRAIN") -> Iterator[Task]:
 
 
 def aeon_classes(name: str) -> Iterator[Task]:
-    from aeon.datasets import load_from_ts_file
     from aeon.datasets import __file__ as package
+    from aeon.datasets import load_from_ts_file
 
     folder = Path(package).parent / "data"
     stem = folder / name.removesuffix("_eq") / name
