@@ -16,21 +16,6 @@ from uuid import uuid4
 from ldmaps.errors import ClusterError, one_line
 from ldmaps.progress import tick
 
-__all__ = [
-    "FAN_IN",
-    "client_in_use",
-    "computed",
-    "faults",
-    "fits_in_workers",
-    "keep",
-    "lost",
-    "shared",
-    "task",
-    "task_key",
-    "threads_in_use",
-    "tree_sum",
-]
-
 #: Partial results that one task adds up, so that neither a worker nor this process meets all of them at once.
 FAN_IN = 16
 #: Share of the workers' memory that points may take to be kept there from one pass to the next.

@@ -22,23 +22,7 @@ from numpy.typing import NDArray
 
 from ldmaps import kernels, threads
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
-
-__all__ = [
-    "Extended",
-    "distance_sums",
-    "extend",
-    "gathered_rows",
-    "gaussian_kernel",
-    "kernel_curve",
-    "near_pairs",
-    "nearest",
-    "rank_distances",
-    "squared_matrix",
-    "squared_row",
-]
-
 
 #: Pairs per part of a search that stores no distances: enough to be worth another thread, and where progress shows.
 SCAN_ENTRIES = 1 << 19, 1 << 24

@@ -23,8 +23,6 @@ from ldmaps.diffusion.ritz_bounds import in_percent_of_range
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas, tile_rows
 
-__all__ = ["sampled_errors"]
-
 #: Rows of the walk at which residuals are computed.
 SAMPLED_ROWS = 2000
 #: Points whose coordinates are held at a time.

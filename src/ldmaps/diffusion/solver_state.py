@@ -16,8 +16,6 @@ from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.errors import CheckpointError
 from ldmaps.files import written_whole
 
-__all__ = ["SolverState", "StateFile"]
-
 FORMAT = 1
 #: Seconds between two writings, and the largest share of the time that writing may take.
 INTERVAL, MAX_SHARE = 60.0, 0.05

@@ -25,11 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.pairwise import gaussian_kernel
-from ldmaps.diffusion.products import equal_bands
+from ldmaps.diffusion.spectrum import equal_bands
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
-
-__all__ = ["PartialProduct", "StreamedKernel"]
 
 #: Shape of a tile: half a megabyte in single precision, which a core's own cache holds together with the vectors.
 TILE_ROWS, TILE_COLUMNS = 256, 512

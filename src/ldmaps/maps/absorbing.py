@@ -25,15 +25,13 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.extension import Embedder, OnlineStep
 from ldmaps.maps.fitted_map import FittedMap
-from ldmaps.maps.landmark_cover import UnreachableError, choose_landmarks, grow_cells
+from ldmaps.maps.landmark_cover import choose_landmarks, grow_cells
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.solved_map import solve
 from ldmaps.maps.training import LARGEST_WEIGHT
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import SAME_SHARE, in_common, turn_modes
 from ldmaps.settings import check_whole
-
-__all__ = ["Absorption", "UnreachableError", "absorb"]
 
 #: Landmarks that must agree for each mode of the walk that a coordinate may be matched to.
 LANDMARKS_PER_MODE = 4

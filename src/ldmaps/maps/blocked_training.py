@@ -30,8 +30,6 @@ from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.quality.error_estimate import MAX_REFERENCE_POINTS, sample_reference
 
-__all__ = ["GATHERED", "BlockedTraining", "prepare_blocked_training"]
-
 #: Most points that are brought here for what cannot be done in blocks: spanning trees, and searches for a tolerance.
 GATHERED = 50_000
 

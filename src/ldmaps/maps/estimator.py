@@ -35,11 +35,10 @@ from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
 from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
-from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
+from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
 from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
-from ldmaps.maps.summary import summary_html, summary_lines
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
@@ -52,8 +51,6 @@ from ldmaps.settings import Setting, check_settings, check_whole
 
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
-
-__all__ = ["DiffusionEstimator"]
 
 
 #: Of more values than these, checking takes less time than embedding.

@@ -12,15 +12,14 @@ from scipy.sparse.csgraph import connected_components
 
 from ldmaps import kernels
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
-from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
+from ldmaps.diffusion.pairwise import nearest, squared_row
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
-from ldmaps.landmarks.grouping import neighbour_order
+from ldmaps.landmarks.base import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
-
-__all__ = ["UnreachableError", "choose_landmarks", "grow_cells"]
 
 _Array = NDArray[np.float64]
 

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
@@ -32,6 +31,7 @@ from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
 from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -44,8 +44,6 @@ from ldmaps.quality.error_estimate import (
     stand_in_reference,
 )
 from ldmaps.settings import LANDMARK_FIT
-
-__all__ = ["LandmarkDiffusionMap"]
 
 
 class LandmarkDiffusionMap(DiffusionEstimator):

@@ -23,16 +23,6 @@ from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
 
-__all__ = [
-    "LARGEST_WEIGHT",
-    "EmbeddedTraining",
-    "Training",
-    "array_shape",
-    "check_frames_taken",
-    "check_sample_weight",
-    "prepare_training",
-]
-
 
 @dataclass(frozen=True)
 class EmbeddedTraining:

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import extend, squared_matrix
+from ldmaps.diffusion.pairwise import extend
 from ldmaps.diffusion.walk import Walk
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
-
-__all__ = ["CollapsedWalk", "apply_operator"]
 
 
 def apply_operator(

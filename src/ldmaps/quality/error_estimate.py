@@ -36,18 +36,6 @@ from ldmaps.metrics.base import Points
 from ldmaps.quality.collapsed_walk import apply_operator
 from ldmaps.quality.fidelity import align, alignment
 
-__all__ = [
-    "EXTRA_MODES",
-    "ErrorEstimate",
-    "ErrorEstimator",
-    "JudgedMap",
-    "Reference",
-    "can_be_rows",
-    "reference_rows",
-    "sample_reference",
-    "stand_in_reference",
-]
-
 #: Most points kept from the training set, and most bytes of features for them.
 MAX_REFERENCE_POINTS = 20_000
 MAX_REFERENCE_BYTES = 1 << 25

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
-__all__ = ["Perturbation", "perturb", "predict_errors"]
-
 #: Rounds of the fixed point μ in H(μ) y = μ y; three settle it to far below the expansion's own error.
 _ROUNDS = 4
 
