@@ -21,9 +21,7 @@ from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import Training
-from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.settings import EXACT_FIT
 
@@ -154,7 +152,7 @@ class DiffusionMap(DiffusionEstimator):
             return self._fit_stored(training, bandwidth, needed)
         if bandwidth is None:
             with stage("bandwidth", len(members)):
-                bandwidth = self._bandwidth(training, training.metric, members)
+                bandwidth = training.choose_bandwidth(self, self._generator())
         walk = training.walk(bandwidth.epsilon, self)
         if solver == "auto":
             solver = solver_for(walk, count, self.memory_limit, self._generator())
@@ -210,7 +208,7 @@ class DiffusionMap(DiffusionEstimator):
         needs_all = self.epsilon == "connected" and raw_values(training.metric, training.members) is None
         if needs_all or (self.epsilon == "bulk" and training.metric.is_slow and training.bandwidth is None):
             return None
-        return self._bandwidth(training, training.metric, training.members)
+        return training.choose_bandwidth(self, self._generator())
 
     def _limits(self) -> Limits:
         """Return what solving may take, or raise where settings contradict each other."""
@@ -223,13 +221,9 @@ class DiffusionMap(DiffusionEstimator):
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
 
-    def _bandwidth(self, training: Training, metric: Metric, members: Points) -> Bandwidth:
-        rng = self._generator()
-        return self._choose_bandwidth(training, metric, members, rng)
-
     def _solve_stored(self, training: Training, squared: NDArray[Any], bandwidth: Bandwidth | None) -> Self:
         if bandwidth is None:
-            bandwidth = self._bandwidth(training, StoredSquares(), StoredPoints(squared))
+            bandwidth = training.choose_bandwidth(self, self._generator(), squared)
         if self.keep_distances:
             self._kept = _Kept(training, squared)
             squared = squared.copy()

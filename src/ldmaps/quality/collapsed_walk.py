@@ -54,21 +54,13 @@ def apply_operator(
 
 @dataclass(frozen=True)
 class CollapsedWalk:
-    """A walk over N points, and the M places they are moved to.
+    """A walk over N points, and the M places they are moved to."""
 
-    Attributes
-    ----------
-    walk : Walk
-        The N points with their weights, all positive; α is 0.
-    landmarks : Points
-        The M places, prepared.
-    assignment : ndarray of shape (N,)
-        γ(i), which landmark each point is moved to; every landmark has a point.
-    """
-
-    walk: Walk
-    landmarks: Points
-    assignment: NDArray[np.intp]
+    walk: Walk  # the N points with their weights, all positive; α is 0
+    landmarks: Points  # the M places, prepared
+    assignment: NDArray[
+        np.intp
+    ]  # (N,): γ(i), which landmark each point is moved to; every landmark has a point
 
     def degrees(self) -> NDArray[np.float64]:
         """Return D of the walk over the points where they are."""
@@ -84,15 +76,7 @@ class CollapsedWalk:
         )[0]
 
     def extended(self, values: NDArray[np.float64], rows: Points) -> NDArray[np.float64]:
-        """Apply P_c to functions f, at any points.
-
-        Parameters
-        ----------
-        values : ndarray of shape (N, p)
-            f at the training points, a function per column.
-        rows : Points
-            Where to evaluate the result.
-        """
+        """Apply P_c to functions, (N, p) values at the training points, and evaluate the result at any points."""
         count = len(self.landmarks)
         cells = np.bincount(self.assignment, weights=self.walk.weights, minlength=count)
         means = [
@@ -113,23 +97,11 @@ class CollapsedWalk:
         return products.coordinates.astype(np.float64)
 
     def displaced(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Apply P′ to functions f.
-
-        Parameters
-        ----------
-        values : ndarray of shape (N, p)
-            f at the training points, a function per column.
-        """
+        """Apply P′ to functions."""
         return self.extended(values, self.landmarks)[self.assignment]
 
     def linear_change(self, lam: NDArray[np.float64], psi: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (P′ − P)ψ to first order in the changes of distances, by a pass over all pairs (eqns Mijerror, err3).
-
-        Parameters
-        ----------
-        lam, psi : ndarray of shape (k,), (N, k)
-            Eigenpairs of P.
-        """
+        """Return (P′ − P)ψ of eigenpairs to first order in the changes of distances (eqns Mijerror, err3)."""
         n, points, landmarks, metric = (
             len(self.walk.points),
             self.walk.points,

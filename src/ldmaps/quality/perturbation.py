@@ -199,19 +199,7 @@ def perturb(
     *,
     method: str = "biorthogonal",
 ) -> Perturbation:
-    """Expand the perturbed eigenpairs; as :func:`predict_errors`, from the parts themselves.
-
-    Parameters
-    ----------
-    collapsed : CollapsedWalk
-        The points, and the landmarks they are moved to.
-    eigenvalues, vectors : ndarray of shape (p,), (N, p)
-        Leading non-trivial eigenpairs of the exact operator, ψᵀWψ = 1.
-    n_components : int
-        How many of them to perturb, k.
-    method
-        As for :func:`predict_errors`.
-    """
+    """Expand k of the p leading eigenpairs, ψᵀWψ = 1; as :func:`predict_errors`, from the parts themselves."""
     if method not in ("biorthogonal", "paper"):
         raise InvalidInputError(f'method must be "biorthogonal" or "paper", got {method!r}')
     if not is_whole_number(n_components) or not 1 <= n_components <= len(eigenvalues):
