@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.pairwise import squared_tile
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.errors import CheckpointError
 from ldmaps.files import written_whole
@@ -155,6 +156,4 @@ def _probes(kernel: StreamedKernel) -> NDArray[Any]:
     """Return d² from a few points to all, which identify data, their order and the metric."""
     n = len(kernel)
     rows = kernel.points.take(np.linspace(0, n - 1, min(n, PROBES)).astype(np.intp))
-    squared = np.empty((len(rows), n), dtype=kernel.points.dtype)
-    kernel.metric.squared_block(rows, slice(0, len(rows)), kernel.points, slice(0, n), squared)
-    return squared
+    return squared_tile(kernel.metric, rows, slice(0, len(rows)), kernel.points)
