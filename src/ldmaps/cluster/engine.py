@@ -83,28 +83,24 @@ def tree_sum(name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -
 
 def keep(tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     """Start tasks and wait for them; return them with their results held by the workers."""
-    import dask
-
-    client = client_in_use()
-    with faults(client):
-        if client is None:
-            return list(dask.persist(*tasks))
-        kept = client.persist(list(tasks))
-        _follow(client, kept, sizes)
-        return list(kept)
+    return _run("persist", tasks, sizes)
 
 
 def computed(tasks: Sequence[Any], sizes: Sequence[int] = ()) -> list[Any]:
     """Run tasks and return their results to this process."""
+    return _run("compute", tasks, sizes)
+
+
+def _run(how: str, tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     import dask
 
     client = client_in_use()
     with faults(client):
         if client is None:
-            return list(dask.compute(*tasks))
-        futures = client.compute(list(tasks))
-        _follow(client, futures, sizes)
-        return list(client.gather(futures))
+            return list(getattr(dask, how)(*tasks))
+        started = getattr(client, how)(list(tasks))
+        _follow(client, started, sizes)
+        return list(started if how == "persist" else client.gather(started))
 
 
 def _follow(client: Any, kept: Sequence[Any], sizes: Sequence[int]) -> None:

@@ -53,25 +53,17 @@ class SolverState:
 
     def arrays(self) -> dict[str, Any]:
         """Return what a file keeps."""
-        arrays = {"basis": self.basis, "images": self.images, "n_passes": self.n_passes}
-        arrays |= {"density": self.density, "row_sums": self.row_sums, "block": self.block}
-        if self.partial is not None:
-            arrays |= {"sums": self.partial.sums, "n_bands": self.partial.n_bands}
-        return {name: value for name, value in arrays.items() if value is not None}
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        partial = known.pop("partial", None)
+        return known if partial is None else {**known, **vars(partial)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> SolverState:
         """Rebuild the state from :meth:`arrays`."""
         partial = PartialProduct(arrays["sums"], int(arrays["n_bands"])) if "sums" in arrays else None
-        return cls(
-            arrays["basis"],
-            arrays["images"],
-            int(arrays["n_passes"]),
-            arrays.get("density"),
-            arrays.get("row_sums"),
-            arrays.get("block"),
-            partial,
-        )
+        names = ("basis", "images", "density", "row_sums", "block")
+        known: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
+        return cls(**known, n_passes=int(arrays["n_passes"]), partial=partial)
 
 
 class StateFile:
