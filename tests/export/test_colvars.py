@@ -127,6 +127,25 @@ def test_the_check_of_a_folder(weighted, tmp_path):
     assert max(agreements.values()) < 1e-9
 
 
+def test_the_free_energy_is_that_of_the_runs_temperature(plain, tmp_path):
+    """F = −V·T/(T − T/8) of well-tempered metadynamics, with README's own line; Colvars takes 0 K if not told."""
+    folder = export_map(plain, tmp_path, "colvars", atoms=range(22), units="real")
+    text = (folder / "run.colvars").read_text()
+    (folder / "run.colvars").write_text(text.replace("newHillFrequency 500", "newHillFrequency 20"))
+    line = re.search(r"`(fix map all colvars .*)`", (folder / "README.md").read_text())[1]
+    (folder / "in.run").write_text(
+        "units real\natom_style atomic\natom_modify map yes\nread_data check.data\npair_style zero 10.0\n"
+        "pair_coeff * *\nmass * 12.0\ntimestep 1.0\nfix tether all spring/self 20.0\nfix move all nve\n"
+        f"fix bath all langevin 300 300 100 7\n{line}\nrun 200\n"
+    )
+    run_input(folder, "in.run")
+    state = (folder / "run.colvars.state").read_text()
+    block = re.search(r"hills_energy\n.*?\}\n(.*?)\n *hills_energy_gradients", state, re.DOTALL)[1]
+    bias, free = np.array(block.split(), float), np.loadtxt(folder / "run.pmf")[:, 1]
+    assert np.ptp(bias) > 0.1
+    assert np.allclose(free, 8 / 7 * (bias.max() - bias), atol=1e-6)
+
+
 def check_round_trip(model, folder):
     """What Colvars printed in a biased run is what ``ldmaps embed`` makes of its trajectory."""
     model.save(folder / "map.ldm")
