@@ -18,7 +18,7 @@ from ldmaps.export.atoms import EngineAtoms
 from ldmaps.export.colvars import check_files
 from ldmaps.export.units import engine_units
 from ldmaps.metrics import RMSD
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 #: nm per unit of length.
 LENGTH = {"real": 0.1, "metal": 0.1, "lj": 0.1}

@@ -36,7 +36,7 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
         except InvalidInputError:
             return f"{used}; there are no torsions that could be compared instead"
     if arguments.workers or arguments.scheduler or arguments.weights or n_frames < STRIDE * FEWEST_FRAMES:
-        return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, without workers"
+        return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, read here"
     stride = max(STRIDE, n_frames // MOST_FRAMES)
     known, tried = (
         _remembers(arguments, one, stride, min(N_LANDMARKS, n_frames // stride // 10))

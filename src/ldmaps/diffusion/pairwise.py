@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import kernels, threads
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Metric, Points, squared_matrix
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
 
 __all__ = [

@@ -17,8 +17,8 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.export.atoms import EngineAtoms
 from ldmaps.export.units import EngineUnits, length_factor
 from ldmaps.extension.domain import BUMP_SHARE
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.features import CONTACT_RADIUS
-from ldmaps.metrics.squared_matrix import squared_matrix
 
 __all__ = [
     "Columns",

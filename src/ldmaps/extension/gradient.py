@@ -47,7 +47,7 @@ def extend_with_gradient(
         kernels.extend(squared.copy(), rate, weights, coefficients, coordinates, result.nearest[rows], lowest)
         shares = np.empty((height, k, len(landmarks)), dtype)
         kernels.fill_shares(squared, lowest, rate, weights, coefficients, coordinates, shares)
-        squares_gradient.add_up(X[rows], squared, shares, gradient[rows])
+        squares_gradient(X[rows], squared, shares, gradient[rows])
 
     tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)
     run_tiles(len(points), tile, work, resolve_threads(n_threads))
