@@ -8,8 +8,6 @@ from ldmaps.cli.options import add_common, not_negative, positive
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_options", "run"]
-
 SHOWN = ""
 EPILOG = """\
 example:

@@ -7,8 +7,6 @@ import argparse
 from ldmaps.cli.options import add_common, add_enter_option, positive
 from ldmaps.cli.session import check_output, printable, say, write_json
 
-__all__ = ["add_options", "run"]
-
 SHOWN = ""
 EPILOG = """\
 population: share of the points, by membership. core: share of those whose

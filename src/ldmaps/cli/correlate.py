@@ -9,8 +9,6 @@ from ldmaps.cli.options import add_common, add_input_options, add_matching_optio
 from ldmaps.cli.session import check_output, printable, say, write_json
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_options", "run"]
-
 SHOWN = "output data reference top force"
 EPILOG = """\
 Of a trajectory: rg (radius of gyration, by masses where the topology has them),

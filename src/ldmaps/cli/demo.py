@@ -13,8 +13,6 @@ from ldmaps.cli.options import add_common, not_negative, positive
 from ldmaps.cli.session import shown_progress, write_json
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_options", "run"]
-
 SHOWN = ""
 EPILOG = """\
 Fits exact and landmark maps to alanine dipeptide, streams unseen frames into

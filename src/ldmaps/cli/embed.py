@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
 
-__all__ = ["add_options", "embed_source", "run"]
-
 SHOWN = "output top stride match_atoms threads force quiet json"
 EPILOG = """\
 columns of the output:

@@ -9,8 +9,6 @@ from ldmaps.cli.options import add_atom_options, add_common, names
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_options", "run"]
-
 SHOWN = "to output check units top select names force"
 EPILOG = """\
 PLUMED is what GROMACS, Amber and many others have; Colvars is part of LAMMPS

@@ -20,8 +20,6 @@ from ldmaps.settings import LANDMARK_FIT
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
-__all__ = ["add_map_options", "add_options", "estimator_of", "metric_of", "run"]
-
 #: Settings that are not about the map, and have their options elsewhere.
 _ELSEWHERE = ("resume", "random_state", "n_threads")
 #: A fit on fewer points gets a warning.
@@ -165,9 +163,9 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     if arguments.features is not None:
         if not isinstance(source, FrameSource):
             raise InvalidInputError("--features are of frames, but the input is a table; leave it out")
-        if arguments.metric is not None or arguments.mass_weighted or arguments.period is not None:
+        if arguments.metric or arguments.mass_weighted or arguments.period is not None or arguments.scale:
             raise InvalidInputError(
-                "--features say how frames are compared; leave out --metric, --mass-weighted and --period"
+                "--features say how frames are compared; leave out --metric, --mass-weighted, --period and --scale"
             )
         return Features.of(source, arguments.features)
     name = arguments.metric or ("rmsd" if frames else "euclidean")
@@ -180,7 +178,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     # Columns with names have units of their own; an array without any is one quantity in many places.
     has_names = arguments.metric is None and bool(getattr(source, "columns", None)) and source.shape != (1,)
     scale = arguments.scale or ("standard" if has_names else "none")
-    if name == "euclidean" and scale != "none":
+    if name == "euclidean" and scale != "none" and not arguments.mass_weighted and arguments.period is None:
         return Scaled(scale)
     if arguments.period is not None:
         if name != "periodic":

@@ -7,8 +7,6 @@ import argparse
 from ldmaps.errors import Message, Named, one_line
 from ldmaps.settings import LANDMARK_FIT
 
-__all__ = ["in_flags", "option_of"]
-
 #: The short name, as all examples spell it.
 _SHORT = {"top": "-t"}
 

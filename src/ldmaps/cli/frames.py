@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ldmaps.regions import Region
     from ldmaps.views import FramePicks
 
-__all__ = ["add_options", "bounds", "run"]
-
 SHOWN = "output box region basin enter picks landmarks representatives regions atoms top force"
 EPILOG = """\
 examples:

@@ -9,8 +9,6 @@ from typing import Any
 from ldmaps.inputs import PointSource
 from ldmaps.inputs import open as open_points
 
-__all__ = ["named_facts", "open_inputs", "reading_settings"]
-
 _SETTINGS = ("top", "select", "columns", "array", "stride", "start", "stop", "chunk", "periodic")
 
 

@@ -8,22 +8,6 @@ from typing import Any
 
 from ldmaps.settings import LANDMARK_FIT, Setting
 
-__all__ = [
-    "add_atom_options",
-    "add_column_option",
-    "add_common",
-    "add_enter_option",
-    "add_input_options",
-    "add_matching_options",
-    "add_naming_option",
-    "add_setting",
-    "add_weight_options",
-    "fit_settings",
-    "names",
-    "not_negative",
-    "positive",
-]
-
 
 class Once(argparse.Action):
     """Store a value, and refuse a second one: argparse would take the last in silence."""

@@ -14,8 +14,6 @@ from ldmaps.cli.session import shown_progress, write_json
 if TYPE_CHECKING:
     from ldmaps.maps.planning import Plan
 
-__all__ = ["add_options", "run"]
-
 #: Of long inputs a sample is read: so many points, or bytes, but so many points per landmark in any case.
 SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
 

@@ -9,8 +9,6 @@ from ldmaps.cli.options import add_common, positive
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_options", "run"]
-
 #: As the methods of ``model.plot``; two have a short name, too.
 KINDS = ("embedding", "free_energy", "profile", "spectrum")
 _SHORT = {"map": "embedding", "energy": "free_energy"}

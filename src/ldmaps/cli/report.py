@@ -9,8 +9,6 @@ from ldmaps.cli.options import add_common, add_input_options, positive
 from ldmaps.cli.session import check_output, say, shown_progress, write_json
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["add_options", "run"]
-
 #: Training points that errors are measured against: their square is what it costs.
 REFERENCE_POINTS = 5_000
 

@@ -22,13 +22,14 @@ SLOWER = 1.5
 
 def said_of_representation(arguments: argparse.Namespace, source: PointSource, model: Any) -> str:
     """Say by what frames were compared, and whether dihedrals (or RMSD) would have shown a slower coordinate."""
-    from ldmaps.metrics import RMSD, Features
+    from ldmaps.metrics import RMSD, Features, Metric
 
     if len(source.shape) != 2:
         return ""
     n_frames, ours = model.diagnosis_.n_points, model.metric_
     used = f"representation: {ours.describe() or f'RMSD of {source.shape[0]} atoms'}"
-    others, option, other = "RMSD", "leave out --features", RMSD()
+    others, option = "RMSD", "leave out --features"
+    other: Metric = RMSD()
     if arguments.features is None:
         others, option = "dihedrals", "--features dihedrals"
         try:
@@ -62,7 +63,7 @@ def _remembers(
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
     settings = reading_settings(arguments)
-    source = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
+    source: Any = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)  # of a map that nobody sees
         model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=n_landmarks, landmarks="uniform").fit(

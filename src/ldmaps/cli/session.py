@@ -17,18 +17,6 @@ from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 if TYPE_CHECKING:
     from ldmaps.progress import Progress
 
-__all__ = [
-    "NOTHING_INSIDE",
-    "check_named_files",
-    "check_output",
-    "complain",
-    "guarded",
-    "printable",
-    "say",
-    "shown_progress",
-    "write_json",
-]
-
 DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 #: Everything was done, but the points hardly belong to the map.
 NOTHING_INSIDE = 5

@@ -7,8 +7,6 @@ import argparse
 from ldmaps.cli.options import add_common
 from ldmaps.cli.stream_options import CommandStream, add_stream_options
 
-__all__ = ["add_options", "run"]
-
 SHOWN = "output format top follow regions events exit_on checkpoint outside force"
 EPILOG = """\
 inputs:

@@ -16,8 +16,6 @@ from ldmaps.streaming.sinks import SINKS
 if TYPE_CHECKING:
     from ldmaps.streaming import Sink, Source, StreamEmbedder
 
-__all__ = ["HAPPENED", "CommandStream", "add_stream_options"]
-
 #: Exit status when an event of --exit-on ended the stream.
 HAPPENED = 4
 _KINDS = ("enter", "leave", "dwell")

@@ -13,8 +13,6 @@ from ldmaps.errors import InvalidInputError, one_line
 if TYPE_CHECKING:
     from ldmaps.views import LivePage
 
-__all__ = ["add_options", "run"]
-
 PORT = 8765
 
 SHOWN = "output top follow regions host port token open exit_when_done force"

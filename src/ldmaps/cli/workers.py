@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
 
-__all__ = [
-    "add_worker_options",
-    "asks_for_workers",
-    "embed_blocks",
-    "in_blocks",
-    "workers_of",
-]
-
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """Add what says who does the work."""

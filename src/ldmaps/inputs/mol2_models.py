@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["mol2_models"]
-
 
 def mol2_models(path: str) -> Iterator[NDArray[np.float32]]:
     """Yield coordinates in nm, (atoms, 3), of every molecule; raise where one has other atoms than the first."""

@@ -14,8 +14,6 @@ from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_pic
 from ldmaps.inputs.topology import SelectedFrames, Selection, known_masses, select_atoms
 from ldmaps.inputs.whole import Molecules
 
-__all__ = ["AtomGroupFrames", "MDTrajObject", "as_source", "is_atom_group", "select_group"]
-
 #: MDAnalysis counts in ångström.
 NM_PER_ANGSTROM = 0.1
 

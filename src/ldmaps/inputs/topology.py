@@ -21,8 +21,6 @@ from ldmaps.inputs.pdb_models import pdb_topology
 from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
 from ldmaps.inputs.whole import Molecules
 
-__all__ = ["SelectedFrames", "Selection", "known_masses", "load_topology", "select_atoms"]
-
 #: Hydrogens whose mass was raised for longer steps have up to 4 amu.
 _HEAVIEST_HYDROGEN = 4.1
 #: What sites that are no atoms are called, digits left out.

@@ -37,8 +37,6 @@ from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
 
-__all__ = ["TrajectoryFiles"]
-
 #: From this stride on, seeking to a frame is quicker than reading past those between.
 SEEK_STRIDE = 8
 

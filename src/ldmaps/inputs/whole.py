@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 
-__all__ = ["KEEP_HINT", "Molecules"]
-
 KEEP_HINT = (
     "or take the coordinates as they are: open the trajectory with ",
     Named("periodic", "keep", "ldmaps.inputs.open"),

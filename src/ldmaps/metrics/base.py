@@ -23,17 +23,6 @@ from ldmaps.errors import GradientError, InvalidInputError
 from ldmaps.metrics.checked_arrays import check_stored_names, stored_array
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
-__all__ = [
-    "ExtensionScan",
-    "Metric",
-    "NearestScan",
-    "OneRow",
-    "Places",
-    "Points",
-    "SquaresGradient",
-    "squared_matrix",
-]
-
 #: Fills, for the rows of a slice, which point is nearest and its d².
 NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
 #: Takes points, rows of them, weights s and coefficients Bᵀ; fills their coordinates, nearest landmarks and d².

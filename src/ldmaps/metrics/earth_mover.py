@@ -15,8 +15,6 @@ from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, RowPoints
 
-__all__ = ["EarthMover"]
-
 #: How far a ground distance may be from symmetric, relative to its largest entry.
 _ASYMMETRY = 1e-8
 #: How far shares of a file may be from adding up to 1.

@@ -13,8 +13,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array
 
-__all__ = ["ColumnPoints", "Euclidean", "RowPoints", "vector_gradient"]
-
 #: Up to here direct differences over columns are as fast as a matrix product, exact, and independent of tiling.
 MAX_COLUMN_FEATURES = 32
 #: Blocks of landmarks are pruned by their bounding boxes where no more than this share of them is near a landmark,

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["KINDS", "chosen_features"]
-
 #: Atoms of each kind of feature, in the order of a map's features.
 KINDS = {"dihedral": 4, "angle": 3, "distance": 2, "contact": 2}
 #: More features than that are most often a mistake, and slow.

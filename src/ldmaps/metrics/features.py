@@ -24,8 +24,6 @@ from ldmaps.metrics.feature_choice import KINDS, chosen_features
 from ldmaps.metrics.periodic import Periodic
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 
-__all__ = ["CONTACT_POWER", "CONTACT_RADIUS", "FeaturePoints", "Features"]
-
 #: Distance in nm at which a contact is half one, and the power with which it falls: 1/(1 + (r/r0)⁶).
 CONTACT_RADIUS, CONTACT_POWER = 0.8, 6
 #: Beside angles and contacts, 0.1 nm counts as much as 1 rad or a whole contact.

@@ -13,8 +13,6 @@ from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.checked_arrays import as_float_array
 from ldmaps.metrics.euclidean import RowPoints
 
-__all__ = ["Function"]
-
 
 class Function(Metric):
     """A distance given by a Python function, called once per pair.

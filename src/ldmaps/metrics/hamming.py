@@ -13,8 +13,6 @@ from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.checked_arrays import as_float_array
 from ldmaps.metrics.euclidean import ColumnPoints
 
-__all__ = ["Hamming"]
-
 
 class Hamming(Metric):
     """Fraction of features in which two points differ, between 0 and 1.

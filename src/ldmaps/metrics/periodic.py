@@ -15,8 +15,6 @@ from ldmaps.metrics.base import Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array
 from ldmaps.metrics.euclidean import ColumnPoints, vector_gradient
 
-__all__ = ["Periodic"]
-
 
 class Periodic(Metric):
     """Euclidean distance on a torus: d² = Σ_k t_k², where t_k is the difference taken the shorter way round.

@@ -20,8 +20,6 @@ from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, st
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, new_panels, padded, to_panels
 
-__all__ = ["RMSD"]
-
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 

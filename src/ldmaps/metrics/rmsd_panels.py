@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from ldmaps import kernels
 from ldmaps.metrics.base import Points
 
-__all__ = ["RMSDPoints", "from_panels", "new_panels", "padded", "to_panels"]
-
 #: Bytes of a cache line, to which panels are aligned.
 ALIGNMENT = 64
 

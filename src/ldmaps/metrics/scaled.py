@@ -14,8 +14,6 @@ from ldmaps.metrics.base import Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, Euclidean, RowPoints
 
-__all__ = ["SCALES", "Scaled"]
-
 #: Rules by which a fit finds the scales.
 SCALES = ("standard", "robust")
 #: Quartiles of a normal distribution are so many standard deviations apart.
