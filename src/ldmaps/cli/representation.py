@@ -7,6 +7,7 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from ldmaps.cli.options import reading_settings
 from ldmaps.errors import InvalidInputError, LdmapsWarning
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ def _remembers(
     arguments: argparse.Namespace, metric: Any, stride: int, n_landmarks: int
 ) -> tuple[float, float, str] | None:
     """Return the correlation time of the slowest reproducible coordinate of some frames, its error and unit."""
-    from ldmaps.cli.inputs import reading_settings
     from ldmaps.inputs import open as open_points
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
