@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
-from ldmaps.quality import CollapsedWalk, alignment, perturb, rms_error
+from ldmaps.quality import alignment, rms_error
+from ldmaps.quality.collapsed_walk import CollapsedWalk
+from ldmaps.quality.perturbation import perturb
 from reproduction.drawing import BLACK, MARKERS, SERIES, new_figure, save
 from reproduction.laboratory import Laboratory, Method
 from reproduction.landmark_maps import nystrom_map

@@ -27,8 +27,6 @@ from ldmaps.diffusion.connectivity import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
 from ldmaps.threads import single_threaded_blas
 
-__all__ = ["connected_bracket"]
-
 #: Points of S to begin with, farthest ones taken in at a pass, and most passes.
 FIRST, FARTHEST, PASSES = 2000, 500, 3
 #: Good enough: upper over lower bound of ε.

@@ -15,13 +15,17 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.online_weights import interpolation_weights, weight_gradient
-from ldmaps.diffusion.products import transposed_product
-from ldmaps.extension.least_squares import Problem, Rows, Setting, solve_ridge
+from ldmaps.diffusion.spectrum import transposed_product
+from ldmaps.extension.least_squares import (
+    Problem,
+    Rows,
+    Setting,
+    interpolation_weights,
+    solve_ridge,
+    weight_gradient,
+)
 from ldmaps.metrics.base import Points
 from ldmaps.threads import resolve_threads, run_tiles
-
-__all__ = ["move", "tune"]
 
 #: Ridge while tuning: strong enough that the search does not wander off to wide weights with huge coefficients,
 #: whose hull would be far larger than the data's.

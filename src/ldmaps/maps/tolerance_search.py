@@ -31,8 +31,6 @@ from ldmaps.maps.tolerance import MIN_CERTIFYING, Attempt, Certificate, HeldOut,
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.fidelity import zeta
 
-__all__ = ["ToleranceSearch", "check_number_is_free", "landmark_range"]
-
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
 MOST_LANDMARKS = 8000
 
@@ -57,7 +55,7 @@ class ToleranceSearch:
         self._check_carriers(tolerance)
         fewest, most = landmark_range(len(self.held.fitted), self._n_components)
         kind = "exact" if self.reference.is_exact else "landmarks"
-        bounds = self.reference.error_bound
+        bounds = self.reference.solution.error_bound
         error = 0.0 if bounds is None else float(np.linalg.norm(bounds))
         fit, certificate = meet_tolerance(
             self._attempt, tolerance, kind, fewest=fewest, most=most, reference_error=error

@@ -89,7 +89,7 @@ def open_source(
         "periodic": periodic,
     }
     if name == "-":
-        from ldmaps.streaming.sources.pipe import open_stdin
+        from ldmaps.streaming.sources.tables import open_stdin
 
         return open_stdin(form, model_facts, columns)
     if name.startswith("imd://"):
@@ -114,10 +114,10 @@ def open_source(
 
         return as_source(open_finished(name, columns=columns, model_facts=model_facts, **part))
     if follow:
-        from ldmaps.streaming.sources.growing_table import GrowingTable
+        from ldmaps.streaming.sources.tables import GrowingTable
 
         return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
-    from ldmaps.streaming.sources.pipe import FileSource
+    from ldmaps.streaming.sources.tables import FileSource
 
     return FileSource(name, form, model_facts, columns)
 

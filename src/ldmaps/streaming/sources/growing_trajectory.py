@@ -121,7 +121,7 @@ class GrowingTrajectory(Source):
                 self._data += grown
             elif self._file.finished:
                 return self._end()
-            elif not self._file.pause(deadline):
+            elif not self._file.pause(deadline - door.monotonic()):
                 return self._records(())
 
     def close(self) -> None:
