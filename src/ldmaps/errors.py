@@ -11,6 +11,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+__all__ = [
+    "AccuracyWarning",
+    "AtomOrderWarning",
+    "BadRecordError",
+    "BandwidthWarning",
+    "CheckpointError",
+    "ClusterError",
+    "ConvergenceWarning",
+    "DisconnectedError",
+    "GradientError",
+    "InvalidInputError",
+    "LdmapsError",
+    "LdmapsWarning",
+    "Message",
+    "ModelFileError",
+    "Named",
+    "OutlierWarning",
+    "OutsideDomainWarning",
+    "ShortFileWarning",
+    "SinkError",
+    "SourceError",
+    "SpectrumWarning",
+    "StreamStalledError",
+    "ToleranceError",
+    "one_line",
+]
+
 
 @dataclass(frozen=True)
 class Named:

@@ -253,6 +253,13 @@ def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> in
     return int(value)
 
 
+def check_seconds(name: str, value: Any, *, above: bool = False) -> None:
+    """Raise unless a setting is a number of seconds of at least 0, or above it; None, where it is left out, passes."""
+    if value is not None and not (isinstance(value, Real) and value >= 0 and not (above and value == 0)):
+        rule = "above" if above else "of at least"
+        raise InvalidInputError(Named(name), f" must be a number of seconds {rule} 0, got {value!r}")
+
+
 def check_settings(described: Mapping[str, Setting], values: Mapping[str, Any]) -> None:
     """Raise unless each value is one its setting may have."""
     for name, setting in described.items():

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.streaming.sources.decoders import open_decoder
 from ldmaps.streaming.sources.decoding import form_of
+from ldmaps.streaming.sources.tables import open_decoder
 from ldmaps.text_rows import PlainRows
 
 ROWS = np.random.default_rng(0).normal(size=(50, 3))

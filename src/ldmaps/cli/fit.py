@@ -218,7 +218,7 @@ def _said_of_scale(model: Any) -> str:
 
 
 def _summary(path: str, model: Any, weighted: bool) -> str:
-    from ldmaps.maps.summary import summary_lines
+    from ldmaps.maps.fitted_map import summary_lines
 
     first, *lines = summary_lines(model)
     weights = model.training_.weights

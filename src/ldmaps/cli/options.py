@@ -89,13 +89,18 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
     """Add what says which frames, atoms or columns to read."""
     group = parser.add_argument_group("reading")
     add_atom_options(group)
-    option(group, "-s --stride N", "use every N-th frame (1)", positive, default=1)
-    option(group, "--start N", "first frame of each file, from 0", not_negative)
-    option(group, "--stop N", "stop before this frame of each file", positive)
+    add_part_options(group)
     option(group, "-c --chunk N", "frames to hold at a time (4 MB)", positive)
     if tables:
         add_column_option(group, "all")
         option(group, "--array NAME", "which array of an .npz file to use")
+
+
+def add_part_options(group: Any) -> None:
+    """Add which frames or rows of a file to read."""
+    option(group, "-s --stride N", "use every N-th frame (1)", positive, default=1)
+    option(group, "--start N", "first frame of each file, from 0", not_negative)
+    option(group, "--stop N", "stop before this frame of each file", positive)
 
 
 def add_atom_options(group: Any) -> None:

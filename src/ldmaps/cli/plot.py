@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
-    from ldmaps.regions.region_values import column_of
+    from ldmaps.regions.base import column_of
     from ldmaps.views.point_tables import read_table
 
     table = {} if arguments.data is None else read_table(arguments.data, model)

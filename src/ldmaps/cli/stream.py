@@ -12,6 +12,7 @@ from ldmaps.cli.options import (
     add_column_option,
     add_common,
     add_naming_option,
+    add_part_options,
     named_facts,
     not_negative,
     option,
@@ -86,6 +87,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     add_column_option(reading, "the model's")
     add_atom_options(reading)
     add_naming_option(reading)
+    add_part_options(reading)
     option(reading, "--follow", "wait for more at the end of the file")
     option(reading, "--idle-end S", "end when a followed file did not grow for S seconds", _seconds)
     option(reading, "--max-records N", "end after N records", not_negative)
@@ -263,6 +265,9 @@ def _source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
         top=arguments.top,
         select=arguments.select,
         periodic=arguments.periodic,
+        stride=arguments.stride,
+        start=arguments.start,
+        stop=arguments.stop,
         follow=arguments.follow,
         idle_end=arguments.idle_end,
     )

@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.extension.embedder import Embedder
-from ldmaps.metrics.base import squared_matrix
-
-__all__ = ["BUMP_SHARE", "SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 #: τ in units of ε.
 SOFTNESS = 0.05

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, LdmapsWarning, Named, SourceError
+from ldmaps.errors import InvalidInputError, LdmapsWarning, SourceError
+from ldmaps.settings import check_seconds
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.redis_connection import RedisConnection
 from ldmaps.streaming.sources.base import Source
@@ -71,10 +72,7 @@ class RedisSource(Source):
         for name, value, allowed in (("start", start, ("first", "new")), ("gaps", gaps, ("raise", "warn"))):
             if value not in allowed:
                 raise InvalidInputError(f'{name} must be "{allowed[0]}" or "{allowed[1]}", got {value!r}')
-        if idle_end is not None and not idle_end >= 0:
-            raise InvalidInputError(
-                Named("idle_end"), f" must be a number of seconds of at least 0, got {idle_end!r}"
-            )
+        check_seconds("idle_end", idle_end)
         self._connection = RedisConnection(url, give_up_after, SourceError)
         self.name = self._connection.name
         self._decoder = EntryDecoder(model_facts or {}, columns)
