@@ -20,7 +20,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints
-from ldmaps.metrics.feature_choice import KINDS, chosen_features
+from ldmaps.metrics.feature_choice import KINDS, checked_atoms, chosen_features
 from ldmaps.metrics.periodic import Periodic
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 
@@ -373,9 +373,7 @@ class Features(Periodic):
         for kind in KINDS:
             given = getattr(self, f"{kind}s")
             if given is not None and np.size(given):
-                groups.append(
-                    FeatureGroup(kind, _checked_atoms(kind, np.asarray(given), self.n_atoms), count)
-                )
+                groups.append(FeatureGroup(kind, checked_atoms(kind, np.asarray(given), self.n_atoms), count))
                 count += len(groups[-1].atoms)
         if not groups:
             raise InvalidInputError(
@@ -398,21 +396,3 @@ class Features(Periodic):
             if group.kind == "dihedral":
                 period[group.columns] = 2 * math.pi * scales[group.columns]
         return _Resolved(groups, scales, period)
-
-
-def _checked_atoms(kind: str, atoms: NDArray[Any], n_atoms: int) -> NDArray[np.intp]:
-    """Return the atoms of features of one kind, or raise."""
-    if atoms.dtype.kind not in "iu" or atoms.ndim != 2 or atoms.shape[1] != KINDS[kind]:
-        raise InvalidInputError(
-            f"{kind}s must be a list of {KINDS[kind]} atom indices each, got {atoms.dtype} values of shape "
-            f"{atoms.shape}"
-        )
-    wrong = atoms[(atoms < 0) | (atoms >= n_atoms)]
-    if len(wrong):
-        raise InvalidInputError(
-            f"{kind}s name atom {wrong[0]}, but frames have {n_atoms} atoms, counted from 0"
-        )
-    twice = np.flatnonzero((np.diff(np.sort(atoms, axis=1), axis=1) == 0).any(axis=1))
-    if len(twice):
-        raise InvalidInputError(f"{kind} {twice[0]}, {atoms[twice[0]].tolist()}, names an atom twice")
-    return np.ascontiguousarray(atoms, np.intp)

@@ -18,7 +18,14 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
-from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, new_panels, padded, to_panels
+from ldmaps.metrics.rmsd_panels import (
+    RMSDPoints,
+    from_panels,
+    gradient_blocks,
+    new_panels,
+    padded,
+    to_panels,
+)
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -188,7 +195,7 @@ class RMSD(Metric):
         moments = landmarks.moments[:, : len(landmarks)]
         weights = root_weights**2
         if fitted is None or root_fit_weights is None:
-            blocks = _gradient_blocks(frames)
+            blocks = gradient_blocks(frames)
             norms, scales = (np.ascontiguousarray(moments[k]) for k in (kernels.SQUARED_NORM, kernels.SCALE))
         else:
             fit_weights = np.zeros(len(kept))
@@ -346,15 +353,6 @@ class RMSD(Metric):
             kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))
             self._resolved = kept
         return kept[3]
-
-
-def _gradient_blocks(frames: NDArray[Any]) -> NDArray[Any]:
-    """Return landmarks as the gradient reads them: four atoms and a whole block at a time, filled up with zeros."""
-    size, (n_landmarks, n_atoms) = kernels.GRADIENT_BLOCK, frames.shape[:2]
-    padded = np.zeros((-(-n_landmarks // size) * size, 3 * (-(-n_atoms // 4) * 4)), frames.dtype)
-    padded[:n_landmarks, : 3 * n_atoms] = frames.reshape(n_landmarks, -1)
-    blocks = padded.reshape(-1, size, padded.shape[1]).transpose(0, 2, 1)
-    return np.ascontiguousarray(blocks).reshape(len(blocks), -1)
 
 
 def _is_plain(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
