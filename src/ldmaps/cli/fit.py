@@ -125,7 +125,8 @@ def run(arguments: argparse.Namespace) -> None:
             f"warning: {n_points} {source.item} are too few for a map: its coordinates only order these points. Use "
             "hundreds or more; if the input has them, check --stride, --start and --stop"
         )
-    representation = said_of_representation(arguments, source, model)
+    is_told = arguments.json or not arguments.quiet
+    representation = said_of_representation(arguments, source, model) if is_told else ""
     if arguments.json:
         facts = facts_of(arguments.output)
         facts["representation"] = representation

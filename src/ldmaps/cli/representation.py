@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import reading_settings
-from ldmaps.errors import InvalidInputError, LdmapsWarning
+from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, one_line
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
@@ -40,10 +40,11 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
     if arguments.workers or arguments.scheduler or arguments.weights or n_frames < STRIDE * FEWEST_FRAMES:
         return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, read here"
     stride = max(STRIDE, n_frames // MOST_FRAMES)
-    known, tried = (
-        _remembers(arguments, one, stride, min(N_LANDMARKS, n_frames // stride // 10))
-        for one in (ours, other)
-    )
+    n_landmarks = min(N_LANDMARKS, n_frames // stride // 10)
+    try:
+        known, tried = (_remembers(arguments, one, stride, n_landmarks) for one in (ours, other))
+    except LdmapsError as error:  # the map is written already
+        return f"{used}; {others} could not be tried ({one_line(error, 120)})"
     times = " against ".join("none" if one is None else f"{one[0]:,.3g} {one[2]}" for one in (tried, known))
     shown = f"(it remembers {times}, in {n_frames // stride:,} of the frames)"
     if tried is None or (known is not None and tried[0] <= _limit(*known[:2], tried[1])):
