@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from ldmaps.diffusion.pairwise import gathered_rows, near_pairs
+from ldmaps.diffusion.pairwise import gathered_rows, near_pairs, squared_tile
 from ldmaps.diffusion.spatial_tree import near_rows, raw_values
 from ldmaps.diffusion.spectrum import spectrum_bytes
 from ldmaps.errors import InvalidInputError
@@ -144,9 +144,7 @@ def near_fraction(
     cutoff, n_near = _cutoff(epsilon, points), 0
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(start, min(start + ROWS_AT_ONCE, len(rows)))
-        block = np.empty((part.stop - part.start, n), dtype=points.dtype)
-        metric.squared_block(rows, part, points, slice(0, n), block)
-        n_near += int(np.count_nonzero(block <= cutoff))
+        n_near += int(np.count_nonzero(squared_tile(metric, rows, part, points) <= cutoff))
     return n_near / (len(rows) * n)
 
 

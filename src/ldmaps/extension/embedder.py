@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import Extended, extend
+from ldmaps.diffusion.pairwise import Extended, extend, squared_tile
 from ldmaps.extension.single_point import QuickPoint, quick_point
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import check_unmasked
@@ -278,8 +278,7 @@ class Embedder:
 
         def work(rows: slice) -> None:
             height = rows.stop - rows.start
-            squared = np.empty((height, len(landmarks)), dtype)
-            self.metric.squared_block(points, rows, landmarks, slice(0, len(landmarks)), squared)
+            squared = squared_tile(self.metric, points, rows, landmarks)
             step = rate, self.source_weights, self.coefficients
             coordinates, lowest = result.coordinates[rows], result.squared_distance[rows]
             kernels.extend(squared.copy(), *step, coordinates, result.nearest[rows], lowest)

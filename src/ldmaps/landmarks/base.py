@@ -58,11 +58,6 @@ class Landmarks:
         ----------
         points : ndarray of int
             Indices of training points.
-
-        Returns
-        -------
-        ndarray of int
-            A landmark (0 … M-1) per index.
         """
         return self.assignment[points]
 
@@ -73,11 +68,6 @@ class Landmarks:
         ----------
         cells : ndarray of bool, shape (M,)
             Which landmarks.
-
-        Returns
-        -------
-        ndarray of int
-            Indices of points.
         """
         return np.flatnonzero(cells[self.assignment])
 
@@ -88,11 +78,6 @@ class Landmarks:
         ----------
         order : ndarray of shape (M,)
             A permutation.
-
-        Returns
-        -------
-        Landmarks
-            Renumbered.
         """
         place = np.empty(len(order), dtype=np.intp)
         place[order] = np.arange(len(order))
@@ -155,11 +140,6 @@ class LandmarkSelector(ABC):
             Points, metric, ε and weights; the weights are positive.
         rng : numpy.random.Generator
             For random choices.
-
-        Returns
-        -------
-        Landmarks
-            With the cell of every point.
         """
 
     def of_size(self, n_landmarks: int) -> Self:
@@ -169,11 +149,6 @@ class LandmarkSelector(ABC):
         ----------
         n_landmarks : int
             How many.
-
-        Returns
-        -------
-        LandmarkSelector
-            A copy.
         """
         resized = copy.copy(self)
         resized.n_landmarks = n_landmarks

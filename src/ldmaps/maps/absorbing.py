@@ -271,7 +271,11 @@ def _changed(
     # with one of many modes by chance.
     count = max(k + n_further, min(k + n_further + MAX_GAP_COMPONENTS, n_old // LANDMARKS_PER_MODE))
     solved = solve(walk, min(count, len(landmarks) - 1), is_known_connected=True).spectrum
-    psi, values = solved.vectors, np.maximum(solved.eigenvalues, np.finfo(np.float64).tiny)
+    # Modes beyond those asked for may have eigenvalues of zero, which no power but 0 bears.
+    psi, values = (
+        solved.vectors * (solved.eigenvalues > 0),
+        np.abs(solved.eigenvalues) + np.finfo(np.float64).tiny,
+    )
     said = embedder.extend(landmarks, model.n_threads).coordinates.astype(np.float64)
     known, growth = model.multiplicities_, float(np.sqrt(weights.sum() / model.multiplicities_.sum()))
     powers = values**walk.time
@@ -282,7 +286,7 @@ def _changed(
     eigenvalues, spectrum, scale = model.eigenvalues_, model.spectrum_, growth
     if not align:
         mixture, shift, scale = np.eye(len(values), k), np.zeros(k), 1.0
-        eigenvalues, spectrum = values[:k], values
+        eigenvalues, spectrum = solved.eigenvalues[:k], solved.eigenvalues
     modes = np.abs(mixture).argmax(axis=0)
     free = np.setdiff1d(np.arange(len(values)), modes)[:n_further]
     nystrom = psi * values ** (walk.time - 1.0)

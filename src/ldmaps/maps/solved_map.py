@@ -59,6 +59,11 @@ class SolvedMap:
     solution: Solution = field(default_factory=lambda: Solution("stored"))
 
     @property
+    def error_bound(self) -> NDArray[np.float64] | None:
+        """Bound on each coordinate's error in percent of its range, as :class:`Solution` has it."""
+        return self.solution.error_bound
+
+    @property
     def is_exact(self) -> bool:
         """Whether the map is made of all training points."""
         return len(self.indices) == len(self.walk.points)

@@ -55,7 +55,7 @@ class ToleranceSearch:
         self._check_carriers(tolerance)
         fewest, most = landmark_range(len(self.held.fitted), self._n_components)
         kind = "exact" if self.reference.is_exact else "landmarks"
-        bounds = self.reference.solution.error_bound
+        bounds = self.reference.error_bound
         error = 0.0 if bounds is None else float(np.linalg.norm(bounds))
         fit, certificate = meet_tolerance(
             self._attempt, tolerance, kind, fewest=fewest, most=most, reference_error=error

@@ -16,40 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import extend
+from ldmaps.diffusion.pairwise import apply_operator, extend, squared_tile
 from ldmaps.diffusion.walk import Walk
-from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.base import Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
-
-
-def apply_operator(
-    metric: Metric,
-    rows: Points,
-    columns: Points,
-    epsilon: float,
-    weights: NDArray[np.float64],
-    vectors: NDArray[np.float64],
-    n_threads: int | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return D_i = Σ_j A_ij s_j and (Pf)_i = Σ_j A_ij s_j f_j / D_i in one tiled pass."""
-    degrees = np.empty(len(rows))
-    products = np.empty((len(rows), vectors.shape[1]))
-    fill, weights = kernels.kernel_rows, np.ascontiguousarray(weights)  # ones may be one number, repeated
-    everything = slice(0, len(columns))
-
-    def work(tile: slice) -> None:
-        block = np.empty((tile.stop - tile.start, len(columns)), dtype=rows.dtype)
-        metric.squared_block(rows, tile, columns, everything, block)
-        kernel = np.empty(block.shape)
-        fill(block, 0.5 / epsilon, weights, kernel, degrees[tile])
-        np.matmul(kernel, vectors, out=products[tile])
-
-    # Wider than the cache would like: a product of few rows is slow.
-    tile = max(16, tile_rows(len(columns), rows.dtype.itemsize))
-    run_tiles(len(rows), tile, work, resolve_threads(n_threads))
-    products /= degrees[:, None]
-    return degrees, products
 
 
 @dataclass(frozen=True)
@@ -114,8 +85,7 @@ class CollapsedWalk:
         fixed = self.assignment, 0.5 / self.walk.epsilon, self.walk.weights, columns
 
         def work(tile: slice) -> None:
-            block = np.empty((tile.stop - tile.start, n), dtype=points.dtype)
-            metric.squared_block(points, tile, points, slice(0, n), block)
+            block = squared_tile(metric, points, tile, points)
             own = degrees[tile], degree_changes[tile], sums[tile]
             kernels.first_order_rows(block, between[self.assignment[tile]], *fixed, *own)
 

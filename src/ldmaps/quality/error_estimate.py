@@ -26,14 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ldmaps.diffusion.pairwise import extend
+from ldmaps.diffusion.pairwise import apply_operator, extend
 from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
-from ldmaps.quality.collapsed_walk import apply_operator
 from ldmaps.quality.fidelity import align, alignment
 
 #: Most points kept from the training set, and most bytes of features for them.
