@@ -20,11 +20,11 @@ from scipy.optimize import minimize, nnls
 
 from ldmaps import DiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.quality.fidelity import rms_error
 

@@ -61,10 +61,10 @@ def run(arguments: argparse.Namespace) -> None:
         model = None if arguments.model is None else load(arguments.model)
         found = check_export(arguments.check, arguments.output, model=model)
         if arguments.json:
-            write_json([agreement._asdict() for agreement in found])
+            write_json(found)
             return
-        for name, count, difference in found:
-            print(f"{name:<8}{count:>7} numbers, largest difference {100 * difference:.1e} % of their range")
+        for name, difference in found.items():
+            print(f"{name:<8} differs by at most {100 * difference:.1e} % of its range")
         return
     if arguments.model is None or arguments.to is None or arguments.output is None:
         raise InvalidInputError(

@@ -110,6 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.cli.info import facts_of
     from ldmaps.cli.inputs import open_inputs, reading_settings
+    from ldmaps.cli.representation import said_of_representation
     from ldmaps.cli.workers import in_blocks, workers_of
     from ldmaps.progress import reporting
     from ldmaps.quality.sampling import N_RESAMPLES
@@ -131,8 +132,10 @@ def run(arguments: argparse.Namespace) -> None:
             f"warning: {n_points} {source.item} are too few for a map: its coordinates only order these points. Use "
             "hundreds or more; if the input has them, check --stride, --start and --stop"
         )
+    representation = said_of_representation(arguments, source, model)
     if arguments.json:
         facts = facts_of(arguments.output)
+        facts["representation"] = representation
         facts["participation"] = model.diagnosis_.participation.tolist()
         facts["left_out"] = model.diagnosis_.left_out.tolist()
         if model.certificate_ is not None:
@@ -140,7 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_json({"output": arguments.output, **facts})
     else:
         say(arguments, _summary(arguments.output, model, arguments.weights is not None))
-        for line in filter(None, (source.columns_used, _said_of_scale(model))):
+        for line in filter(None, (source.columns_used, representation, _said_of_scale(model))):
             say(arguments, line)
 
 
@@ -196,7 +199,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
         shown = ", ".join(unknown[:6]) + (f" and {len(unknown) - 6:,} more" if len(unknown) > 6 else "")
         raise InvalidInputError(
             f"the topology has neither mass nor element of {shown or 'the atoms'}; leave --mass-weighted out, or give "
-            "a topology with masses (TPR, LAMMPS data) or elements"
+            "a topology with masses (PSF, prmtop, TPR, LAMMPS data) or elements"
         )
     return RMSD(weights=masses)
 
@@ -222,7 +225,7 @@ def _said_of_scale(model: Any) -> str:
 
 
 def _summary(path: str, model: Any, weighted: bool) -> str:
-    from ldmaps.maps.summary import summary_lines
+    from ldmaps.maps.fitted_map import summary_lines
 
     first, *lines = summary_lines(model)
     weights = model.training_.weights

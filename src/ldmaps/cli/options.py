@@ -85,15 +85,20 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
     """Add what says which frames, atoms or columns to read."""
     group = parser.add_argument_group("reading")
     add_atom_options(group)
+    add_part_options(group)
+    group.add_argument("-c", "--chunk", type=positive, metavar="N", help="frames to hold at a time (4 MB)")
+    if tables:
+        add_column_option(group, "all")
+        group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+
+
+def add_part_options(group: Any) -> None:
+    """Add which frames or rows of a file to read."""
     group.add_argument(
         "-s", "--stride", type=positive, default=1, metavar="N", help="use every N-th frame (1)"
     )
     group.add_argument("--start", type=not_negative, metavar="N", help="first frame of each file, from 0")
     group.add_argument("--stop", type=positive, metavar="N", help="stop before this frame of each file")
-    group.add_argument("-c", "--chunk", type=positive, metavar="N", help="frames to hold at a time (4 MB)")
-    if tables:
-        add_column_option(group, "all")
-        group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
 
 
 def add_atom_options(group: Any) -> None:

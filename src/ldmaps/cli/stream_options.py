@@ -7,7 +7,14 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import add_atom_options, add_column_option, add_naming_option, not_negative, positive
+from ldmaps.cli.options import (
+    add_atom_options,
+    add_column_option,
+    add_naming_option,
+    add_part_options,
+    not_negative,
+    positive,
+)
 from ldmaps.cli.session import NOTHING_INSIDE, complain, say, write_json
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import table_streams
@@ -38,6 +45,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     add_column_option(reading, "the model's")
     add_atom_options(reading)
     add_naming_option(reading)
+    add_part_options(reading)
     reading.add_argument("--follow", action="store_true", help="wait for more at the end of the file")
     reading.add_argument(
         "--idle-end", type=_seconds, metavar="S", help="end when a followed file did not grow for S seconds"
@@ -241,6 +249,9 @@ def _source(arguments: argparse.Namespace, engine: StreamEmbedder) -> Source:
         periodic=arguments.periodic,
         follow=arguments.follow,
         idle_end=arguments.idle_end,
+        stride=arguments.stride,
+        start=arguments.start,
+        stop=arguments.stop,
     )
 
 

@@ -16,21 +16,6 @@ from uuid import uuid4
 from ldmaps.errors import ClusterError, one_line
 from ldmaps.progress import tick
 
-__all__ = [
-    "FAN_IN",
-    "client_in_use",
-    "computed",
-    "faults",
-    "fits_in_workers",
-    "keep",
-    "lost",
-    "shared",
-    "task",
-    "task_key",
-    "threads_in_use",
-    "tree_sum",
-]
-
 #: Partial results that one task adds up, so that neither a worker nor this process meets all of them at once.
 FAN_IN = 16
 #: Share of the workers' memory that points may take to be kept there from one pass to the next.
@@ -97,36 +82,25 @@ def tree_sum(name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -
 
 
 def keep(tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """Start tasks and wait for them; return them with their results held by the workers.
-
-    Parameters
-    ----------
-    tasks : sequence of Delayed
-    sizes : sequence of int
-        Points of each of the first ``len(sizes)`` tasks, for the progress bar.
-    """
-    import dask
-
-    client = client_in_use()
-    with faults(client):
-        if client is None:
-            return list(dask.persist(*tasks))
-        kept = client.persist(list(tasks))
-        _follow(client, kept, sizes)
-        return list(kept)
+    """Start tasks and wait for them; return them with their results held by the workers."""
+    return _run("persist", tasks, sizes)
 
 
 def computed(tasks: Sequence[Any], sizes: Sequence[int] = ()) -> list[Any]:
     """Run tasks and return their results to this process."""
+    return _run("compute", tasks, sizes)
+
+
+def _run(how: str, tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     import dask
 
     client = client_in_use()
     with faults(client):
         if client is None:
-            return list(dask.compute(*tasks))
-        futures = client.compute(list(tasks))
-        _follow(client, futures, sizes)
-        return list(client.gather(futures))
+            return list(getattr(dask, how)(*tasks))
+        started = getattr(client, how)(list(tasks))
+        _follow(client, started, sizes)
+        return list(started if how == "persist" else client.gather(started))
 
 
 def _follow(client: Any, kept: Sequence[Any], sizes: Sequence[int]) -> None:

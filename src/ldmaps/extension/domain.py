@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from ldmaps.extension.embedder import Embedder
 from ldmaps.metrics.squared_matrix import squared_matrix
 
-__all__ = ["BUMP_SHARE", "SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
-
 #: τ in units of ε.
 SOFTNESS = 0.05
 #: Width of a Gaussian bump of metadynamics, as a share of the range that the landmarks span.

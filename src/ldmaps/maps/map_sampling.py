@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.training import Training
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.resampled_modes import ALL_MODES, fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
-
-__all__ = ["SampledMap"]
 
 #: Iterations in which landmarks that stand for too many others settle well enough.
 _ITERATIONS = 3
@@ -25,20 +23,10 @@ _ITERATIONS = 3
 
 @dataclass(frozen=True)
 class SampledMap:
-    """A map and the points it was made of, to be resampled.
+    """A map and the points it was made of, to be resampled."""
 
-    Attributes
-    ----------
-    walk : Walk
-        Over the M landmarks (all points, of an exact map) with their multiplicities.
-    cells : ndarray of int, shape (n,)
-        The landmark of each training point of positive weight.
-    weights : ndarray of shape (n,)
-    order : Order
-    """
-
-    walk: Walk
-    cells: NDArray[np.intp]
+    walk: Walk  # over the M landmarks (all points, of an exact map) with their multiplicities
+    cells: NDArray[np.intp]  # (n,): the landmark of each training point of positive weight
     weights: NDArray[np.float64]
     order: Order
 
@@ -55,10 +43,8 @@ class SampledMap:
         return self.judge()
 
     def judge(self, **options: Any) -> Sampling:
-        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`.
-
-        Of more than a thousand landmarks 400 stand for all: errors are those of data, and change little with M.
-        """
+        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
+        # Of more than a thousand landmarks 400 stand for all: errors are those of data, and change little with M.
         walk, cells, places = self.walk, self.cells, None
         if len(walk.points) > ALL_MODES:
             selector = KMedoids(min(DEFAULT_LANDMARKS, ALL_MODES), max_iter=_ITERATIONS)

@@ -35,18 +35,6 @@ from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
 
-__all__ = [
-    "ESTIMATORS",
-    "FORMAT_VERSION",
-    "NOT_DATA",
-    "OLDEST_MAJOR",
-    "Description",
-    "StoredMap",
-    "read_header",
-    "read_model",
-    "write_model",
-]
-
 FORMAT_NAME = "ldmaps model"
 FORMAT_VERSION = (3, 0)
 #: Files of this major version are read too: they lack nothing but representatives of moved landmarks.
