@@ -9,7 +9,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -109,11 +109,17 @@ def _follow(client: Any, kept: Sequence[Any], sizes: Sequence[int]) -> None:
 
     futures = [future for part in kept for future in futures_of(part)]
     points = dict(zip((future.key for future in futures), sizes, strict=False))
-    for future in as_completed(futures):
-        if future.status != "finished":
-            future.result()
-            raise ClusterError(lost(client))
-        tick(points.get(future.key, 0))
+    try:
+        for future in as_completed(futures):
+            if future.status != "finished":
+                future.result()
+                raise ClusterError(lost(client))
+            tick(points.get(future.key, 0))
+    except BaseException:
+        # Whoever keeps the traceback keeps them: blocks that are too large would go on ending workers.
+        with suppress(Exception):  # the scheduler may be gone
+            client.cancel(futures)
+        raise
 
 
 @contextmanager
