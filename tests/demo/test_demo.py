@@ -121,7 +121,7 @@ def test_the_figure_has_ink_in_every_panel(demonstration, tmp_path):
 
 
 def test_without_matplotlib_the_command_says_what_to_install(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main(["demo", "--output", str(tmp_path / "map.png")]) == 1
     assert "pip install matplotlib" in capsys.readouterr().err
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.datasets.molecules import MolecularFrames
-from ldmaps.errors import InvalidInputError
 from ldmaps.files import written_whole
+from ldmaps.views.plot import import_pyplot
 
 if TYPE_CHECKING:
     from ldmaps.demo.comparison import Demonstration, Mapped
 
-__all__ = ["backbone_dihedrals", "dihedral", "draw", "matplotlib_figure"]
+__all__ = ["backbone_dihedrals", "dihedral", "draw"]
 
 #: From Okabe and Ito's palette.
 BLACK, ORANGE, BLUE, GREEN, GREY = "#000000", "#D55E00", "#0072B2", "#009E73", "#BBBBBB"
@@ -53,7 +53,7 @@ def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
     """Draw the figure as PNG and as PDF (as SVG when ``output`` says so); return both paths."""
     scale = math.sqrt(len(demonstration.training))  # ψᵀψ = 1 makes entries of order 1/√N
     first = demonstration.landmark_maps[0]
-    figure = matplotlib_figure()(figsize=(7.2, 4.9), layout="constrained")
+    figure = import_pyplot().Figure(figsize=(7.2, 4.9), layout="constrained")
     figure.get_layout_engine().set(wspace=0.05, hspace=0.05)
     panels = figure.subplots(2, 3)
     window = _window(np.vstack([demonstration.exact.training, demonstration.exact.held_out]) * scale)
@@ -73,18 +73,6 @@ def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
         with written_whole(path) as stream:
             figure.savefig(stream, format=path.suffix[1:], dpi=200)
     return picture, vector
-
-
-def matplotlib_figure() -> Callable[..., Any]:
-    """Return matplotlib's Figure, which needs no display and no global state, or say what to install."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InvalidInputError(
-            f"the demo draws with matplotlib, which cannot be imported ({error}); pip install matplotlib"
-        ) from error
-    figure_class: Callable[..., Any] = Figure
-    return figure_class
 
 
 def _window(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

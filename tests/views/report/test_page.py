@@ -384,7 +384,7 @@ def test_a_molecule_of_other_atoms_is_refused(molecule_map):
     [
         ({"points": np.zeros((5, 3))}, r"of shape \(n, 2\), got \(5, 3\); embed raw data"),
         ({"columns": {"a": [1.0, 2.0]}}, r"'a' needs one number per point, \(1500,\), got shape \(2,\)"),
-        ({"columns": {"a": ["x"] * 15}}, "'a' must be numbers"),
+        ({"columns": {"a": ["x"] * 15}}, "'a' needs one number per point"),
         ({"points": np.full((5, 2), np.nan)}, "points must be finite"),
         ({"max_points": 0}, "max_points must be a whole number of at least 1, got 0"),
     ],
