@@ -12,32 +12,16 @@ from numpy.typing import NDArray
 
 from ldmaps.datasets.molecules import MolecularFrames
 from ldmaps.files import written_whole
+from ldmaps.metrics import Features
 from ldmaps.views.plot import import_pyplot
 
 if TYPE_CHECKING:
     from ldmaps.demo.comparison import Demonstration, Mapped
 
-__all__ = ["backbone_dihedrals", "dihedral", "draw"]
+__all__ = ["backbone_dihedrals", "draw"]
 
 #: From Okabe and Ito's palette.
 BLACK, ORANGE, BLUE, GREEN, GREY = "#000000", "#D55E00", "#0072B2", "#009E73", "#BBBBBB"
-
-
-def dihedral(frames: NDArray[Any], atoms: Sequence[int]) -> NDArray[np.float64]:
-    """Return the torsion about the middle two of four atoms, in degrees from -180 to 180, IUPAC sign.
-
-    >>> import numpy as np
-    >>> cis = np.array([[[1.0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 0, 1]]])
-    >>> trans = np.array([[[1.0, 0, 0], [0, 0, 0], [0, 0, 1], [-1, 0, 1]]])
-    >>> float(dihedral(cis, range(4))[0]), float(abs(dihedral(trans, range(4))[0]))
-    (0.0, 180.0)
-    """
-    a, b, c, d = (np.asarray(frames[:, atom], dtype=np.float64) for atom in atoms)
-    axis = c - b
-    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
-    before, after = np.cross(b - a, axis), np.cross(axis, d - c)
-    sine = np.einsum("ij,ij->i", np.cross(before, after), axis)
-    return np.asarray(np.degrees(np.arctan2(sine, np.einsum("ij,ij->i", before, after))))
 
 
 def backbone_dihedrals(molecule: MolecularFrames) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -46,7 +30,9 @@ def backbone_dihedrals(molecule: MolecularFrames) -> tuple[NDArray[np.float64], 
         key: index for index, key in enumerate(zip(molecule.residue_names, molecule.atom_names, strict=True))
     }
     chain = [place[key] for key in (("ACE", "C"), ("ALA", "N"), ("ALA", "CA"), ("ALA", "C"), ("NME", "N"))]
-    return dihedral(molecule.frames, chain[:4]), dihedral(molecule.frames, chain[1:])
+    angles = Features(molecule.n_atoms, dihedrals=[chain[:4], chain[1:]]).values(molecule.frames)
+    phi, psi = np.degrees(angles.astype(np.float64)).T
+    return phi, psi
 
 
 def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
