@@ -90,11 +90,6 @@ def c24h50(*, stride: int = 1) -> MolecularFrames:
         Keep every ``stride``-th frame, beginning with the first. Larger strides
         give fewer, less correlated frames and a larger smallest connected bandwidth.
 
-    Returns
-    -------
-    MolecularFrames
-        Frames with masses, times and topology.
-
     Examples
     --------
     >>> from ldmaps.datasets import c24h50
@@ -124,11 +119,6 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
     stride : int, default=1
         Keep every ``stride``-th frame, beginning with the first. Larger strides
         give fewer, less correlated frames and a larger smallest connected bandwidth.
-
-    Returns
-    -------
-    MolecularFrames
-        Frames with masses, times and topology.
 
     Notes
     -----

@@ -84,11 +84,6 @@ def swiss_roll(
         Seed. The same integer gives the same points, and, without noise, a smaller
         set is the beginning of a larger one. None draws fresh points on every call.
 
-    Returns
-    -------
-    SwissRoll
-        The points with their position along the spiral and their height.
-
     Examples
     --------
     >>> from ldmaps.datasets import swiss_roll

@@ -247,10 +247,6 @@ def bias_variable(
         which no point can exceed.
     grid_width : int, optional
         Points of the table; by default OpenMM's choice, five per width.
-
-    Returns
-    -------
-    openmm.app.BiasVariable
     """
     from openmm import app
 
