@@ -393,7 +393,13 @@ def test_parquet_is_read_from_the_row_group_asked_for(parquet):
 
 def test_what_is_wrong_with_parquet_is_named(parquet, tmp_path):
     values = [float(row) for row in range(120)]
-    table = open_table(parquet(x=values, y=[None if row in (70, 90) else row for row in values]), None)
+    table = open_table(
+        parquet(
+            x=[None if row == 75 else row for row in values],
+            y=[None if row in (70, 90) else row for row in values],
+        ),
+        None,
+    )
     with pytest.raises(InvalidInputError, match=r"table\.parquet, row 70, column 'y': the cell is empty"):
         list(table.blocks(30))
     with pytest.raises(InvalidInputError, match=r"row 70, column 'y'"):

@@ -78,15 +78,21 @@ class ParquetTable(Table):
         groups = list(range(self._group_of(begin)[0], self._file.metadata.num_row_groups))
         for batch in self._file.iter_batches(chunk, row_groups=groups, columns=names):
             block = np.empty((batch.num_rows, len(names)))
-            for place, name in enumerate(names):
-                values = batch.column(batch.schema.get_field_index(name))
+            cells = {name: batch.column(batch.schema.get_field_index(name)) for name in names}
+            empty = [
+                (int(np.argmax(np.asarray(values.is_null()))), name)
+                for name, values in cells.items()
+                if values.null_count and name != time
+            ]
+            if empty:  # the first row of all columns, as in a text table
+                bad, name = min(empty, key=lambda cell: cell[0])
+                raise InvalidInputError(
+                    f"{self.path}, row {row + bad}, column {name!r}: the cell is empty; remove the row"
+                )
+            for place, (name, values) in enumerate(cells.items()):
                 if name == time:
                     block[:, place] = _seconds(values)
                     continue
-                if values.null_count:
-                    bad = row + int(np.argmax(np.asarray(values.is_null())))
-                    where = f"{self.path}, row {bad}, column {name!r}"
-                    raise InvalidInputError(f"{where}: the cell is empty; remove the row")
                 try:
                     block[:, place] = values.to_numpy(zero_copy_only=False)
                 except (TypeError, ValueError) as error:
