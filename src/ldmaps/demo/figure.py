@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ldmaps.datasets.molecules import MolecularFrames
 from ldmaps.files import written_whole
 from ldmaps.metrics import Features
-from ldmaps.views.free_energy import free_energy_surface
 from ldmaps.views.plot import import_pyplot
 
 if TYPE_CHECKING:
@@ -82,8 +81,12 @@ def _colour_bar(figure: Any, drawn: Any, panel: Any, label: str, **settings: Any
 
 
 def _draw_free_energy(figure: Any, panel: Any, points: NDArray[Any], window: Any) -> None:
-    surface = free_energy_surface(points)
-    drawn = panel.pcolormesh(*surface.centres(), surface.energy.T, cmap="viridis", rasterized=True)
+    low, high = window
+    n_bins = int(np.clip(math.sqrt(len(points)) / 1.5, 20, 90))
+    counts, x, y = np.histogram2d(points[:, 0], points[:, 1], bins=n_bins, range=np.column_stack([low, high]))
+    energy = np.full_like(counts, np.nan)
+    np.log(counts.max() / np.maximum(counts, 1.0), out=energy, where=counts > 0)
+    drawn = panel.pcolormesh(x, y, energy.T, cmap="viridis", rasterized=True)
     _colour_bar(figure, drawn, panel, r"$-\ln\,p$  ($k_\mathrm{B}T$)")
     _frame(panel, window, f"Exact map, N = {len(points):,}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.spectrum import places_in_spectrum
@@ -74,7 +74,7 @@ class MapPlots:
             self._check_coordinates(x, y)
             plotted, marks = coordinates[:, [x, y]], own[:, [x, y]]
             names = (_name(x), _name(y))
-        values = order
+        values: NDArray[Any] = order
         if colour is not None:  # words become the numbers of their kinds
             values = as_numbers_or_texts("colour", shown.columns["colour"], len(plotted))[0]
         ax = self._axes(ax)
