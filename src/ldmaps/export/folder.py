@@ -178,6 +178,7 @@ def _readme(model: Any, definition: Definition, to: str, found: EngineAtoms | No
         library={"plumed": "PLUMED", "colvars": "Colvars"}[to],
         version=__version__,
         digest=definition.digest,
+        names=", ".join(definition.names),
         count=len(definition.names),
         landmarks=len(definition.weights),
         epsilon=f"{model.epsilon_:.6g} {f'{unit}²' if unit else 'in units of d²'}",
