@@ -1,7 +1,7 @@
 """Simulate adenylate kinase as it opens and closes, with one bead per residue, and write what ldmaps reads.
 
     pip install ".[trajectory,openmm]" MDAnalysisTests
-    python examples/adk_states.py FOLDER      # adk.pdb, adk.xtc (4,000 frames of 214 residues), domains.csv
+    python examples/adk_states.py FOLDER      # adk.pdb, adk.xtc (2,000 frames of 214 residues), domains.csv
 
 A structure-based model with two ends: beads at the α-carbons, bonds, angles and torsions of the open
 structure, contacts of both structures attractive at full strength, and contacts that only the closed one
@@ -120,7 +120,7 @@ def main() -> None:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--frames", type=int, default=4000)
+    parser.add_argument("--frames", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
