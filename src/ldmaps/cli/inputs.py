@@ -11,7 +11,20 @@ from ldmaps.inputs import open as open_points
 
 __all__ = ["named_facts", "open_inputs", "reading_settings"]
 
-_SETTINGS = ("top", "select", "columns", "array", "stride", "start", "stop", "chunk", "periodic")
+_SETTINGS = (
+    "top",
+    "select",
+    "columns",
+    "array",
+    "missing",
+    "window",
+    "step",
+    "stride",
+    "start",
+    "stop",
+    "chunk",
+    "periodic",
+)
 
 
 def open_inputs(

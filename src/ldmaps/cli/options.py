@@ -16,12 +16,14 @@ __all__ = [
     "add_input_options",
     "add_matching_options",
     "add_naming_option",
+    "add_row_options",
     "add_setting",
     "add_weight_options",
     "fit_settings",
     "names",
     "not_negative",
     "positive",
+    "window",
 ]
 
 
@@ -94,6 +96,7 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
     if tables:
         add_column_option(group, "all")
         group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+        add_row_options(group, "error, or as the model was fitted")
 
 
 def add_atom_options(group: Any) -> None:
@@ -119,6 +122,19 @@ def add_column_option(group: Any, default: str) -> None:
     """Add what chooses columns of tables."""
     text = f"columns to use, by name or number from 1 ({default})"
     group.add_argument("--columns", type=names, metavar="A,B,...", help=text)
+
+
+def add_row_options(group: Any, missing: str) -> None:
+    """Add what is done with rows of tables."""
+    text = f"what a missing value does: leaves its row out, or is an error ({missing})"
+    group.add_argument("--missing", choices=("drop", "error"), help=text)
+    text = "take every S-th window of rows (1, or as the model was fitted)"
+    group.add_argument("--step", type=positive, metavar="S", help=text)
+
+
+def window(text: str) -> int | str:
+    """Read the length of windows."""
+    return text if text == "auto" else _whole(text, 2)
 
 
 def add_weight_options(parser: argparse.ArgumentParser) -> None:

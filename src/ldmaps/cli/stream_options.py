@@ -7,7 +7,14 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import add_atom_options, add_column_option, add_naming_option, not_negative, positive
+from ldmaps.cli.options import (
+    add_atom_options,
+    add_column_option,
+    add_naming_option,
+    add_row_options,
+    not_negative,
+    positive,
+)
 from ldmaps.cli.session import NOTHING_INSIDE, complain, say, write_json
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import table_streams
@@ -52,6 +59,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         default="warn",
         help="what a stall does: warn, or end with an error",
     )
+    add_row_options(reading, "drop")
     writing = parser.add_argument_group("writing")
     writing.add_argument(
         "-o",
@@ -156,6 +164,11 @@ class CommandStream:
                 f"none of the {summary.rejected:,} records could be placed on the map: all were rejected; "
                 "--quarantine FILE keeps them with their reasons"
             )
+        if summary.ended == "end" and not summary.records and self.engine.cutter is not None:
+            raise InvalidInputError(
+                "the stream ended before a window was whole: no "
+                f"{self.engine.model.source_['windows']['length']} rows came in a row without a gap"
+            )
         warning = outside_warning(self.engine.model, self._outside.sample, "records")
         if warning is not None:
             complain(f"warning: {warning}")
@@ -217,6 +230,8 @@ def _engine(arguments: argparse.Namespace, model: Any) -> StreamEmbedder:
         max_delay=arguments.max_delay,
         max_batch=arguments.max_batch,
         bad_records=arguments.bad_records or ("quarantine" if arguments.quarantine else "count"),
+        missing=arguments.missing or "drop",
+        step=arguments.step,
         stall_after=arguments.stall_after,
         on_stall=arguments.on_stall,
         n_threads=arguments.threads,

@@ -13,6 +13,7 @@ from ldmaps.inputs.array_table import ArrayTable, load_array
 from ldmaps.inputs.base_table import Table
 from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
 from ldmaps.inputs.parquet_table import ParquetTable
+from ldmaps.inputs.source import Reading
 from ldmaps.inputs.text_table import TextTable, text_lines
 
 __all__ = ["MAX_ROWS", "is_plumed", "open_table", "read_any_columns", "read_columns", "read_numbers"]
@@ -78,7 +79,7 @@ def read_numbers(path: str, column: str) -> NDArray[Any]:
     """Return one column of a table, by name or number from 1."""
     table = open_table(path, None)
     table.choose([column])
-    return np.concatenate([block[:, 0] for block in table.blocks(MAX_ROWS)])
+    return np.concatenate([rows[:, 0] for _, rows in table.rows(MAX_ROWS, Reading())])
 
 
 def open_table(path: str, array: str | None) -> Table:

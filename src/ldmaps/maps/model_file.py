@@ -305,7 +305,9 @@ def _encode(value: Any) -> Any:
             "settings": {key: _encode(entry) for key, entry in vars(value).items()},
         }
     if isinstance(value, np.ndarray):
-        return {"__array__": value.tolist(), "dtype": str(value.dtype)}
+        # JSON has no infinity, which leaves a column out of a distance; numpy reads the word.
+        is_plain = value.dtype.kind != "f" or np.isfinite(value).all()
+        return {"__array__": (value if is_plain else value.astype(str)).tolist(), "dtype": str(value.dtype)}
     if isinstance(value, np.generic):
         return _encode(value.item())
     if value is None or isinstance(value, (bool, int, float, str)):

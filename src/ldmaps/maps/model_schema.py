@@ -242,24 +242,35 @@ def _are_places(value: Any, n_atoms: int) -> bool:
     )
 
 
+def _are_windows(value: Any, columns: Any) -> bool:
+    """Say whether this is how rows are cut into windows."""
+    return (
+        _is_object(value)
+        and all(_is_count(value.get(name)) for name in ("length", "step", "width"))
+        and value["length"] > 1
+        and (value.get("gap", 0) is None or _is_positive(value.get("gap")))
+        and len(columns or range(value["width"])) == value["width"]
+    )
+
+
 def _is_source(value: Any) -> bool:
     """Say whether this is what a table or a trajectory says about itself; what it does not say may be missing."""
     if not _is_object(value):
         return False
     texts, lists = (
-        ("kind", "select", "units", "time"),
-        ("files", "columns", "atom_names", "atom_labels", "elements"),
+        ("kind", "select", "units", "time", "missing"),
+        ("files", "columns", "constant", "atom_names", "atom_labels", "elements"),
     )
     if not all(value.get(name) is None or _is_text(value[name]) for name in texts):
         return False
     if not all(value.get(name) is None or _are_names(value[name]) for name in lists):
         return False
     if value.get("kind") != "frames":
-        return True
+        return value.get("windows") is None or _are_windows(value["windows"], value.get("columns"))
     n_atoms, bonds = value.get("n_atoms"), value.get("bonds")
     return (
         _is_count(n_atoms)
-        and all(len(value.get(name) or [None] * n_atoms) == n_atoms for name in lists[2:])
+        and all(len(value.get(name) or [None] * n_atoms) == n_atoms for name in lists[3:])
         and (bonds is None or (isinstance(bonds, list) and all(_is_bond(bond, n_atoms) for bond in bonds)))
         and _are_places(value.get("atom_indices"), n_atoms)
     )
@@ -315,4 +326,10 @@ def check_header(header: Mapping[str, Any]) -> None:
     if names is not None and len(names) != header["n_features_in"]:
         raise ModelFileError(
             f"the header names {len(names)} features of {header['n_features_in']}; the file is damaged"
+        )
+    windows = (header["source"] or {}).get("windows")
+    if windows is not None and windows["length"] * windows["width"] != header["n_features_in"]:
+        raise ModelFileError(
+            f"windows of {windows['length']} rows of {windows['width']} columns are not the {header['n_features_in']} "
+            "features that the header counts; the file is damaged"
         )

@@ -10,9 +10,10 @@ import numpy as np
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
+from ldmaps.inputs.windows import Cutter, Windows
 from ldmaps.regions.tracker import Event, RegionTracker
 from ldmaps.streaming.records import Embedded, Records
-from ldmaps.streaming.rejecting import repaired
+from ldmaps.streaming.rejecting import repaired, whole_rows
 from ldmaps.streaming.sources import model_facts
 
 __all__ = ["RecordEmbedder"]
@@ -38,6 +39,9 @@ class RecordEmbedder:
         self.n_threads = n_threads
         self._embedder: Embedder = model.embedder_
         self._facts = model_facts(model)
+        self._windows = Windows.stored(self._facts)
+        #: Cuts the rows of a stream into the map's windows; None where points are rows.
+        self.cutter = None if self._windows is None else Cutter(self._windows)
 
     def embed(self, records: Records) -> Embedded:
         """Embed records; those that cannot be are added to the rejected ones. Only the tracker is changed.
@@ -47,12 +51,15 @@ class RecordEmbedder:
         records : Records
             Consecutive records of the stream.
         """
+        if self.cutter is not None:
+            records = self._cut(records)
         if not len(records):
             return self._nothing(records)
         try:
             placed = self._embedder.place(records.points, self.n_threads)
         except InvalidInputError:
-            records = repaired(records, self._embedder, self._facts.get("n_features"))
+            width = self._facts.get("n_features") if self._windows is None else self.model.n_features_in_
+            records = repaired(records, self._embedder, width)
             if not len(records):
                 return self._nothing(records)
             placed = self._embedder.place(records.points, self.n_threads)
@@ -65,8 +72,20 @@ class RecordEmbedder:
             regions, events = self.tracker.update(coordinates, coverage, records.numbers, records.times)
         return Embedded(records, coordinates, coverage, regions, events)
 
+    def _cut(self, records: Records) -> Records:
+        """Return the windows that end in some records, which may be windows already."""
+        if self.cutter is None or records.points.shape[1:] == (self.model.n_features_in_,):
+            return records
+        rows = whole_rows(records, self._facts["n_features"]) if len(records) else records
+        if not len(rows):
+            return rows
+        points, ends = self.cutter.cut(rows.points, rows.numbers, rows.times)
+        times = None if rows.times is None else rows.times[ends]
+        return Records(points, rows.numbers[ends], times, rows.arrived[ends], rows.rejected, rows.position)
+
     def warm_up(self) -> None:
-        """Make what the first point needs before the clock of the first record runs."""
+        """Begin anew, and make what the first point needs before the clock of the first record runs."""
+        self.cutter = None if self._windows is None else Cutter(self._windows)
         with suppress(Exception):  # distances that are only looked up cannot be asked for here
             self._embedder.extend(self._embedder.landmarks.take(np.zeros(1, dtype=np.intp)), 1)
 

@@ -14,7 +14,7 @@ from ldmaps.streaming.records import Embedded
 
 __all__ = ["StreamSummary"]
 
-_KEPT = ("records", "rejected", "inside", "stalls", "batches")
+_KEPT = ("records", "rejected", "missing", "inside", "stalls", "batches")
 
 
 @dataclass
@@ -27,6 +27,8 @@ class StreamSummary:
         Records that were embedded.
     rejected : int
         Records that could not be.
+    missing : int
+        Those of them that have missing values.
     inside : int
         Records that the map covers.
     events : Counter
@@ -50,6 +52,7 @@ class StreamSummary:
 
     records: int = 0
     rejected: int = 0
+    missing: int = 0
     inside: int = 0
     events: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
@@ -90,6 +93,7 @@ class StreamSummary:
         self.batches += 1
         self.records += n
         self.rejected += len(embedded.rejected)
+        self.missing += sum(one.missing for one in embedded.rejected)
         for event in embedded.events:
             self.events[f"{event.kind}:{event.region}"] += 1
 
@@ -104,6 +108,7 @@ class StreamSummary:
         return {
             "records": self.records,
             "rejected": self.rejected,
+            "missing": self.missing,
             "inside": self.inside_share,
             "events": dict(sorted(self.events.items())),
             "stalls": self.stalls,
@@ -129,6 +134,6 @@ class StreamSummary:
             What :meth:`kept` returned.
         """
         for name in _KEPT:
-            setattr(self, name, int(kept[name]))
+            setattr(self, name, int(kept.get(name, 0)))
         self.events = Counter({str(key): int(value) for key, value in kept["events"].items()})
         self.resumed_from = self.records
