@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from random import Random
@@ -38,6 +38,7 @@ from simulated_world import Crash, Fault, Terminated, World
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import LdmapsError, SourceError
+from ldmaps.inputs.windows import Cutter, Windows
 from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, StreamEmbedder
 from ldmaps.streaming.running import Run
@@ -68,6 +69,11 @@ class Failure(Exception):  # noqa: N818 - what is looked for
 @cache
 def _model() -> Any:
     return LandmarkDiffusionMap(2, 9.0, n_landmarks=12).fit(swiss_roll(60, random_state=0).points)
+
+
+@cache
+def _model_of_windows() -> Any:
+    return LandmarkDiffusionMap(2, n_landmarks=12).fit(Windows(4).of(swiss_roll(60, random_state=0).points))
 
 
 def _rows(variant: int) -> list[list[float]]:
@@ -106,13 +112,16 @@ class Scene:
     output: Callable[[], Sink]
     faults: tuple[str, ...] = (*FATAL, *FATAL, *HARMLESS, *BAD_DISK)
     checkpoint: str | None = CHECKPOINT
+    model: Callable[[], Any] = _model
     #: Lines that had come when the source failed for good; None where it does not.
     cut_at: Callable[[], int | None] = field(default=lambda: None)
 
     def stream(self) -> None:
         """Start it, or go on with it."""
         tracker = RegionTracker({"right": Box({"psi2": (0.0, None)})}, dwell_every=3)
-        engine = StreamEmbedder(_model(), max_batch=6, tracker=tracker, bad_records="quarantine", n_threads=1)
+        engine = StreamEmbedder(
+            self.model(), max_batch=6, tracker=tracker, bad_records="quarantine", n_threads=1
+        )
         sinks = [self.output(), EventsFile(EVENTS), QuarantineFile(BAD)]
         every = (0.0, 0.001, 1.0)[self.variant % 3]
         engine.run(self.source(), sinks, checkpoint=self.checkpoint, checkpoint_every=every)
@@ -132,6 +141,11 @@ def _table(world: World, variant: int, form: str) -> Scene:
     world.put(f"/in/table.{form}", data)
     output = partial(OutputFile, f"{OUTPUT}.{'ndjson' if form == 'ndjson' else 'csv'}", regions=["right"])
     return Scene(world, variant, lambda: open_source(f"/in/table.{form}"), output)
+
+
+def _windows(world: World, variant: int) -> Scene:
+    """Stream a table over a map of windows, which a restart cuts anywhere."""
+    return replace(_table(world, variant, "csv"), model=_model_of_windows)
 
 
 def _followed(world: World, variant: int, form: str) -> Scene:
@@ -237,6 +251,7 @@ SCENES: tuple[Callable[[World, int], Scene], ...] = (
     _pipe,
     _from_redis,
     _to_redis,
+    _windows,
 )
 
 
@@ -390,6 +405,7 @@ PLANTED: dict[str, tuple[str, ...] | tuple[type, str, Callable[[Any], Any]]] = {
         "open",
         lambda real: lambda self, position=None: real(self),
     ),
+    "windows begun anew": (Cutter, "restore", lambda _: lambda self, state: None),
     "entries read again from the beginning": (
         RedisSource,
         "open",

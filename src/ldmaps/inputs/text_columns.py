@@ -74,9 +74,13 @@ class TextColumns:
         """Whether a comma can only be the decimal mark of a number."""
         return self.delimiter in (";", "\t")
 
+    def with_points(self, cell: str) -> str:
+        """Return a cell with a point as its decimal mark."""
+        return cell.replace(",", ".") if self.has_decimal_commas else cell
+
     def number(self, cells: Sequence[str], place: int) -> float:
         """Return a cell's number, NaN for a missing one, or raise :class:`UnreadableError`."""
-        cell = cells[place].replace(",", ".") if self.has_decimal_commas else cells[place]
+        cell = self.with_points(cells[place])
         if is_missing(cell):
             return math.nan
         try:
@@ -93,7 +97,7 @@ class TextColumns:
     def moment(self, cells: Sequence[str], place: int) -> float:
         """Return the time in a cell, a number or a date, NaN for an empty one, or raise :class:`UnreadableError`."""
         try:
-            return math.nan if is_missing(cells[place]) else moment(cells[place])
+            return math.nan if is_missing(cells[place]) else moment(self.with_points(cells[place]))
         except (ValueError, OverflowError) as error:
             raise UnreadableError(
                 f"{self.title(place)}: {cells[place][:40]!r} is neither a number nor a date such as 2024-05-01T12:00:00"

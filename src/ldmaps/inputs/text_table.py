@@ -53,9 +53,7 @@ class TextTable(Table):
         for number, line in islice(self._lines(), SAMPLE + 1):
             if number > self._begin:
                 with suppress(UnreadableError):  # which is said of it when it is read
-                    cells = self._layout.cells(line)
-                    commas = self._layout.has_decimal_commas
-                    rows.append([cell.replace(",", ".") for cell in cells] if commas else cells)
+                    rows.append([self._layout.with_points(cell) for cell in self._layout.cells(line)])
         return roles_of(self.columns, [row for row in rows if len(row) == self._layout.count])
 
     def _places(self) -> list[int]:

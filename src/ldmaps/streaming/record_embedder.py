@@ -33,7 +33,10 @@ class RecordEmbedder:
 
             model = load(model)
         if not hasattr(model, "embedder_"):
-            raise InvalidInputError(f"a fitted map is needed, got {model!r}; call fit first")
+            raise InvalidInputError(
+                f"a fitted map is needed, got {model!r}; call fit first. A pipeline's scaler is not part of its map: "
+                "fit the map alone with metric=Scaled(), and its file has the scales"
+            )
         self.model = model
         self.tracker = tracker
         self.n_threads = n_threads
