@@ -57,7 +57,7 @@ def test_windows_of_an_array_are_those_of_numpy(length, step):
     np.testing.assert_array_equal(read.times, TIMES[ends])
     assert source.shape == (2 * length,)
     # A view: no more memory than the rows have.
-    assert np.shares_memory(read.frames, source._rows._values)
+    assert np.shares_memory(read.frames, source.rows._values)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1000])
@@ -145,8 +145,8 @@ def test_the_length_comes_from_the_autocorrelation(tmp_path):
     walk = np.zeros((20_000, 1))
     for row in range(1, len(walk)):
         walk[row] = np.exp(-1 / 20) * walk[row - 1] + RNG.normal()
-    assert 15 <= Windows.suggested(Windows(2).of(walk)._rows).length <= 27  # it falls to 1/e after 20 rows
-    assert Windows.suggested(Windows(2).of(np.ones((50, 2)))._rows).length == 2
+    assert 15 <= Windows.suggested(Windows(2).of(walk).rows).length <= 27  # it falls to 1/e after 20 rows
+    assert Windows.suggested(Windows(2).of(np.ones((50, 2))).rows).length == 2
 
 
 # -- streams ---------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_fit_embed_and_stream_agree(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(pd.read_csv("c.csv")["frame"], np.arange(11, N, 5))
     capsys.readouterr()
     assert main(["info", "map.ldm"]) == 0
-    assert "12 rows, step 1; a step in time above 90 begins a new one" in capsys.readouterr().out
+    assert "12 rows of 3 columns, step 1; a step in time above 90 begins a new one" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_fit_embed_and_stream_agree(tmp_path, monkeypatch, capsys):
         ("embed map.ldm one.csv -o x.csv", "one.csv has no column 'pressure'"),
         ("embed map.ldm one.npy -o x.csv", "rows of shape (1,), but the map is of windows of 2 columns"),
         ("embed map.ldm rows.csv --workers 2 -o x.csv", "leave out --workers"),
-        ("stream map.ldm short.csv -o x.csv", "no 6 rows came in a row without a gap"),
+        ("stream map.ldm short.csv -o x.csv", "ended before 6 rows, a window, came without a gap"),
     ],
 )
 def test_what_cannot_be_windows_is_said(model, tmp_path, monkeypatch, capsys, command, words):

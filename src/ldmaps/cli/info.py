@@ -119,10 +119,10 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         columns = source.get("columns")
         if columns:
             rows.append(("", ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")))
-    windows = source.get("windows")
-    if windows:
-        gap = "" if windows["gap"] is None else f"; a step in time above {windows['gap']:g} begins a new one"
-        rows.append(("windows", f"{windows['length']} rows, step {windows['step']}{gap}"))
+    if source.get("windows"):
+        from ldmaps.inputs.windows import Windows
+
+        rows.append(("windows", str(Windows.stored(source))))
     files = source.get("files")
     if files:
         rows.append(

@@ -164,11 +164,9 @@ class CommandStream:
                 f"none of the {summary.rejected:,} records could be placed on the map: all were rejected; "
                 "--quarantine FILE keeps them with their reasons"
             )
-        if summary.ended == "end" and not summary.records and self.engine.cutter is not None:
-            raise InvalidInputError(
-                "the stream ended before a window was whole: no "
-                f"{self.engine.model.source_['windows']['length']} rows came in a row without a gap"
-            )
+        if summary.ended == "end" and not summary.records and self.engine.windows is not None:
+            length = self.engine.windows.length
+            raise InvalidInputError(f"the stream ended before {length} rows, a window, came without a gap")
         warning = outside_warning(self.engine.model, self._outside.sample, "records")
         if warning is not None:
             complain(f"warning: {warning}")

@@ -142,26 +142,20 @@ def _windowed(source: PointSource, length: int | str | None, step: int | None, s
     """Return the windows of a table, or those of a model with another step."""
     from ldmaps.inputs.windows import WindowedSource, Windows
 
-    if stride != 1 and length is not None:
+    if isinstance(source, WindowedSource) and length in (None, source.windows.length):
+        return WindowedSource(source.rows, replace(source.windows, step=step or source.windows.step))
+    if length is None:
+        raise InvalidInputError(Named("step", step), " is of windows, which there are none of; leave it out")
+    if stride != 1:
         raise InvalidInputError(
             "windows are of rows that follow each other; take some of the windows with ",
             Named("step", stride),
             ", not some of the rows with ",
             Named("stride", stride),
         )
-    if isinstance(source, WindowedSource):
-        if length not in (None, source.windows.length):
-            raise InvalidInputError(
-                f"the model is of windows of {source.windows.length} rows, which it cuts itself; leave out ",
-                Named("window", length),
-            )
-        source.windows = replace(source.windows, step=step or source.windows.step)
-        return source
-    if length is None:
-        raise InvalidInputError(Named("step", step), " is of windows, which there are none of; leave it out")
-    if length == "auto":
-        return Windows.suggested(source, step or 1).of(source)
-    return Windows(length, step or 1).of(source)  # type: ignore[arg-type]
+    is_found = length == "auto"
+    windows = Windows.suggested(source, step or 1) if is_found else Windows(length, step or 1)  # type: ignore[arg-type]
+    return windows.of(source)
 
 
 def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightTable | None:

@@ -140,13 +140,15 @@ class TableSource(PointSource):
                 f"{', '.join(self.columns)}; choose them with ",
                 Named("columns", list(wanted)),
             )
-        windows, width = Windows.stored(facts), ((facts or {}).get("windows") or {}).get("width")
-        if windows is None or self.shape == (windows.length * width,):  # which are windows already
+        windows = Windows.stored(facts)
+        if windows is None or self.shape == (
+            windows.length * (windows.width or 0),
+        ):  # which are windows already
             return self
-        if self.shape != (width,):
+        if self.shape != (windows.width,):
             raise InvalidInputError(
-                f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {width} columns; "
-                "choose them with ",
+                f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {windows.width} "
+                "columns; choose them with ",
                 Named("columns"),
             )
         return WindowedSource(self, windows)

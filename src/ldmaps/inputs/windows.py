@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,12 +58,17 @@ class Windows:
     length: int
     step: int = 1
     gap: float | None = None
+    width: int | None = None  # columns of a row, known once rows are cut
 
     def __post_init__(self) -> None:
         check_whole("window", self.length, 2)
         check_whole("step", self.step, 1)
         if self.gap is not None and not 0 < self.gap < math.inf:
             raise InvalidInputError(f"gap must be a time above 0, got {self.gap!r}")
+
+    def __str__(self) -> str:
+        gap = "" if self.gap is None else f"; a step in time above {self.gap:g} begins a new one"
+        return f"{self.length} rows of {self.width} column{'s' * (self.width != 1)}, step {self.step}{gap}"
 
     @classmethod
     def stored(cls, facts: Mapping[str, Any] | None) -> Windows | None:
@@ -75,7 +80,7 @@ class Windows:
             ``model.source_``.
         """
         kept = (facts or {}).get("windows")
-        return None if kept is None else cls(kept["length"], kept["step"], kept["gap"])
+        return None if kept is None else cls(**kept)
 
     @classmethod
     def suggested(cls, rows: PointSource, step: int = 1) -> Windows:
@@ -127,7 +132,7 @@ class Windows:
                 f"windows are cut out of rows of a table, but {source.describe()} has {source.item}; leave out ",
                 Named("window", self.length),
             )
-        return WindowedSource(source, self, learns=self.gap is None)
+        return WindowedSource(source, replace(self, width=source.shape[0]), learns=self.gap is None)
 
 
 class Cutter:
@@ -172,14 +177,12 @@ class Cutter:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: the rows of the windows under way."""
-        tail = self._tail
+        rows = np.empty((0, 0)) if self._tail is None else self._tail
         return {
             "step": self._windows.step,
-            "rows": None if tail is None else tail.tolist(),
-            "dtype": None if tail is None else tail.dtype.str,
-            "run": self._run,
-            "number": self._number,
-            "time": None if math.isnan(self._time) else self._time,
+            "rows": rows.tolist(),
+            "dtype": rows.dtype.str,
+            "last": [self._run, self._number, self._time],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -189,10 +192,8 @@ class Cutter:
                 f"the checkpoint was begun with every {state['step']}-th window; go on with ",
                 Named("step", state["step"]),
             )
-        if state["rows"] is not None:
-            self._tail = np.asarray(state["rows"], dtype=np.dtype(state["dtype"]))
-        self._run, self._number = int(state["run"]), int(state["number"])
-        self._time = math.nan if state["time"] is None else float(state["time"])
+        self._tail = np.asarray(state["rows"], dtype=np.dtype(state["dtype"])) if state["rows"] else None
+        self._run, self._number, self._time = state["last"]
 
 
 class WindowedSource(PointSource):
@@ -202,7 +203,7 @@ class WindowedSource(PointSource):
     in_pieces = False
 
     def __init__(self, rows: PointSource, windows: Windows, *, learns: bool = False) -> None:
-        self._rows = rows
+        self.rows = rows
         self._learns = learns  # a gap from the times of all rows
         self.windows = windows
         self.files, self.reads_ahead = rows.files, rows.reads_ahead
@@ -211,26 +212,16 @@ class WindowedSource(PointSource):
     @property
     def shape(self) -> tuple[int, ...]:
         """(length · columns,)."""
-        return (self.windows.length * self._rows.shape[0],)
+        return (self.windows.length * self.rows.shape[0],)
 
     @property
     def remarks(self) -> list[str]:
         """See :attr:`PointSource.remarks`."""
-        windows, width = self.windows, self._rows.shape[0]
-        said = f"windows: {windows.length} rows of {width} column{'s' * (width > 1)}, step {windows.step}"
-        gap = "" if windows.gap is None else f"; a step in time above {windows.gap:g} begins a new one"
-        return [*self._rows.remarks, said + gap]
+        return [*self.rows.remarks, f"windows: {self.windows}"]
 
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the rows, and how windows are cut out of them."""
-        windows = self.windows
-        kept = {
-            "length": int(windows.length),
-            "step": int(windows.step),
-            "gap": windows.gap,
-            "width": self._rows.shape[0],
-        }
-        return {**self._rows.facts(), "windows": kept}
+        return {**self.rows.facts(), "windows": asdict(self.windows)}
 
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
         """Return windows with the model's gaps, or raise where it has others."""
@@ -242,12 +233,12 @@ class WindowedSource(PointSource):
             raise InvalidInputError(
                 f"the map was fitted on {of}, but these are windows of {self.windows.length}; cut the same"
             )
-        rows = self._rows.matched({name: fact for name, fact in facts.items() if name != "windows"})
+        rows = self.rows.matched({name: fact for name, fact in facts.items() if name != "windows"})
         return WindowedSource(rows, replace(stored, step=self.windows.step))
 
     def read(self) -> FrameChunk:
         """Read all rows; the windows are views of them where there is no gap."""
-        rows = self._rows.read()
+        rows = self.rows.read()
         if self._learns:
             self.windows, self._learns = replace(self.windows, gap=_gap(rows)), False
         points, ends = Cutter(self.windows).cut(rows.frames, rows.numbers, rows.times)
@@ -267,7 +258,7 @@ class WindowedSource(PointSource):
             return
         cutter, file = Cutter(self.windows), None
         most = max(1, self.windows.step * CHUNK_BYTES // (8 * self.shape[0]))
-        for chunk in self._rows:
+        for chunk in self.rows:
             if chunk.file != file:
                 cutter, file = Cutter(self.windows), chunk.file
             for at in range(0, len(chunk), most):
@@ -284,16 +275,12 @@ class _Rows(PointSource):
     """Rows in memory."""
 
     def __init__(self, rows: ArrayLike, times: ArrayLike | None) -> None:
-        self._values = np.asarray(rows)
+        self._values = np.asarray(rows, None if np.asarray(rows).dtype == np.float32 else np.float64)
         self._times = None if times is None else np.asarray(times, dtype=np.float64)
-        if self._values.dtype not in (np.float32, np.float64):
-            self._values = self._values.astype(np.float64)
-        if self._values.ndim != 2 or (
-            self._times is not None and self._times.shape != self._values.shape[:1]
-        ):
+        shapes = [np.shape(given) for given in (rows, times) if given is not None]
+        if len(shapes[0]) != 2 or shapes[1:] not in ([], [shapes[0][:1]]):
             raise InvalidInputError(
-                f"rows of shape (n, columns) and a time for each are needed, got {self._values.shape}"
-                + ("" if self._times is None else f" and {self._times.shape}")
+                f"rows of shape (n, columns) and a time for each are needed, got {' and '.join(map(str, shapes))}"
             )
 
     @property
@@ -304,10 +291,6 @@ class _Rows(PointSource):
     def facts(self) -> dict[str, Any]:
         """Return that these are rows of numbers."""
         return {"kind": "table", "columns": None, "files": []}
-
-    def describe(self) -> str:
-        """Return a few words for messages."""
-        return "the array"
 
     def __iter__(self) -> Iterator[FrameChunk]:
         yield FrameChunk(self._values, np.arange(len(self._values)), self._times, "")

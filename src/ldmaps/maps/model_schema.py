@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import ModelFileError
+from ldmaps.inputs.windows import Windows
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.settings import LANDMARK_FIT
@@ -242,17 +243,6 @@ def _are_places(value: Any, n_atoms: int) -> bool:
     )
 
 
-def _are_windows(value: Any, columns: Any) -> bool:
-    """Say whether this is how rows are cut into windows."""
-    return (
-        _is_object(value)
-        and all(_is_count(value.get(name)) for name in ("length", "step", "width"))
-        and value["length"] > 1
-        and (value.get("gap", 0) is None or _is_positive(value.get("gap")))
-        and len(columns or range(value["width"])) == value["width"]
-    )
-
-
 def _is_source(value: Any) -> bool:
     """Say whether this is what a table or a trajectory says about itself; what it does not say may be missing."""
     if not _is_object(value):
@@ -266,7 +256,8 @@ def _is_source(value: Any) -> bool:
     if not all(value.get(name) is None or _are_names(value[name]) for name in lists):
         return False
     if value.get("kind") != "frames":
-        return value.get("windows") is None or _are_windows(value["windows"], value.get("columns"))
+        kept = value.get("windows")
+        return kept is None or (_is_record(Windows)(kept) and kept["length"] > 1 and (kept["gap"] or 1) > 0)
     n_atoms, bonds = value.get("n_atoms"), value.get("bonds")
     return (
         _is_count(n_atoms)
@@ -328,7 +319,7 @@ def check_header(header: Mapping[str, Any]) -> None:
             f"the header names {len(names)} features of {header['n_features_in']}; the file is damaged"
         )
     windows = (header["source"] or {}).get("windows")
-    if windows is not None and windows["length"] * windows["width"] != header["n_features_in"]:
+    if windows and windows["length"] * (windows["width"] or 0) != header["n_features_in"]:
         raise ModelFileError(
             f"windows of {windows['length']} rows of {windows['width']} columns are not the {header['n_features_in']} "
             "features that the header counts; the file is damaged"

@@ -42,9 +42,8 @@ class RecordEmbedder:
         self.n_threads = n_threads
         self._embedder: Embedder = model.embedder_
         self._facts = model_facts(model)
-        self._windows = Windows.stored(self._facts)
-        #: Cuts the rows of a stream into the map's windows; None where points are rows.
-        self.cutter = None if self._windows is None else Cutter(self._windows)
+        self.windows = Windows.stored(self._facts)
+        self.cutter: Cutter | None = None  # of the stream under way
 
     def embed(self, records: Records) -> Embedded:
         """Embed records; those that cannot be are added to the rejected ones. Only the tracker is changed.
@@ -54,14 +53,14 @@ class RecordEmbedder:
         records : Records
             Consecutive records of the stream.
         """
-        if self.cutter is not None:
-            records = self._cut(records)
+        if self.windows is not None and records.points.shape[1:] != (self.model.n_features_in_,):
+            records = self._cut(records, self.windows)
         if not len(records):
             return self._nothing(records)
         try:
             placed = self._embedder.place(records.points, self.n_threads)
         except InvalidInputError:
-            width = self._facts.get("n_features") if self._windows is None else self.model.n_features_in_
+            width = self._facts.get("n_features") if self.windows is None else self.model.n_features_in_
             records = repaired(records, self._embedder, width)
             if not len(records):
                 return self._nothing(records)
@@ -75,20 +74,19 @@ class RecordEmbedder:
             regions, events = self.tracker.update(coordinates, coverage, records.numbers, records.times)
         return Embedded(records, coordinates, coverage, regions, events)
 
-    def _cut(self, records: Records) -> Records:
-        """Return the windows that end in some records, which may be windows already."""
-        if self.cutter is None or records.points.shape[1:] == (self.model.n_features_in_,):
-            return records
+    def _cut(self, records: Records, windows: Windows) -> Records:
+        """Return the windows that end in some rows."""
         rows = whole_rows(records, self._facts["n_features"]) if len(records) else records
         if not len(rows):
             return rows
+        self.cutter = self.cutter or Cutter(windows)
         points, ends = self.cutter.cut(rows.points, rows.numbers, rows.times)
         times = None if rows.times is None else rows.times[ends]
         return Records(points, rows.numbers[ends], times, rows.arrived[ends], rows.rejected, rows.position)
 
     def warm_up(self) -> None:
         """Begin anew, and make what the first point needs before the clock of the first record runs."""
-        self.cutter = None if self._windows is None else Cutter(self._windows)
+        self.cutter = None if self.windows is None else Cutter(self.windows)
         with suppress(Exception):  # distances that are only looked up cannot be asked for here
             self._embedder.extend(self._embedder.landmarks.take(np.zeros(1, dtype=np.intp)), 1)
 

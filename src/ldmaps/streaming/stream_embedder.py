@@ -108,9 +108,9 @@ class StreamEmbedder(RecordEmbedder):
         if missing not in ("drop", "error"):
             raise InvalidInputError(Named("missing"), f" must be drop or error, got {missing!r}")
         if step is not None:
-            if self._windows is None:
+            if self.windows is None:
                 raise InvalidInputError(Named("step", step), " is of windows, but the map is of single rows")
-            self._windows = replace(self._windows, step=step)
+            self.windows = replace(self.windows, step=step)
         if stall_after is not None and not 0 < stall_after < math.inf:
             raise InvalidInputError(
                 Named("stall_after"), f" must be a number of seconds above 0, got {stall_after!r}"
@@ -258,7 +258,7 @@ class StreamEmbedder(RecordEmbedder):
 
     def _gathering(self, name: str) -> Gathering:
         # Memory stays bounded with large frames too.
-        width = self.model.n_features_in_ if self._windows is not None else self._facts.get("n_features") or 1
+        width = self.model.n_features_in_ if self.windows is not None else self._facts.get("n_features") or 1
         most = max(1, min(self.max_batch, BATCH_BYTES // (8 * width)))
         return Gathering(
             name, most, max_delay=self.max_delay, stall_after=self.stall_after, on_stall=self.on_stall
