@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import FrameChunk, PointSource
 from ldmaps.inputs.source import Reading
-from ldmaps.inputs.tables import open_table, read_any_columns, read_columns, read_numbers
+from ldmaps.inputs.tables import open_table, read_columns, read_numbers
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
 from ldmaps.progress import Progress, reporting
 from ldmaps.streaming import StreamEmbedder
@@ -361,21 +362,21 @@ def test_columns_of_words_name_the_row_at_fault(tmp_path):
 
 def test_columns_of_arrays(kept):
     named = np.array([(1.0, 2), (3.0, 4)], dtype=[("x", float), ("n", int)])
-    for read in (read_columns, read_any_columns):
+    for read in (read_columns, partial(read_columns, named=False)):
         columns = read(kept(named))
         assert {name: values.tolist() for name, values in columns.items()} == {"x": [1.0, 3.0], "n": [2, 4]}
     with pytest.raises(
         InvalidInputError, match="has no named columns; give it a .npy that ldmaps embed wrote"
     ):
         read_columns(kept(ROLL))
-    by_number = read_any_columns(kept(ROLL))
+    by_number = read_columns(kept(ROLL), named=False)
     assert list(by_number) == ["1", "2", "3"]
     np.testing.assert_array_equal(by_number["2"], ROLL[:, 1])
-    np.testing.assert_array_equal(read_any_columns(kept(ROLL[:, 0]))["1"], ROLL[:, 0])
+    np.testing.assert_array_equal(read_columns(kept(ROLL[:, 0]), named=False)["1"], ROLL[:, 0])
     with pytest.raises(
         InvalidInputError, match=r"shape \(2, 2, 3\); \(rows,\) or \(rows, columns\) is needed"
     ):
-        read_any_columns(kept(np.ones((2, 2, 3))))
+        read_columns(kept(np.ones((2, 2, 3))), named=False)
 
 
 @pytest.fixture
@@ -400,7 +401,7 @@ def test_parquet_is_read_from_the_row_group_asked_for(parquet):
     np.testing.assert_array_equal(rows, np.column_stack([ROLL[70:, :2], np.arange(70, 120)]))
     assert list(table.rows(30, Reading(start=120))) == []
     np.testing.assert_array_equal(read_numbers(path, "y"), ROLL[:, 1])
-    for read in (read_columns, read_any_columns):
+    for read in (read_columns, partial(read_columns, named=False)):
         np.testing.assert_array_equal(read(path)["n"], np.arange(120))
 
 

@@ -243,6 +243,7 @@ def test_fit_embed_and_stream_agree(tmp_path, monkeypatch, capsys):
         ("fit rows.csv --window 1 -o x.ldm", "whole number of at least 2"),
         ("fit rows.csv --window 500 -o x.ldm", "400 rows, but nowhere 500 in a row without a gap"),
         ("fit rows.csv --window 4 -s 2 -o x.ldm", "with --step 2, not some of the rows with --stride 2"),
+        ("embed map.ldm rows.csv -s 2 -o x.csv", "not some of the rows with --stride 2"),
         ("fit rows.csv --step 2 -o x.ldm", "--step 2 is of windows, which there are none of"),
         ("embed map.ldm one.csv -o x.csv", "one.csv has no column 'pressure'"),
         ("embed map.ldm one.npy -o x.csv", "rows of shape (1,), but the map is of windows of 2 columns"),

@@ -132,7 +132,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
             _refuse(files[0], "a trajectory", "tables", **of_tables)
             source = TrajectoryFiles(files, top, reading)
     source = source.matched(model_facts, match_atoms=match_atoms)
-    if window is not None or step is not None:
+    if window is not None or step is not None or stride != 1:
         source = _windowed(source, window, step, stride)
     source.weights = _weights(weights, source, kt)
     return source
@@ -142,17 +142,19 @@ def _windowed(source: PointSource, length: int | str | None, step: int | None, s
     """Return the windows of a table, or those of a model with another step."""
     from ldmaps.inputs.windows import WindowedSource, Windows
 
-    if isinstance(source, WindowedSource) and length in (None, source.windows.length):
-        return WindowedSource(source.rows, replace(source.windows, step=step or source.windows.step))
-    if length is None:
-        raise InvalidInputError(Named("step", step), " is of windows, which there are none of; leave it out")
-    if stride != 1:
+    if stride != 1 and (length is not None or isinstance(source, WindowedSource)):
         raise InvalidInputError(
             "windows are of rows that follow each other; take some of the windows with ",
             Named("step", stride),
             ", not some of the rows with ",
             Named("stride", stride),
         )
+    if isinstance(source, WindowedSource) and length in (None, source.windows.length):
+        return WindowedSource(source.rows, replace(source.windows, step=step or source.windows.step))
+    if length is None and step is not None:
+        raise InvalidInputError(Named("step", step), " is of windows, which there are none of; leave it out")
+    if length is None:
+        return source
     is_found = length == "auto"
     windows = Windows.suggested(source, step or 1) if is_found else Windows(length, step or 1)  # type: ignore[arg-type]
     return windows.of(source)
