@@ -73,7 +73,8 @@ def _model() -> Any:
 
 @cache
 def _model_of_windows() -> Any:
-    return LandmarkDiffusionMap(2, n_landmarks=12).fit(Windows(4).of(swiss_roll(60, random_state=0).points))
+    windows: Any = Windows(4).of(swiss_roll(60, random_state=0).points)
+    return LandmarkDiffusionMap(2, n_landmarks=12).fit(windows)
 
 
 def _rows(variant: int) -> list[list[float]]:

@@ -33,8 +33,7 @@ class ArrayTable(Table):
         self.shape = rows.shape[1:]
         self.n_rows = rows.shape[0]
         # Pages of a mapping that were read count as this process's memory until it ends: each block has its own.
-        is_mapped = isinstance(rows, np.memmap)
-        self._opened = partial(load_array, path, form, array) if is_mapped else lambda: rows
+        self._remapped = partial(load_array, path, form, array) if isinstance(rows, np.memmap) else None
 
     def mapped(self) -> NDArray[Any] | None:
         """Return the rows of a .npy that need no conversion."""
@@ -47,10 +46,11 @@ class ArrayTable(Table):
         count = max(1, chunk // wanted.step)
         for at in range(0, len(wanted), count):
             part = wanted[at : at + count]
-            block = self._opened()[part.start : part.stop : part.step]
+            rows = self._rows if self._remapped is None else self._remapped()
+            block = rows[part.start : part.stop : part.step]
             block = np.array(block if self.places is None else block[:, self.places])
-            rows = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
-            yield np.asarray(part, dtype=np.int64), rows
+            is_float = block.dtype in (np.float32, np.float64)
+            yield np.asarray(part, dtype=np.int64), block if is_float else block.astype(np.float64)
 
 
 def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:

@@ -173,11 +173,8 @@ class TableSource(PointSource):
                 if self._drops and np.isnan(rows).any():
                     whole = ~np.isnan(rows).reshape(len(rows), -1).any(axis=1)
                     self._n_missing += int(np.count_nonzero(~whole))
-                    rows, numbers, times = (
-                        rows[whole],
-                        numbers[whole],
-                        None if times is None else times[whole],
-                    )
+                    rows, numbers = rows[whole], numbers[whole]
+                    times = None if times is None else times[whole]
                 count += len(rows)
                 if len(rows):
                     yield FrameChunk(rows, numbers, times, table.path)

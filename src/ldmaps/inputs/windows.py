@@ -44,6 +44,8 @@ class Windows:
         Longest time from one row of a window to the next. By default a fit takes 1.5 times the median of its
         training rows; None where these have no times, or most are equal. A row that is missing, a time that
         goes back and another file begin a new window in any case.
+    width : int, optional
+        Columns of a row; found where rows are cut.
 
     Examples
     --------
@@ -58,7 +60,7 @@ class Windows:
     length: int
     step: int = 1
     gap: float | None = None
-    width: int | None = None  # columns of a row, known once rows are cut
+    width: int | None = None
 
     def __post_init__(self) -> None:
         check_whole("window", self.length, 2)
@@ -101,7 +103,7 @@ class Windows:
                 "the length of windows is found by reading the input twice, which stdin cannot be; give ",
                 Named("window", 64),
             )
-        parts, count = [], 0
+        parts, count = list[NDArray[Any]](), 0
         for chunk in rows:
             if count >= HINT_ROWS or (parts and chunk.file != rows.files[0]):
                 break
@@ -248,7 +250,8 @@ class WindowedSource(PointSource):
                 "choose shorter windows with ",
                 Named("window"),
             )
-        times, files = (None if given is None else given[ends] for given in (rows.times, rows.files))
+        times = None if rows.times is None else rows.times[ends]
+        files = None if rows.files is None else rows.files[ends]
         cut = FrameChunk(points, rows.numbers[ends], times, rows.file, files)
         return cut if self.weights is None else replace(cut, weights=self.weights.of(cut, self.files))
 
