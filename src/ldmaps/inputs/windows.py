@@ -259,11 +259,9 @@ class WindowedSource(PointSource):
         if self._learns:
             yield self.read()
             return
-        cutter, file = Cutter(self.windows), None
+        cutter = Cutter(self.windows)  # which another file begins anew: the numbers of its rows do
         most = max(1, self.windows.step * CHUNK_BYTES // (8 * self.shape[0]))
         for chunk in self.rows:
-            if chunk.file != file:
-                cutter, file = Cutter(self.windows), chunk.file
             for at in range(0, len(chunk), most):
                 part = slice(at, at + most)
                 numbers, times = chunk.numbers[part], None if chunk.times is None else chunk.times[part]
