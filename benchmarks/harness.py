@@ -134,7 +134,15 @@ def write_table(
     names = shown or {name: name for name in head if name != "target"}
     lines += ["| " + " | ".join(names.values()) + " |", "|" + "---|" * len(names)]
     places = [head.index(name) for name in names]
-    lines += ["| " + " | ".join(cell[place] for place in places) + " |" for cell in cells]
+    before = [""] * len(head)
+    for cell in cells:  # what a line repeats of the one above is left out
+        told = {"what", "note"} if cell[0] == before[0] else set()
+        told |= {"note"} if cell[-1] == before[-1] else set()
+        shown_cells = [
+            "" if head[place] in told and cell[place] == before[place] else cell[place] for place in places
+        ]
+        lines.append("| " + " | ".join(shown_cells) + " |")
+        before = cell
     (DOCS / f"{name}.md").write_text("\n".join(lines) + "\n")
     with (DOCS / f"{name}.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([head, *cells])

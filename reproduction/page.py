@@ -79,11 +79,9 @@ def _head(lab: Laboratory, missing: Sequence[str]) -> str:
     lines = [
         "# The paper, reproduced",
         f"{CITATION}.",
-        "Every table and figure of its results, computed again with this package on data that ship with "
-        "it, next to the printed numbers. `make paper` (`python -m reproduction`) makes this "
-        "page, all figures (PNG and SVG) and all tables (CSV); an interrupted run resumes where it "
-        "stopped. `--reduced` does the same in under a minute from a thousand points of each set, "
-        "`--only table1,figure5` makes some of the results.",
+        "Every table and figure of its results, computed again on data that ship with this package. `make paper` "
+        "makes this page, figures and tables, and resumes where it was interrupted; `python -m reproduction "
+        "--reduced` does so in a minute from a thousand points of each set.",
     ]
     if plan.reduced:
         lines.append(
@@ -142,14 +140,12 @@ def _trees_and_medoids(lab: Laboratory) -> Iterator[str]:
                 ratio = math.exp(float(np.mean([math.log(ratio) for _, ratio in wins])))
                 won = sum(win for win, _ in wins)
                 verdicts.append(
-                    f"{table1.plain_title(data)}, {tree} tree: lower Z in {won} of {len(wins)} folds, "
-                    f"geometric mean of Z(PST)/Z(k-medoids) {ratio:.2f}"
+                    f"{table1.plain_title(data)}, {tree} {ratio:.2f} ({won} of {len(wins)} folds)"
                 )
     if verdicts:
         yield (
-            "**PST against k-medoids at equal M.** The paper finds PST the more accurate. We find: "
-            + "; ".join(verdicts)
-            + "."
+            "**PST against k-medoids at equal M.** The paper finds PST the more accurate. We find Z(PST)/Z(k-medoids), "
+            "geometric mean (folds that PST wins): " + "; ".join(verdicts) + "."
         )
 
 
@@ -272,8 +268,6 @@ def _provenance(lab: Laboratory) -> str:
         if len(makers) > 1:
             lines.append("More than one line: the run was interrupted and resumed.")
     lines.append(
-        "Every CSV begins with a line, and every figure carries a description, that says what made it. "
-        "Timings are from the processor named above, shared with other work; they are processor time of "
-        "one thread, and ratios of interleaved turns."
+        "Every CSV and figure says what made it. Timings are processor time of one thread, in interleaved turns."
     )
     return "\n\n".join(lines)

@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
-__all__ = ["Progress", "Stage", "is_shown", "reporting", "stage", "tick"]
-
 _log = logging.getLogger("ldmaps")
 #: Seconds between two drawings; more often would cost time and flicker.
 REDRAW = 0.1

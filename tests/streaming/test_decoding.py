@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.streaming.sources.decoders import open_decoder
 from ldmaps.streaming.sources.decoding import form_of
+from ldmaps.streaming.sources.tables import open_decoder
 from ldmaps.text_rows import PlainRows
 
 ROWS = np.random.default_rng(0).normal(size=(50, 3))
@@ -161,7 +161,7 @@ def test_reasons_of_csv(line, reason):
         (b"[1,2]", "2 numbers, but the map takes 3"),
         (b'[1,"a",3]', "not all numbers"),
         (b"7", "int is neither a list of numbers nor an object"),
-        (b'{"a":1}', 'has no list "x", and the names of the columns are not known'),
+        (b'{"a":1}', 'there is no list "x", and the names of the columns are not known'),
         (b'{"x":[1,2,3],"time":"noon"}', "the time 'noon' is neither a number nor a date"),
         (b"[" * 100_000, "not JSON"),
         (b"[1,2,1" + b"0" * 5000 + b"]", "not JSON"),

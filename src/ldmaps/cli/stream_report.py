@@ -14,8 +14,6 @@ from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 from ldmaps.streaming.summary import StreamSummary
 
-__all__ = ["Display", "ExitOn", "Outside", "Rejections", "as_text"]
-
 #: Seconds between two drawings.
 _REDRAW = 0.25
 #: Most rejected records to say the reason of.

@@ -28,8 +28,6 @@ from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
 from ldmaps.inputs.table_source import TableSource
 from ldmaps.settings import size_in_bytes
 
-__all__ = ["PIECE_BYTES", "BlockedFiles", "even_rows", "open_blocks", "piece_bytes", "rows_of_piece"]
-
 #: Bytes of a piece by default: a task takes seconds, and a piece is little beside a worker's memory.
 PIECE_BYTES = 32 << 20
 #: Bytes that a row adds to those of its numbers: landmark, d², coordinates. A row of three numbers has more of them.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.atom_order import atom_order
+from ldmaps.inputs.atom_order import atom_indices, atom_order
 from ldmaps.inputs.source import Reading
 from ldmaps.inputs.topology import load_topology, select_atoms
 from ldmaps.point_faults import wrong_width
@@ -30,9 +30,7 @@ def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | No
     n_atoms = int(model.n_features_in_) // 3
     select = select or facts.get("select")
     if atoms is not None:
-        indices, origin = np.asarray(atoms), "the indices that were given"
-        if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
-            raise InvalidInputError(f"atoms must be indices from 0, one per atom of the map, got {atoms!r}")
+        indices, origin = atom_indices(atoms), "the indices that were given"
     elif top is not None:
         name = top if isinstance(top, str) else "the topology"
         selection = select_atoms(load_topology(top, ""), Reading(select=select, periodic="keep"), name)
@@ -55,7 +53,5 @@ def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | No
         raise InvalidInputError(
             f"{origin}: {fault}; choose the same atoms, in the map's order, with ", Named("select", ...)
         )
-    if len(np.unique(indices)) < len(indices):
-        raise InvalidInputError("an atom is meant twice; name each atom of the map once")
     labels = facts.get("atom_labels") or facts.get("atom_names") or ["X"] * n_atoms
     return EngineAtoms(indices.astype(np.intp) + 1, list(labels), origin)

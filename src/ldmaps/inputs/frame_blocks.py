@@ -18,19 +18,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import as_picoseconds
 
-__all__ = [
-    "Block",
-    "box_vectors",
-    "boxes_of",
-    "import_mdtraj",
-    "joined",
-    "mdtraj_path",
-    "one_line",
-    "sliced",
-    "stacked_boxes",
-    "unpacked",
-]
-
 #: Coordinates (n, atoms, 3), times (n,) and lattice vectors (n, 3, 3), the latter two where they are known.
 Block = tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]
 

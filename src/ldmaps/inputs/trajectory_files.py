@@ -32,12 +32,9 @@ from ldmaps.inputs.frame_blocks import (
 from ldmaps.inputs.frame_bytes import FrameFile, cut_off
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
-from ldmaps.inputs.mol2_models import mol2_models
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
-
-__all__ = ["TrajectoryFiles"]
 
 #: From this stride on, seeking to a frame is quicker than reading past those between.
 SEEK_STRIDE = 8
@@ -197,7 +194,7 @@ class TrajectoryFiles(SelectedFrames):
         if self._formats[path].reader == "models":
             models = zip(pdb_models(path, self._n_file_atoms), repeat(pdb_box(path)), strict=False)
         elif self._formats[path].reader == "mol2":
-            models = zip(mol2_models(path), repeat(None), strict=False)
+            models = zip(_mol2_models(path), repeat(None), strict=False)
         else:
             loaded = self._load_whole(path)
             self._check_count(path, loaded.n_atoms)
@@ -286,3 +283,20 @@ def _check_length(handle: Any, path: str) -> None:
             ShortFileWarning,
             stacklevel=2,
         )
+
+
+def _mol2_models(path: str) -> Iterator[NDArray[np.float32]]:
+    """Yield coordinates in nm, (atoms, 3), of every molecule; raise where one has other atoms than the first."""
+    first: list[str] = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        sections = "\n".join(line.strip() for line in file).split("@<TRIPOS>")
+    for number, atoms in enumerate(section for section in sections if section.startswith("ATOM\n")):
+        rows = [line.split() for line in atoms.splitlines()[1:] if line and not line.startswith("#")]
+        names = [row[1] for row in rows]
+        first = first or names
+        if names != first:
+            raise InvalidInputError(
+                f"molecule {number} of {path} (from 0) has other atoms than the first, {len(names)} and {len(first)}; "
+                "frames are of one molecule: write a file for each kind"
+            )
+        yield np.array([row[2:5] for row in rows], dtype=np.float32) * np.float32(0.1)

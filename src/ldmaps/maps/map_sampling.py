@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.training import Training
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.resampled_modes import ALL_MODES, fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
-
-__all__ = ["SampledMap"]
 
 #: Iterations in which landmarks that stand for too many others settle well enough.
 _ITERATIONS = 3

@@ -22,8 +22,6 @@ from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.settings import LANDMARK_FIT
 
-__all__ = ["ARRAYS", "check_arrays", "check_header", "check_widths"]
-
 _FLOATS = ("float32", "float64")
 
 

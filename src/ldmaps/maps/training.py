@@ -22,17 +22,8 @@ from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.metrics.scaled import least_range
+from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.quality.error_estimate import Reference, sample_reference
-
-__all__ = [
-    "LARGEST_WEIGHT",
-    "EmbeddedTraining",
-    "Training",
-    "array_shape",
-    "check_frames_taken",
-    "check_sample_weight",
-    "prepare_training",
-]
 
 
 @dataclass(frozen=True)
@@ -123,12 +114,17 @@ class Training:
         )
 
     def choose_bandwidth(
-        self, rule: Any, metric: Metric, members: Points, rng: np.random.Generator, n_threads: int | None
+        self, settings: Any, rng: np.random.Generator, squared: NDArray[Any] | None = None
     ) -> Bandwidth:
-        """Return ε of the points of positive weight, given as such or by their stored distances."""
+        """Return ε of the points of positive weight by the rule of an estimator, from their d² if given."""
         if self.bandwidth is not None:
             return self.bandwidth
-        return choose_bandwidth(rule, metric, members, self.member_weights, rng, n_threads)
+        metric, members = self.metric, self.members
+        if squared is not None:
+            metric, members = StoredSquares(), StoredPoints(squared)
+        return choose_bandwidth(
+            settings.epsilon, metric, members, self.member_weights, rng, settings.n_threads
+        )
 
     def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
         """Embed all points with a landmark fit to those of positive weight."""

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps.errors import LdmapsError
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["StoredPoints", "StoredSquares"]
-
 
 class StoredPoints(Points):
     """Rows and columns of a shared matrix of d²; taking some copies no distances."""

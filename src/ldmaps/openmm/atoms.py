@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.atom_order import atom_indices
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
-__all__ = ["FrameReporter", "atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
+__all__ = ["FrameReporter", "check_atoms", "fitted_on_frames", "positions_in_nm"]
 
 #: Between these, in nm, are bonds of atoms, and lines from one Cα or P to the next; bonds in Å are not.
 BOND_LENGTHS = 0.05, 0.8
@@ -72,16 +73,6 @@ class FrameReporter:
         self._n_atoms = self._n_atoms or simulation.system.getNumParticles()
         positions = positions_in_nm(state, self._n_atoms)
         return (positions if self._atoms is None else positions[self._atoms])[None]
-
-
-def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
-    """Return indices of atoms as an array, or raise."""
-    indices = np.asarray(atoms)
-    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
-        raise InvalidInputError(f"atoms must be indices from 0, one per atom of the model, got {atoms!r}")
-    if len(np.unique(indices)) != len(indices):
-        raise InvalidInputError("atoms holds an index twice; name each atom of the model once")
-    return indices.astype(np.intp)
 
 
 def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignore_names: bool) -> None:

@@ -1,18 +1,20 @@
-"""One run of a stream into sinks: writing, committing, and ending in good order whatever happens."""
+"""One run of a stream into sinks: writing, committing, and ending in good order whatever happens, Ctrl-C included."""
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 from ldmaps import door
-from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, Named, SinkError, one_line
+from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, SinkError, one_line
 from ldmaps.files import check_distinct
+from ldmaps.settings import check_seconds
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
-from ldmaps.streaming.interruption import DeferredSignals
 from ldmaps.streaming.reading import Reader
 from ldmaps.streaming.record_embedder import RecordEmbedder
 from ldmaps.streaming.records import Position, Records
@@ -44,10 +46,7 @@ class Run:
                 f"{reader.source.name} cannot be read again, so a checkpoint could not resume it; use a file, a "
                 "growing file or a Redis stream, or leave the checkpoint out"
             )
-        if not checkpoint_every >= 0:
-            raise InvalidInputError(
-                Named("checkpoint_every"), f" must be at least 0 seconds, got {checkpoint_every!r}"
-            )
+        check_seconds("checkpoint_every", checkpoint_every)
         self._engine = engine
         self._reader = reader
         self._sinks = sinks
@@ -60,7 +59,7 @@ class Run:
         self._position: Position = None
         self._uncommitted = False
         self._committed = 0.0
-        self._signals = DeferredSignals(lambda: reader.blocked)
+        self._signals = _DeferredSignals(lambda: reader.blocked)
         reader.should_stop = self._should_stop
 
     def carry_out(self) -> None:
@@ -256,3 +255,46 @@ class Run:
 
 
 _END: Any = object()
+
+
+class _DeferredSignals:
+    """Lets signals wait until the records under way are written; outside the main thread nothing is changed."""
+
+    # The handlers that were there (which raise, as a rule) are called where that is harmless: while ``may_raise``
+    # says so, or by ``deliver``. A second signal is never held back.
+
+    def __init__(self, may_raise: Callable[[], bool]) -> None:
+        self._may_raise = may_raise
+        self._handlers: dict[int, Any] = {}
+        self._pending: tuple[int, FrameType | None] | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether a signal waits."""
+        return self._pending is not None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = door.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    door.set_handler(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            if door.getsignal(number) == self._note:
+                door.set_handler(number, handler)
+
+    def deliver(self) -> None:
+        """Call the handler that a signal was meant for."""
+        if self._pending is not None:
+            (number, frame), self._pending = self._pending, None
+            self._handlers[number](number, frame)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._pending is not None or self._may_raise():
+            self._handlers[number](number, frame)
+        else:
+            self._pending = number, frame

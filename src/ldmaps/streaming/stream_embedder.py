@@ -8,7 +8,6 @@ source ──poll──► batch ──prepare──► embed ──► judge co
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -17,7 +16,7 @@ from typing import Any
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.regions.tracker import RegionTracker
-from ldmaps.settings import check_whole
+from ldmaps.settings import check_seconds, check_whole
 from ldmaps.streaming.gathering import Gathering
 from ldmaps.streaming.reading import AsyncReader, Reader
 from ldmaps.streaming.record_embedder import RecordEmbedder
@@ -97,10 +96,8 @@ class StreamEmbedder(RecordEmbedder):
         n_threads: int | None = None,
     ) -> None:
         super().__init__(model, tracker=tracker, n_threads=n_threads)
-        if not (isinstance(max_delay, (int, float)) and 0 <= max_delay < math.inf):
-            raise InvalidInputError(
-                Named("max_delay"), f" must be a number of seconds of at least 0, got {max_delay!r}"
-            )
+        check_seconds("max_delay", max_delay)
+        check_seconds("stall_after", stall_after, above=True)
         if bad_records not in _BAD_RECORDS:
             raise InvalidInputError(
                 Named("bad_records"), f" must be one of {', '.join(_BAD_RECORDS)}, got {bad_records!r}"
@@ -111,10 +108,6 @@ class StreamEmbedder(RecordEmbedder):
             if self.windows is None:
                 raise InvalidInputError(Named("step", step), " is of windows, but the map is of single rows")
             self.windows = replace(self.windows, step=step)
-        if stall_after is not None and not 0 < stall_after < math.inf:
-            raise InvalidInputError(
-                Named("stall_after"), f" must be a number of seconds above 0, got {stall_after!r}"
-            )
         if on_stall not in ("warn", "raise"):
             raise InvalidInputError(Named("on_stall"), f" must be warn or raise, got {on_stall!r}")
         self.missing = missing
