@@ -137,7 +137,7 @@ class Case:
                 error, gradient, by_square = self.loss(chosen, found.astype(float) / unit, parameters[:size])
                 by_place = np.empty((m, 1, len(counting)), found.dtype)
                 shares = np.ascontiguousarray(by_square.T[:, None] / unit, dtype=found.dtype)
-                gradients.add_up(values, np.ascontiguousarray(found.T), shares, by_place)
+                gradients(values, np.ascontiguousarray(found.T), shares, by_place)
                 moves = parameters[size:]
                 by_move = (by_place[:, 0, counting] * units).ravel() + 2 * MOVE_PENALTY / m * moves
                 return error + MOVE_PENALTY / m * moves @ moves, np.concatenate([gradient, by_move])

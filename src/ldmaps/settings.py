@@ -16,16 +16,6 @@ from typing import Any
 
 from ldmaps.errors import InvalidInputError, Named
 
-__all__ = [
-    "EXACT_FIT",
-    "LANDMARK_FIT",
-    "Setting",
-    "check_settings",
-    "check_whole",
-    "is_whole_number",
-    "size_in_bytes",
-]
-
 
 def is_whole_number(value: object) -> bool:
     """Say whether a setting is a whole number, 3.0 included and True not."""

@@ -15,9 +15,8 @@ from written_trajectories import mdtraj_trajectory
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.cli import main
-from ldmaps.cli.flags import in_flags
 from ldmaps.cli.parser import build_parser
-from ldmaps.cli.session import guarded
+from ldmaps.cli.session import guarded, in_flags
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.settings import LANDMARK_FIT

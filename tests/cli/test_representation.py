@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ldmaps.cli import main, representation
+from ldmaps.errors import InvalidInputError
 
 mdtraj = pytest.importorskip("mdtraj")
 
@@ -117,6 +118,16 @@ def test_slower_is_half_as_long_again_and_beyond_two_errors(
     line = line_of(chain[0], tmp_path, capsys)
     assert f"by dihedrals {said}" in line
     assert line.endswith("try it, --features dihedrals") == ("a coordinate would" in said)
+
+
+def test_a_trial_that_fails_leaves_the_map(chain, tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise InvalidInputError("no such luck")
+
+    monkeypatch.setattr(representation, "_remembers", fail)
+    assert line_of(chain[0], tmp_path, capsys).endswith("dihedrals could not be tried (no such luck)")
+    monkeypatch.setattr(representation, "said_of_representation", fail)
+    assert main([*chain[0], "-o", str(tmp_path / "map.ldm"), "-f", "-q"]) == 0  # nobody would hear of it
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 import ldmaps
 from ldmaps.cli import main
-from ldmaps.cli.stream_options import HAPPENED
+from ldmaps.cli.stream import HAPPENED
 from ldmaps.datasets import swiss_roll
 
 LDMAPS = [sys.executable, "-m", "ldmaps"]

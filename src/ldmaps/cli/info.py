@@ -12,8 +12,6 @@ from ldmaps.errors import InvalidInputError, ModelFileError
 if TYPE_CHECKING:
     from ldmaps.maps.model_file import StoredMap
 
-__all__ = ["add_options", "facts_of", "run"]
-
 SHOWN = ""
 EPILOG = """\
 example:

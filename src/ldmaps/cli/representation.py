@@ -7,7 +7,8 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.errors import InvalidInputError, LdmapsWarning
+from ldmaps.cli.options import reading_settings
+from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, one_line
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
@@ -22,13 +23,14 @@ SLOWER = 1.5
 
 def said_of_representation(arguments: argparse.Namespace, source: PointSource, model: Any) -> str:
     """Say by what frames were compared, and whether dihedrals (or RMSD) would have shown a slower coordinate."""
-    from ldmaps.metrics import RMSD, Features
+    from ldmaps.metrics import RMSD, Features, Metric
 
     if len(source.shape) != 2:
         return ""
     n_frames, ours = model.diagnosis_.n_points, model.metric_
     used = f"representation: {ours.describe() or f'RMSD of {source.shape[0]} atoms'}"
-    others, option, other = "RMSD", "leave out --features", RMSD()
+    others, option = "RMSD", "leave out --features"
+    other: Metric = RMSD()
     if arguments.features is None:
         others, option = "dihedrals", "--features dihedrals"
         try:
@@ -36,12 +38,13 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
         except InvalidInputError:
             return f"{used}; there are no torsions that could be compared instead"
     if arguments.workers or arguments.scheduler or arguments.weights or n_frames < STRIDE * FEWEST_FRAMES:
-        return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, without workers"
+        return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, read here"
     stride = max(STRIDE, n_frames // MOST_FRAMES)
-    known, tried = (
-        _remembers(arguments, one, stride, min(N_LANDMARKS, n_frames // stride // 10))
-        for one in (ours, other)
-    )
+    n_landmarks = min(N_LANDMARKS, n_frames // stride // 10)
+    try:
+        known, tried = (_remembers(arguments, one, stride, n_landmarks) for one in (ours, other))
+    except LdmapsError as error:  # the map is written already
+        return f"{used}; {others} could not be tried ({one_line(error, 120)})"
     times = " against ".join("none" if one is None else f"{one[0]:,.3g} {one[2]}" for one in (tried, known))
     shown = f"(it remembers {times}, in {n_frames // stride:,} of the frames)"
     if tried is None or (known is not None and tried[0] <= _limit(*known[:2], tried[1])):
@@ -57,12 +60,11 @@ def _remembers(
     arguments: argparse.Namespace, metric: Any, stride: int, n_landmarks: int
 ) -> tuple[float, float, str] | None:
     """Return the correlation time of the slowest reproducible coordinate of some frames, its error and unit."""
-    from ldmaps.cli.inputs import reading_settings
     from ldmaps.inputs import open as open_points
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
     settings = reading_settings(arguments)
-    source = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
+    source: Any = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)  # of a map that nobody sees
         model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=n_landmarks, landmarks="uniform").fit(

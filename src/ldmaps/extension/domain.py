@@ -70,7 +70,7 @@ def _summed(
 ) -> NDArray[np.float64]:
     """Return Σ_j g_j ∂d_j²/∂x for one set of shares, of the shape of ``X``."""
     gradient: NDArray[Any] = np.empty((len(X), 1, X[0].size), squared.dtype)
-    embedder.squares_gradient.add_up(
+    embedder.squares_gradient(
         np.require(X.reshape(len(X), -1), np.float64, ("C", "A")),
         squared,
         np.ascontiguousarray(shares[:, None], dtype=squared.dtype),

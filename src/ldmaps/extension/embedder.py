@@ -284,7 +284,7 @@ class Embedder:
             kernels.extend(squared.copy(), *step, coordinates, result.nearest[rows], lowest)
             shares = np.empty((height, k, len(landmarks)), dtype)
             kernels.fill_shares(squared, lowest, *step, coordinates, shares)
-            squares_gradient.add_up(flat[rows], squared, shares, gradient[rows])
+            squares_gradient(flat[rows], squared, shares, gradient[rows])
 
         tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)
         run_tiles(len(points), tile, work, resolve_threads(n_threads))

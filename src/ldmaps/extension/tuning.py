@@ -85,7 +85,7 @@ def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]
         columns = np.ascontiguousarray(squared.T)
 
         def work(rows: slice) -> None:
-            by_squares.add_up(values[rows], columns[rows], shares[rows], by_position[rows])
+            by_squares(values[rows], columns[rows], shares[rows], by_position[rows])
 
         run_tiles(size, 1, work, resolve_threads(problem.n_threads))
         by_move = (by_position[:, 0, counting] * units).ravel() + (2.0 * MOVE_PENALTY / size) * moves

@@ -20,8 +20,6 @@ from ldmaps.errors import InvalidInputError, Named
 if TYPE_CHECKING:
     from ldmaps.inputs.source import Atoms
 
-__all__ = ["atom_indices", "atom_order"]
-
 #: Molecules of fewer atoms are not told apart by the names of residues.
 FEW_ATOMS = 5
 

@@ -10,18 +10,6 @@ from typing import NamedTuple
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "conversion",
-    "format_of",
-    "is_mdanalysis_topology",
-    "known_format",
-    "output_format",
-    "suffixes",
-    "table_streams",
-]
-
 
 class Format(NamedTuple):
     """A file format."""

@@ -13,8 +13,6 @@ from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import PointSource, Reading
 from ldmaps.inputs.weights import WeightTable, split_column
 
-__all__ = ["expanded", "open"]
-
 
 def open(  # the name people look for; used as ldmaps.inputs.open
     path_or_paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Any,

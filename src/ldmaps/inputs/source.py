@@ -28,8 +28,6 @@ from ldmaps.settings import check_whole
 if TYPE_CHECKING:
     from ldmaps.inputs.weights import WeightTable
 
-__all__ = ["Atoms", "FrameChunk", "FrameSource", "PointSource", "Reading", "check_frames_finite"]
-
 #: A chunk holds about this many bytes, and no more frames of a trajectory than MAX_CHUNK.
 CHUNK_BYTES = 4 << 20
 MAX_CHUNK = 4096

@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Points, SquaresGradient
+from ldmaps.metrics.base import Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, Euclidean, RowPoints
-from ldmaps.metrics.gradient import Places, VectorGradient
-
-__all__ = ["SCALES", "Scaled"]
 
 #: Rules by which a fit finds the scales.
 SCALES = ("standard", "robust")
@@ -48,15 +45,7 @@ class Scaled(Euclidean):
         self.scale = scale
 
     def learned(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Self:
-        """Return the metric with the scales of training points.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, features)
-            Training points.
-        weights : ndarray of shape (n,)
-            How much each counts.
-        """
+        """Return the metric with the scales of training points."""
         if not isinstance(self.scale, str):
             return self
         if self.scale not in SCALES:
@@ -74,22 +63,22 @@ class Scaled(Euclidean):
         return type(self)(scale)
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
-        """Validate points, divide them by the scales, and lay them out for speed.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features)
-            Points, in the units of the scales.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate points, divide them by the scales, and lay them out for speed."""
         values = as_float_array(X, dtype)
         return super().prepare((values * self._factors(values.shape[1])).astype(values.dtype, copy=False))
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
-        values = cast(RowPoints, landmarks).values
-        return _ScaledGradient(values, self._factors(values.shape[1]))
+        factors = self._factors(cast(RowPoints, landmarks).n_features)
+        by_scaled = super().squares_gradient(landmarks)
+
+        def add_up(
+            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
+        ) -> None:
+            by_scaled(X * factors, squared, shares, gradient)  # ∂d²/∂x_k = 2 (x_k − z_k)/s_k²
+            gradient *= factors.astype(gradient.dtype)
+
+        return add_up
 
     def places(self, points: Points) -> Places:
         """Return the points as rows, in their own units."""
@@ -122,21 +111,6 @@ class Scaled(Euclidean):
                 f"scale must be a positive number for each of the {n_features} features, got {self.scale!r}"
             )
         return np.asarray(1.0 / scale)
-
-
-class _ScaledGradient(VectorGradient):
-    """∂d²/∂x_k = 2 (x_k − z_k)/s_k²."""
-
-    def __init__(self, values: NDArray[Any], factors: NDArray[np.float64]) -> None:
-        super().__init__(values)
-        self._factors = factors
-
-    def add_up(
-        self, X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-    ) -> None:
-        """Write the sums; see :class:`SquaresGradient`."""
-        super().add_up(X * self._factors, squared, shares, gradient)
-        gradient *= self._factors.astype(gradient.dtype)
 
 
 def _quantiles(X: NDArray[Any], shares: NDArray[np.float64], level: float) -> NDArray[np.float64]:
