@@ -108,7 +108,7 @@ quotes: $(INSTALLED) ## Run the commands that the pages quote, and write down wh
 
 .PHONY: numbers
 numbers: $(INSTALLED) ## Measure the numbers that several pages say, and write them into these pages
-	$(BIN)/python -m tools.numbers
+	$(BIN)/python -m tools.page_numbers
 
 .PHONY: test-slow
 test-slow: $(INSTALLED) ## Run what `make test` leaves out: kills, engines, examples, the reduced reproduction

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Piece
@@ -92,12 +88,6 @@ def _seeding(lab: Laboratory) -> str:
 
 
 def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
-    page_table = Table(
-        (
-            *("data", "RMSD over", "ε, nm²", "λ₂", "λ₃", "λ₄", "M of PST"),
-            *("Z over draws, %", "k-medoids", "Z over draws, %"),
-        )
-    )
     csv_table = Table(
         (
             *("data", "rmsd", "k", "epsilon", "lambda2", "lambda3", "lambda4", "lambda5", "lambda6"),
@@ -114,14 +104,6 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
         exact = lab.get(lab.exact(data, 0, CONNECTED, variant))
         tree, medoids, tree_draws, medoid_draws = (lab.get(piece) for piece in wanted)
         values = [float(value) for value in exact["spectrum"][:5]]
-        page_table.rows.append(
-            (
-                *(plain_title(data), VARIANTS[variant], f"{float(exact['epsilon']):.3g}"),
-                *(f"{value:.3f}" for value in values[:3]),
-                *(f"{int(tree['m']):,}", _scatter(tree_draws)),
-                *(f"{int(medoids['m']):,}", _scatter(medoid_draws)),
-            )
-        )
         csv_table.rows.append(
             (
                 *(key, VARIANTS[variant], data.n_components, float(exact["epsilon"]), *values),
@@ -130,17 +112,15 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
                 *(" ".join(f"{z:.4g}" for z in draws["z_train"]) for draws in (tree_draws, medoid_draws)),
             )
         )
-    if not page_table.rows:
+    if not csv_table.rows:
         return "*Atoms and weights: not computed yet.*"
     csv_table.write_csv(folder / "atoms_and_weights.csv", remark)
     return "\n\n".join(
         [
             "### Which atoms, which weights",
             "The program that the paper used for distances superimposes and averages with mass weights by "
-            "default, so every result on this page does, too. One fold, smallest connected ε; *over "
-            f"draws*: lowest, median and highest Z of the training points over {lab.plan.draws} draws of "
-            "landmarks in that fold ([numbers](atoms_and_weights.csv)):",
-            page_table.markdown(),
+            "default, so every result on this page does, too ([numbers](atoms_and_weights.csv), "
+            "[the table](../method.md#which-rmsd)).",
             "With equal weights alanine dipeptide's spinning methyl hydrogens force ε up and bring λ₃ and λ₄ "
             "together, so that the second coordinate is a mixture which neither landmarks nor another sample "
             "would reproduce. Heavy atoms alone have the clearest gap. The united atoms of C₂₄H₅₀ are nearly "
@@ -148,11 +128,6 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
             "the draw of landmarks: with λ₃ to λ₅ so close, each draw mixes their modes in its own way.",
         ]
     )
-
-
-def _scatter(draws: Mapping[str, NDArray[Any]]) -> str:
-    z = draws["z_train"]
-    return " / ".join(percent(float(value)) for value in (z.min(), np.median(z), z.max()))
 
 
 def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:

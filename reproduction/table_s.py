@@ -61,7 +61,7 @@ def pieces(lab: Laboratory) -> Iterator[Piece]:
 
 def write(lab: Laboratory, folder: Path, remark: str) -> str:
     """Write the table; return its part of the page."""
-    page_table = Table(("data", "landmarks and extension", "M", "N/M", "Z test, %", "speed-up"))
+    page_table = Table(("data", "landmarks and extension", "M", "Z test, %", "speed-up"))
     csv_table = Table(
         (
             *(
@@ -94,7 +94,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             spread = "" if len(entries) == 1 else f" ({percent(test[1])})"
             page_table.rows.append(
                 (
-                    *(plain_title(data), line.title, number(round(m)), f"{per:.1f}"),
+                    *(plain_title(data), line.title, number(round(m))),
                     percent(test[0]) + spread,
                     None if gain is None else f"{gain:.1f}",
                 )

@@ -350,7 +350,7 @@ def _with_fault(case: Case, folder: Path, place: Path, rng: random.Random) -> tu
     ]
     command += ["-e", f"trace={call}", "-e", f"inject={fault}", sys.executable, __file__]
     command += ["--attempt", str(folder), str(place), "--only", case.name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode not in (0, _FAILED):
         raise RuntimeError(
             f"{case.name}: {fault} ended an attempt with status {done.returncode}: {done.stderr[-800:]}"

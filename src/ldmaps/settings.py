@@ -255,7 +255,7 @@ def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> in
 
 def check_seconds(name: str, value: Any, *, above: bool = False) -> None:
     """Raise unless a setting is a number of seconds of at least 0, or above it; None, where it is left out, passes."""
-    if value is not None and not (isinstance(value, Real) and value >= 0 and not (above and value == 0)):
+    if value is not None and not (isinstance(value, Real) and float(value) >= 0 and (value or not above)):
         rule = "above" if above else "of at least"
         raise InvalidInputError(Named(name), f" must be a number of seconds {rule} 0, got {value!r}")
 

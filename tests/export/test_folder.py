@@ -14,7 +14,7 @@ from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.export import check_export, export_map
-from ldmaps.export.atoms import engine_atoms
+from ldmaps.export.definition import engine_atoms
 from ldmaps.inputs import open as open_points
 
 

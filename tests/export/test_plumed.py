@@ -159,7 +159,12 @@ def test_atoms_beyond_99999(plain, tmp_path):
     atoms = np.arange(22) + 99_990
     folder = export_map(plain, tmp_path / "out", "plumed", atoms=atoms)
     assert read_references(folder / "map.pdb", False)[0].serials == list(atoms + 1)
-    assert coded_serial(43_770_015) == "ZZZZZ"
+    assert [coded_serial(n) for n in (99_999, 100_000, 100_036, 43_770_015)] == [
+        "99999",
+        "A0000",
+        "A0010",
+        "ZZZZZ",
+    ]
     with pytest.raises(InvalidInputError, match="43770016 does not fit"):
         coded_serial(43_770_016)
 

@@ -82,7 +82,7 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     from ldmaps.inputs import open as open_points
     from ldmaps.inputs.formats import format_of
     from ldmaps.progress import Progress, reporting
-    from ldmaps.views import shape_of_frames
+    from ldmaps.views.observables import shape_of_frames
     from ldmaps.views.own_points import PointsOfMap
 
     source = open_inputs(arguments, arguments.inputs, model.source_)

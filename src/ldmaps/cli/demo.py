@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.demo.comparison import run as compare
     from ldmaps.demo.comparison import table
-    from ldmaps.demo.figure import draw, matplotlib_figure
+    from ldmaps.demo.figure import draw
+    from ldmaps.views.plot import import_pyplot
 
     if arguments.files is not None:
         _write_files(arguments)
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise InvalidInputError(
                 f"{arguments.output.with_suffix(suffix)} exists already; name another with --output, or use --force"
             )
-    matplotlib_figure()  # before a minute's work, not after it
+    import_pyplot()  # before a minute's work, not after it
     start = time.perf_counter()
     with _stages_on_stderr():
         demonstration = compare(stride=arguments.stride, seed=arguments.seed)

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
             write_json(found)
             return
         for name, difference in found.items():
-            print(f"{name:<8} differs by at most {100 * difference:.1e} % of its range")
+            print(f"{name:<8} largest difference {100 * difference:.1e} % of the range")
         return
     if arguments.model is None or arguments.to is None or arguments.output is None:
         raise InvalidInputError(

@@ -94,6 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.inputs.formats import output_format
     from ldmaps.maps.loading import load
     from ldmaps.progress import Progress, reporting
+    from ldmaps.views.frames import rows_of, summary_of
 
     output_format(arguments.output, "frames")
     check_output(arguments.output, arguments.force)
@@ -126,7 +127,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
         return
     labelled = any(picks.labels)
-    lines = picks.rows(times)[:40] if labelled else picks.summary()
+    lines = rows_of(picks, times)[:40] if labelled else summary_of(picks)
     if labelled and len(picks.numbers) > 40:
         lines.append(f"and {len(picks.numbers) - 40:,} more; --table writes them all")
     if arguments.basin is not None and arguments.regions is None:
@@ -141,10 +142,10 @@ def run(arguments: argparse.Namespace) -> None:
 def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
     from ldmaps.inputs import FrameSource
     from ldmaps.inputs.opening import expanded
-    from ldmaps.views import FramePicks
+    from ldmaps.views.frames import FramePicks, read_picks
 
     if arguments.picks is not None:
-        return FramePicks.from_table(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
+        return read_picks(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
     # Opened in any case, so that a trajectory of other atoms is refused.
     source = open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):

@@ -59,18 +59,16 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.files import written_whole
     from ldmaps.maps.loading import load
+    from ldmaps.views.plot import import_pyplot
 
     form = next((one for one in PICTURES if arguments.output.lower().endswith(one)), None)
     if form is None:
         raise InvalidInputError(f"the picture {arguments.output} must end in one of {', '.join(PICTURES)}")
     check_output(arguments.output, arguments.force)
     model = load(arguments.model)
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise InvalidInputError(
-            f"pictures are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
-        ) from error
+    import_pyplot()
+    import matplotlib
+
     # Without a display, and with letters that programs for drawings can edit.
     with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
         matplotlib.use("Agg")
@@ -85,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
     from ldmaps.regions.base import column_of
-    from ldmaps.views.point_tables import read_table
+    from ldmaps.views.own_points import read_table
 
     table = {} if arguments.data is None else read_table(arguments.data, model)
     known = {"time": "times", "frame": "frames", "distance": "distance", "file": "files"}
@@ -107,28 +105,14 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
     if arguments.kind == "spectrum":
         return plot.spectrum()
     if arguments.kind == "profile":
-        return plot.profile(
-            x, points=points, weights=_numbers(named(arguments.weights)), blocks=arguments.blocks
-        )
+        return plot.profile(x, points=points, weights=named(arguments.weights), blocks=arguments.blocks)
     if arguments.kind == "free_energy":
-        return plot.free_energy(x, y, points=points, weights=_numbers(named(arguments.weights)))
+        return plot.free_energy(x, y, points=points, weights=named(arguments.weights))
     return plot.embedding(
         x,
         y,
         points=points,
-        colour=_numbers(named(arguments.colour)),
+        colour=named(arguments.colour),
         label=arguments.colour,
         landmarks=not arguments.no_landmarks,
     )
-
-
-def _numbers(values: Any) -> Any:
-    """Return a column as numbers; words become the numbers of their kinds."""
-    import numpy as np
-
-    if values is None:
-        return None
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except ValueError:
-        return np.unique(np.asarray(values, dtype=str), return_inverse=True)[1].astype(np.float64)

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model)
     shown: dict[str, Any] = {}
     if arguments.data is not None:
-        from ldmaps.views.point_tables import read_table
+        from ldmaps.views.own_points import read_table
 
         shown = read_table(arguments.data, model)
     if arguments.errors is not None:

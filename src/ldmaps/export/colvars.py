@@ -41,17 +41,15 @@ def map_files(definition: Definition) -> dict[str, str]:
         definition.names, definition.coefficients, definition.limits, definition.bumps, strict=True
     ):
         above = "+".join(f"({exact(value)})*g{j}" for j, value in enumerate(definition.weights * row, 1))
-        text += f"""\
-colvar {{
-  name {name}
-  width {_width(bump)}
-  lowerBoundary {low:.8g}
-  upperBoundary {high:.8g}
-  hardLowerBoundary on
-  hardUpperBoundary on
-  customFunction ({above})/({below}); {shares}
-{components}}}
-"""
+        text += definition.filled_in(
+            "coordinate.colvars",
+            name=name,
+            width=_width(bump),
+            low=f"{low:.8g}",
+            high=f"{high:.8g}",
+            function=f"({above})/({below}); {shares}",
+            components=components,
+        )
     # In one file: LAMMPS' restart does not reach what fix_modify adds later.
     return {"map.colvars": text, "run.colvars": text + _example(definition, origin, shares, components)}
 

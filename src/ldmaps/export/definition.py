@@ -12,25 +12,20 @@ from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.export.atoms import EngineAtoms
 from ldmaps.extension.domain import BUMP_SHARE
+from ldmaps.inputs.atom_order import atom_indices, atom_order
+from ldmaps.inputs.source import Reading
+from ldmaps.inputs.topology import load_topology, select_atoms
 from ldmaps.metrics.features import CONTACT_RADIUS
 from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.point_faults import wrong_width
 
-__all__ = [
-    "Columns",
-    "Definition",
-    "Frames",
-    "columns_of_features",
-    "columns_of_table",
-    "engine_units",
-    "exact",
-    "frames_of",
-]
+__all__ = ["Columns", "Definition", "EngineAtoms", "Frames", "columns_of_features", "columns_of_table"]
+__all__ += ["engine_atoms", "engine_units", "exact", "frames_of"]
 
 #: nm per unit that a map may be in.
 _MAP_UNITS = {"nm": 1.0, "å": 0.1, "a": 0.1, "angstrom": 0.1, "angstroms": 0.1}
@@ -47,28 +42,30 @@ class EngineUnits(NamedTuple):
     temperature: float
 
 
-_NM = EngineUnits("nm", "nm", 1.0, "kJ/mol", 2.494339, 300.0)
 _LJ = EngineUnits("lj", "σ", 0.1, "ε", 1.0, 1.0)
-_REAL = EngineUnits("real", "Å", 0.1, "kcal/mol", 0.596161, 300.0)
-_METAL = EngineUnits("metal", "Å", 0.1, "eV", 0.0258520, 300.0)
 #: Those of each library; nm is what PLUMED counts in whatever the engine does.
-_CHOICES = {
-    "plumed": {None: _NM, "nm": _NM, "lj": _LJ},
-    "colvars": {"real": _REAL, "metal": _METAL, "lj": _LJ},
+_UNITS = {
+    "plumed": (EngineUnits("nm", "nm", 1.0, "kJ/mol", 2.494339, 300.0), _LJ),
+    "colvars": (
+        EngineUnits("real", "Å", 0.1, "kcal/mol", 0.596161, 300.0),
+        EngineUnits("metal", "Å", 0.1, "eV", 0.0258520, 300.0),
+        _LJ,
+    ),
 }
 
 
 def engine_units(name: str | None, to: str) -> EngineUnits:
     """Return the units that a setting means, or raise where the library does not count in them."""
-    choices: dict[str | None, EngineUnits] = dict(_CHOICES[to].items())
-    if name not in choices:
-        what = "; ".join(f"{one.name}: {one.length}, {one.energy}" for one in dict.fromkeys(choices.values()))
-        raise InvalidInputError(
-            f"an export to {to} must know the engine's units, got {name!r}: choose one with ",
-            Named("units", next(iter(choices.values())).name),
-            f" ({what})",
-        )
-    return choices[name]
+    choices = _UNITS[to]
+    wanted = "nm" if name is None and to == "plumed" else name
+    for one in choices:
+        if one.name == wanted:
+            return one
+    raise InvalidInputError(
+        f"an export to {to} must know the engine's units, got {name!r}: choose one with ",
+        Named("units", choices[0].name),
+        f" ({'; '.join(f'{one.name}: {one.length}, {one.energy}' for one in choices)})",
+    )
 
 
 def _length_factor(model: Any, units: EngineUnits) -> float:
@@ -82,6 +79,47 @@ def _length_factor(model: Any, units: EngineUnits) -> float:
             'set model.units_ = "nm" (or "angstrom"), what its frames were in, and save it again'
         )
     return nm / units.nm
+
+
+class EngineAtoms(NamedTuple):
+    """All atoms of the map's frames: numbers from 1 in the engine's system, labels ("ALA2-CB"), who says so."""
+
+    numbers: NDArray[np.intp]
+    labels: list[str]
+    origin: str
+
+
+def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | None) -> EngineAtoms:
+    """Find the map's atoms in the engine's system, or raise where they are others or not known."""
+    facts = model.source_ or {}
+    n_atoms = int(model.n_features_in_) // 3
+    select = select or facts.get("select")
+    if atoms is not None:
+        indices, origin = atom_indices(atoms), "the indices that were given"
+    elif top is not None:
+        name = top if isinstance(top, str) else "the topology"
+        selection = select_atoms(load_topology(top, ""), Reading(select=select, periodic="keep"), name)
+        indices, origin = selection.chosen, f"{name}, {f'selected by {select!r}' if select else 'all atoms'}"
+        if facts.get("atom_names") is not None and len(indices) == n_atoms:
+            order = atom_order(facts, selection.atoms, name, match=False)
+            indices = indices if order is None else indices[order]
+    elif facts.get("atom_indices") is not None:
+        indices, origin = np.asarray(facts["atom_indices"]), "the topology of the fit"
+    else:
+        raise InvalidInputError(
+            "the map does not know which atoms of the engine's system it was fitted on; give that system with ",
+            Named("top", "system.gro"),
+            " and the atoms with ",
+            Named("select", ...),
+            ", or in Python atoms=[...], their indices from 0",
+        )
+    fault = wrong_width((len(indices), 3), 3 * n_atoms, takes_frames=True)
+    if fault is not None:
+        raise InvalidInputError(
+            f"{origin}: {fault}; choose the same atoms, in the map's order, with ", Named("select", ...)
+        )
+    labels = facts.get("atom_labels") or facts.get("atom_names") or ["X"] * n_atoms
+    return EngineAtoms(indices.astype(np.intp) + 1, list(labels), origin)
 
 
 @dataclass(frozen=True)
@@ -229,21 +267,13 @@ def columns_of_features(model: Any, atoms: EngineAtoms, units: EngineUnits, libr
 
 
 def exact(value: float) -> str:
-    """Write a number so that it is read back bit by bit.
-
-    >>> exact(360.0), exact(0.1), exact(-2.5e-7)
-    ('360', '0.1', '-2.5e-07')
-    """
+    """Write a number so that it is read back bit by bit, a whole one without a point."""
     value = float(value)
     return str(int(value)) if value.is_integer() and abs(value) < 1e9 else repr(value)
 
 
 def _square(variable: str, value: float, period: float, factor: float) -> str:
-    """Write c(x − z)², for a period P with x − z − P·floor((x − z)/P + ½) in place of x − z.
-
-    >>> _square("x1", -0.5, 0.0, 4.0), _square("x1", 1.0, 360.0, 1.0)
-    ('4*(x1+0.5)^2', '((x1-1)-360*floor((x1-1)/360+0.5))^2')
-    """
+    """Write c(x − z)², for a period P with x − z − P·floor((x − z)/P + ½) in place of x − z."""
     times = "" if factor == 1 else f"{exact(factor)}*"
     difference = f"({variable}{'-' if value >= 0 else '+'}{exact(abs(value))})"
     if not period:

@@ -15,17 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps._version import __version__
 from ldmaps.errors import InvalidInputError, LdmapsWarning, Named
 from ldmaps.export import colvars, plumed
-from ldmaps.export.atoms import EngineAtoms, engine_atoms
+from ldmaps.export import definition as defining
 from ldmaps.export.check import FORCES, VALUES
-from ldmaps.export.definition import (
-    Columns,
-    Definition,
-    Frames,
-    columns_of_features,
-    columns_of_table,
-    engine_units,
-    frames_of,
-)
+from ldmaps.export.definition import Columns, Definition, EngineAtoms, Frames
 from ldmaps.files import written_whole
 from ldmaps.streaming.checkpoint import model_digest
 
@@ -87,21 +79,21 @@ def export_map(
         raise InvalidInputError(f"only a fitted map can be exported, got {model!r}; call fit first")
     if to not in _LIBRARIES:
         raise InvalidInputError(Named("to"), f' must be "plumed" or "colvars", got {to!r}')
-    chosen, library = engine_units(units, to), _LIBRARIES[to]
+    chosen, library = defining.engine_units(units, to), _LIBRARIES[to]
     metric, found = model.metric_, None
     geometry: Frames | Columns
     if metric.has_structures:
         if names is not None or define_columns:
             raise InvalidInputError("the map is of frames, which have no columns; leave out ", Named("names"))
-        found = engine_atoms(model, top, select, atoms)
+        found = defining.engine_atoms(model, top, select, atoms)
         if getattr(metric, "kinds", None):  # internal coordinates
-            geometry = columns_of_features(model, found, chosen, library)
+            geometry = defining.columns_of_features(model, found, chosen, library)
         else:
-            geometry = frames_of(model, found, chosen)
+            geometry = defining.frames_of(model, found, chosen)
     elif metric.is_differentiable:
         if not (top is select is atoms is None):
             raise InvalidInputError("the map is of a table, which has no atoms; leave out ", Named("top"))
-        geometry = columns_of_table(model, names, define_columns)
+        geometry = defining.columns_of_table(model, names, define_columns)
     else:
         raise InvalidInputError(
             f"a map with the metric {metric!r} cannot be exported: its distance has no gradient, so no engine could "
@@ -186,6 +178,7 @@ def _readme(model: Any, definition: Definition, to: str, found: EngineAtoms | No
         library={"plumed": "PLUMED", "colvars": "Colvars"}[to],
         version=__version__,
         digest=definition.digest,
+        names=", ".join(definition.names),
         count=len(definition.names),
         landmarks=len(definition.weights),
         epsilon=f"{model.epsilon_:.6g} {f'{unit}²' if unit else 'in units of d²'}",

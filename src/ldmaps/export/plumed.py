@@ -122,11 +122,7 @@ def _whole_numbers(weights: NDArray[np.float64]) -> list[str]:
 
 
 def filled(value: float) -> str:
-    """Return a number that is not negative in eight characters, all of them used, or raise.
-
-    >>> filled(1.23456789), filled(123.456789012)
-    ('1.234568', '123.4568')
-    """
+    """Return a number that is not negative in eight characters, all of them used, or raise."""
     for digits in (6, 5, 4, 3, 2, 1):
         text = f"{value:.{digits}f}"
         if len(text) <= 8:
@@ -137,11 +133,7 @@ def filled(value: float) -> str:
 
 
 def coded_serial(number: int) -> str:
-    """Return an atom's number in five characters, above 99,999 in hybrid-36 as PLUMED reads it.
-
-    >>> coded_serial(99_999), coded_serial(100_000), coded_serial(100_036)
-    ('99999', 'A0000', 'A0010')
-    """
+    """Return an atom's number in five characters, above 99,999 in hybrid-36 as PLUMED reads it."""
     if number < 100_000:
         return str(number)
     value, digits = number - 100_000 + 10 * 36**4, ""

@@ -57,12 +57,6 @@ def _ascii_link(path: str, suffix: str) -> str:
     return link
 
 
-def one_line(error: BaseException) -> str:
-    """Return what another package's error says, short enough to stand within a message."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= 160 else text[:157] + "..."
-
-
 def unpacked(handle: Any, read: Any) -> Block:
     """Return what a file of mdtraj's kind read: coordinates, times, lengths and angles of boxes."""
     xyz = read[0] if len(read) else ()
@@ -101,7 +95,7 @@ def box_vectors(lengths: Any, angles: Any) -> NDArray[np.float64]:
     return np.stack(lengths_and_angles_to_box_vectors(*columns), axis=1)
 
 
-def sliced(block: Block, rows: slice) -> Block:
+def sliced(block: Block, rows: slice | NDArray[np.intp]) -> Block:
     """Return some frames of a block."""
     xyz, times, box = block
     return xyz[rows], None if times is None else times[rows], None if box is None else box[rows]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.frame_blocks import stacked_boxes
 from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_picoseconds, bonds_among
 from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, known_masses, select_atoms
@@ -206,7 +206,7 @@ def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:
         except Exception as error:
             raise InvalidInputError(
                 f"the selection {reading.select!r} is not in MDAnalysis' selection language "
-                f"({' '.join(str(error).split())[:120]})"
+                f"({one_line(error, 120)})"
             ) from error
     if not len(group):
         raise InvalidInputError("the atom group is empty; choose other atoms")

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, Named
+from ldmaps.errors import InvalidInputError, Named, one_line
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
-from ldmaps.inputs.frame_blocks import import_mdtraj, one_line
+from ldmaps.inputs.frame_blocks import import_mdtraj
 from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
 from ldmaps.inputs.pdb_models import pdb_topology
 from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
@@ -120,7 +120,7 @@ def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
         raise
     except Exception as error:
         # mdtraj answers an unknown suffix with all those it knows, which is no message's length.
-        why = "its name has no known suffix" if "filename extension" in str(error) else one_line(error)
+        why = "its name has no known suffix" if "filename extension" in str(error) else one_line(error, 160)
         raise InvalidInputError(
             f"{path} cannot be read as a topology ({why}); use PDB, GRO, PSF, prmtop, TPR or another that mdtraj or "
             "MDAnalysis knows, such as a PDB of the first frame"
@@ -154,9 +154,8 @@ def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
         try:
             chosen = np.asarray(topology.select(select), dtype=np.intp)
         except Exception as error:
-            text = one_line(error)[:120]
             raise InvalidInputError(
-                f"the selection {select!r} is not in mdtraj's selection language ({text}); "
+                f"the selection {select!r} is not in mdtraj's selection language ({one_line(error, 120)}); "
                 'write, for example, "protein and not element H" or "name CA and resid 10 to 60"'
             ) from error
         if not len(chosen):

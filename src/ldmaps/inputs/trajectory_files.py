@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, Named, ShortFileWarning
+from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
 from ldmaps.inputs.formats import conversion, known_format
 from ldmaps.inputs.frame_blocks import (
     Block,
     import_mdtraj,
     joined,
     mdtraj_path,
-    one_line,
     sliced,
     stacked_boxes,
     unpacked,
@@ -96,15 +95,7 @@ class TrajectoryFiles(SelectedFrames):
             rows = np.flatnonzero([number in wanted for number in part.tolist()])
             position = int(part[-1])
             if len(rows):
-                xyz, times, box = block
-                yield (
-                    part[rows],
-                    (
-                        xyz[rows],
-                        None if times is None else times[rows],
-                        None if box is None else box[rows],
-                    ),
-                )
+                yield part[rows], sliced(block, rows)
         self._check_number(path, last, position + 1)
 
     def _check_number(self, path: str, number: int, length: int) -> None:
@@ -176,7 +167,7 @@ class TrajectoryFiles(SelectedFrames):
             return unpacked(handle, handle.read(n_frames=count, atom_indices=indices))
         except (RuntimeError, OSError) as error:
             whole = self._last_whole_frame(path, position)
-            raise cut_off(path, whole, one_line(error)) from error
+            raise cut_off(path, whole, one_line(error, 160)) from error
 
     def _last_whole_frame(self, path: str, position: int) -> int:
         with closing(self._open(path)) as handle:
@@ -215,11 +206,12 @@ class TrajectoryFiles(SelectedFrames):
             )
         except ImportError as error:
             raise InvalidInputError(
-                f"{form.name} needs another package ({one_line(error)}); pip install it, or {conversion(path)}"
+                f"{form.name} needs another package ({one_line(error, 160)}); pip install it, or {conversion(path)}"
             ) from error
         except Exception as error:
             raise InvalidInputError(
-                f"{path} cannot be read as a trajectory ({one_line(error)}); is it damaged? If not, {conversion(path)}"
+                f"{path} cannot be read as a trajectory ({one_line(error, 160)}); is it damaged? If not, "
+                f"{conversion(path)}"
             ) from error
 
     def _is_streamed(self, path: str) -> bool:
@@ -237,13 +229,14 @@ class TrajectoryFiles(SelectedFrames):
             raise
         except ImportError as error:
             raise InvalidInputError(
-                f"{path} needs another package ({one_line(error)}); pip install mdtraj tables"
+                f"{path} needs another package ({one_line(error, 160)}); pip install mdtraj tables"
             ) from error
         except FileNotFoundError:
             raise
         except Exception as error:
             raise InvalidInputError(
-                f"{path} cannot be opened as a trajectory ({one_line(error)}); is it cut off, or of another format?"
+                f"{path} cannot be opened as a trajectory ({one_line(error, 160)}); is it cut off, or of another "
+                "format?"
             ) from error
 
     def _check_atom_count(self, path: str) -> None:
@@ -255,7 +248,7 @@ class TrajectoryFiles(SelectedFrames):
                     frames: Any = first[0] if len(first) else []
                 except (RuntimeError, OSError) as error:
                     raise InvalidInputError(
-                        f"{path} has no readable frame ({one_line(error)}); is it empty, or of another format?"
+                        f"{path} has no readable frame ({one_line(error, 160)}); is it empty, or of another format?"
                     ) from error
                 if not len(frames):
                     raise InvalidInputError(f"{path} has no frames; check how it was written")

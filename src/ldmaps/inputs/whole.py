@@ -9,11 +9,10 @@ as they stand; the sum along the tree then moves every atom at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from ldmaps.errors import InvalidInputError, Named
 
@@ -25,7 +24,9 @@ KEEP_HINT = (
 AMBIGUOUS = 0.45
 
 
-def _graph(n_atoms: int, bonds: NDArray[np.intp]) -> coo_matrix:
+def _graph(n_atoms: int, bonds: NDArray[np.intp]) -> Any:
+    from scipy.sparse import coo_matrix  # late: tables need none of it
+
     ends = bonds.reshape(-1, 2).T
     return coo_matrix((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_atoms, n_atoms))
 
@@ -36,6 +37,8 @@ def molecules_of(n_atoms: int, bonds: NDArray[np.intp]) -> tuple[int, NDArray[np
     >>> molecules_of(4, np.array([[0, 2], [2, 3]]))[1].tolist()
     [0, 1, 0, 0]
     """
+    from scipy.sparse.csgraph import connected_components
+
     count, component = connected_components(_graph(n_atoms, bonds), directed=False)
     return int(count), component.astype(np.intp)
 
@@ -44,6 +47,8 @@ class Molecules:
     """Which atoms belong to one molecule."""
 
     def __init__(self, n_atoms: int, bonds: NDArray[np.intp], labels: Sequence[str]) -> None:
+        from scipy.sparse.csgraph import breadth_first_order
+
         self.labels = labels
         self.n_atoms = n_atoms
         self.n_molecules, self.component = molecules_of(n_atoms, bonds)

@@ -90,8 +90,6 @@ class Metric(ABC):
     is_true_metric: ClassVar[bool] = True
     #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.
     is_slow: ClassVar[bool] = False
-    #: Whether d² has a gradient: :meth:`squares_gradient` and :meth:`places` then give what they promise.
-    is_differentiable: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> Points:
@@ -223,6 +221,11 @@ class Metric(ABC):
             f"the metric {self!r} has no gradient, so neither has a map fitted with it; "
             "gradients need Euclidean, Periodic, RMSD or Features: fit the map with one of these"
         )
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether d² has a gradient: :meth:`squares_gradient` and :meth:`places` are then overridden."""
+        return type(self).squares_gradient is not Metric.squares_gradient
 
     def places(self, points: Points) -> Places:
         """Return where points are, for moving them along the gradient of d², if it has one.

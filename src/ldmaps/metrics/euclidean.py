@@ -155,7 +155,6 @@ class Euclidean(Metric):
     name = "euclidean"
     is_euclidean = True
     has_units = True
-    is_differentiable = True
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
         """Validate points and lay them out for speed; the input is copied."""

@@ -35,7 +35,6 @@ class Periodic(Metric):
 
     name = "periodic"
     has_units = True
-    is_differentiable = True
 
     def __init__(self, period: float | ArrayLike = 2 * math.pi) -> None:
         self.period = period

@@ -72,7 +72,6 @@ class RMSD(Metric):
     takes_frames = True
     has_structures = True
     has_units = True
-    is_differentiable = True
 
     def __init__(self, weights: ArrayLike | None = None, align: ArrayLike | None = None) -> None:
         self.weights = weights

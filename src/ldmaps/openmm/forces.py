@@ -12,7 +12,7 @@ integrates them, not wrapped into the box: map the atoms of one molecule.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +41,12 @@ __all__ = [
 ]
 
 
+@dataclass
 class CoordinateValue:
-    """Computes one coordinate of a state's positions, and the force of an energy equal to it; can be pickled."""
+    """Computes the one coordinate of an embedder, and the force of an energy equal to it; can be pickled."""
 
-    def __init__(self, embedder: Embedder, coordinate: int, n_atoms: int) -> None:
-        # Of the coefficients only those of the one coordinate, so that no other is differentiated.
-        self.embedder = replace(
-            embedder, coefficients=embedder.coefficients[coordinate : coordinate + 1].copy()
-        )
-        self.n_atoms = n_atoms
+    embedder: Embedder
+    n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the coordinate and minus its gradient, (atoms, 3)."""
@@ -57,14 +54,14 @@ class CoordinateValue:
         return float(extended.coordinates[0, 0]), np.multiply(gradient[0, 0], -1.0, dtype=np.float64)
 
 
+@dataclass
 class WallEnergy:
     """Computes ½ k (excess − margin)² beyond a map's domain, and its force; can be pickled."""
 
-    def __init__(self, embedder: Embedder, strength: float, margin: float, n_atoms: int) -> None:
-        self.embedder = embedder
-        self.strength = strength
-        self.margin = margin
-        self.n_atoms = n_atoms
+    embedder: Embedder
+    strength: float
+    margin: float
+    n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
@@ -73,31 +70,21 @@ class WallEnergy:
         return 0.5 * self.strength * stretch**2, -self.strength * stretch * gradient[0]
 
 
+@dataclass
 class FloodEnergy:
-    """Computes E ln(1 + ρ(x)/ρ₀), high where a map's points are dense, and its force; can be pickled."""
+    """Computes E ln(1 + ρ(x)), high where a map's points are dense, and its force; can be pickled."""
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        strength: float,
-        multiplicities: NDArray[np.float64],
-        reach: float,
-        n_atoms: int,
-    ) -> None:
-        self.embedder = embedder
-        self.strength = strength
-        self.n_atoms = n_atoms
-        squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
-        densities = np.exp(-0.5 * squared / embedder.epsilon) @ multiplicities
-        # ρ in units of ρ₀: the density that the most isolated landmark contributes at the reach.
-        self.multiplicities = multiplicities / (densities.min() * np.exp(-0.5 * reach**2))
+    embedder: Embedder
+    strength: float
+    multiplicities: NDArray[np.float64]
+    n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
         frame = positions_in_nm(state, self.n_atoms)[None]
         logarithm, gradient = log_density_with_gradient(self.embedder, self.multiplicities, frame)
         energy = np.logaddexp(0.0, logarithm[0])
-        share = np.exp(logarithm[0] - energy)  # ρ/(ρ₀ + ρ)
+        share = np.exp(logarithm[0] - energy)  # ρ/(1 + ρ)
         return self.strength * float(energy), -self.strength * share * gradient[0]
 
 
@@ -148,7 +135,11 @@ def coordinate_force(
             f"pass a whole number from 0 to {k - 1}"
         )
     particles = _particles(model, atoms, topology, ignore_names)
-    return _python_force(CoordinateValue(model.embedder_, int(coordinate), len(particles)), particles)
+    # Of the coefficients only those of the one coordinate, so that no other is differentiated.
+    one = model.embedder_.coefficients[int(coordinate) :][:1].copy()
+    return _python_force(
+        CoordinateValue(replace(model.embedder_, coefficients=one), len(particles)), particles
+    )
 
 
 def domain_wall(
@@ -222,10 +213,12 @@ def outward_force(
     model = fitted_on_frames(model)
     energy = _number("strength", strength, unit.kilojoules_per_mole)
     particles = _particles(model, atoms, topology, ignore_names)
-    flood = FloodEnergy(
-        model.embedder_, energy, model.multiplicities_, _number("reach", reach), len(particles)
-    )
-    return _python_force(flood, particles)
+    embedder, counts = model.embedder_, model.multiplicities_
+    squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
+    densities = np.exp(-0.5 * squared / embedder.epsilon) @ counts
+    # ρ in units of ρ₀: the density that the most isolated landmark contributes at the reach.
+    unit_density = densities.min() * np.exp(-0.5 * _number("reach", reach) ** 2)
+    return _python_force(FloodEnergy(embedder, energy, counts / unit_density, len(particles)), particles)
 
 
 def bias_variable(
@@ -254,10 +247,6 @@ def bias_variable(
         which no point can exceed.
     grid_width : int, optional
         Points of the table; by default OpenMM's choice, five per width.
-
-    Returns
-    -------
-    openmm.app.BiasVariable
     """
     from openmm import app
 

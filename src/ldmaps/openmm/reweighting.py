@@ -98,11 +98,6 @@ def effective_number(weights: ArrayLike) -> float:
     weights : array-like of shape (n,)
         Of the frames.
 
-    Returns
-    -------
-    float
-        From 1 to n.
-
     Examples
     --------
     >>> effective_number([1, 1, 1, 1]), effective_number([1, 0, 0, 0])

@@ -74,7 +74,7 @@ def open_source(
         Which frames or rows of a finished file, as in :func:`ldmaps.inputs.open`.
     """
     name = os.fspath(spec)
-    part = {"stride": stride, "start": start, "stop": stop}
+    part: dict[str, Any] = {"stride": stride, "start": start, "stop": stop}
     whole = part == {"stride": 1, "start": None, "stop": None}
     if not whole and (follow or name == "-" or "://" in name):
         from ldmaps.errors import InvalidInputError, Named

@@ -148,8 +148,9 @@ class FileSource(_TableSource):
         """Open the file and go to a record."""
         self._begin()
         path, place = self.paths[0], position or {"offset": 0}
-        is_shared = position is None and isinstance(path, int)
-        start = door.lseek(path, 0, os.SEEK_CUR) if is_shared else int(place.get("start", 0))
+        start = int(place.get("start", 0))
+        if position is None and isinstance(path, int):
+            start = door.lseek(path, 0, os.SEEK_CUR)
         byte = start + int(place["offset"])
         self._file.open(byte, start)
         if position is not None:

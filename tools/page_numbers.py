@@ -1,7 +1,7 @@
 """Measure the numbers that several pages say, and write them into these pages.
 
-    python tools/numbers.py            measures, and writes docs/numbers.json and the pages
-    python tools/numbers.py --fill     writes docs/numbers.json, as it is, into the pages
+    python tools/page_numbers.py            measures, and writes docs/numbers.json and the pages
+    python tools/page_numbers.py --fill     writes docs/numbers.json, as it is, into the pages
 
 A page says where a number stands: ``<!--=demo.speed_up-->570<!--/-->``. What is between the two comments comes from
 ``docs/numbers.json``, and from nowhere else; a test compares. ``demo.table`` is what ``ldmaps demo`` prints.
