@@ -14,20 +14,8 @@ if TYPE_CHECKING:
 
 
 #: Arguments of :func:`ldmaps.inputs.open` that options of the same name set.
-_SETTINGS = [
-    "top",
-    "select",
-    "columns",
-    "array",
-    "missing",
-    "window",
-    "step",
-    "stride",
-    "start",
-    "stop",
-    "chunk",
-    "periodic",
-]
+_OF_TABLES = ("columns", "array", "missing", "window", "step")
+_SETTINGS = ("top", "select", *_OF_TABLES, "stride", "start", "stop", "chunk", "periodic")
 
 
 class Once(argparse.Action):
