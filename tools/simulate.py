@@ -39,6 +39,7 @@ from simulated_world import Crash, Fault, Terminated, World
 from ldmaps import LandmarkDiffusionMap, archive
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import LdmapsError, SourceError
+from ldmaps.inputs.windows import Cutter, Windows
 from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, StreamEmbedder
 from ldmaps.streaming.reservoir import OutsideFile, Reservoir
@@ -74,6 +75,12 @@ class Failure(Exception):  # noqa: N818 - what is looked for
 @cache
 def _model() -> Any:
     return LandmarkDiffusionMap(2, 9.0, n_landmarks=12).fit(swiss_roll(60, random_state=0).points)
+
+
+@cache
+def _model_of_windows() -> Any:
+    windows: Any = Windows(4).of(swiss_roll(60, random_state=0).points)
+    return LandmarkDiffusionMap(2, n_landmarks=12).fit(windows)
 
 
 def _rows(variant: int) -> list[list[float]]:
@@ -187,6 +194,13 @@ def _table(world: World, variant: int, form: str) -> Scene:
     world.put(f"/in/table.{form}", data)
     output = partial(OutputFile, f"{OUTPUT}.{'ndjson' if form == 'ndjson' else 'csv'}", regions=["right"])
     return Scene(world, variant, lambda: open_source(f"/in/table.{form}"), output)
+
+
+def _windows(world: World, variant: int) -> Scene:
+    """Stream a table over a map of windows, which a restart cuts anywhere."""
+    scene = _table(world, variant, "csv")
+    scene.model = _model_of_windows
+    return scene
 
 
 def _with_outside(world: World, variant: int) -> Scene:
@@ -320,6 +334,7 @@ SCENES: tuple[Callable[[World, int], Scene], ...] = (
     partial(_followed_trajectory, form="xtc"),
     partial(_followed_trajectory, form="trr"),
     partial(_followed_trajectory, form="dcd"),
+    _windows,
 )
 
 
@@ -492,6 +507,7 @@ PLANTED: dict[str, tuple[str, ...] | tuple[type, str, Callable[[Any], Any]]] = {
         "open",
         lambda real: lambda self, position=None: real(self),
     ),
+    "windows begun anew": (Cutter, "restore", lambda _: lambda self, state: None),
     "frames read again from the beginning": (
         GrowingTrajectory,
         "open",

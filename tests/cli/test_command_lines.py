@@ -80,7 +80,7 @@ def test_a_second_topology_is_refused(files, capsys, command):
         (("-m", 400), "--n-landmarks 400 is more than the 300 points"),
         (("-m", 20, "--components", 30), "--components 30 needs at least 31 landmarks"),
         (("-m", 20, "--drop-outliers", 0.7), "share of points"),
-        (("--select", "name CA"), "--select chooses atoms"),
+        (("--select", "name CA"), "--select is about trajectories"),
         (("--start", 5, "--stop", 3), "--stop 3 leaves no frame after --start 5"),
     ],
 )

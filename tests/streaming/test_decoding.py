@@ -120,7 +120,7 @@ def test_bad_lines_cost_their_neighbours_nothing(form):
     bad = {
         3: b"1,2" if form == "csv" else b"[1,2]",
         4: b"1,zwei,3" if form == "csv" else b'[1,"zwei",3]',
-        17: b"1,,3" if form == "csv" else b"[1,",
+        17: b"1,two,3" if form == "csv" else b"[1,",
         18: b"1,2,3,4" if form == "csv" else b"2,3]",
         19: b"\xff\xfe\x00" if form == "csv" else b'"\xff"',
         49: b"1_0,2,3" if form == "csv" else b"[1,2,3] [4,5,6]",
@@ -141,7 +141,11 @@ def test_bad_lines_cost_their_neighbours_nothing(form):
     [
         (b"1,2", "2 columns, but 3 are expected"),
         (b"1,x,3", "column 2: 'x' is not a number"),
-        (b"1,,3", "column 2: the cell is empty"),
+        (
+            b"1,2.5.3,3",
+            "column 2: '2.5.3' is not a number; write it with a point and no thousands separators, or "
+            "separate columns by semicolons",
+        ),
     ],
 )
 def test_reasons_of_csv(line, reason):

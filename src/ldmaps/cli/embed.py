@@ -104,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int | None:
         write_json(summary, sys.stderr if arguments.output == "-" else None)
     elif arguments.output != "-":
         say(arguments, f"{arguments.output}: {stage.summary()}, {100 * share:.1f} % inside the map")
+        for line in source.remarks:
+            say(arguments, line)
     if warning is None:
         return None
     complain(f"warning: {warning}")

@@ -14,6 +14,7 @@ from ldmaps.cli.options import (
     open_inputs,
     option,
     reading_settings,
+    window,
 )
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.cli.workers import add_worker_options
@@ -93,6 +94,12 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
         "(standard where columns have names and no --metric is given)",
         choices=("standard", "robust", "none"),
     )
+    option(
+        group,
+        "--window W",
+        "points are windows of W consecutive rows of a table, or of as many as their autocorrelation says (auto)",
+        window,
+    )
     for setting in LANDMARK_FIT.values():
         if setting.option and setting.name not in ("metric", *_ELSEWHERE):
             add_setting(group, setting)
@@ -137,7 +144,9 @@ def run(arguments: argparse.Namespace) -> None:
         write_json({"output": arguments.output, **facts})
     else:
         say(arguments, _summary(arguments.output, model, arguments.weights is not None))
-        for line in filter(None, (source.columns_used, representation, _said_of_scale(model))):
+        for line in filter(
+            None, (*source.remarks, representation, _said_of_constants(model), _said_of_scale(model))
+        ):
             say(arguments, line)
 
 
@@ -172,7 +181,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     if arguments.scale is not None and name != "euclidean":
         raise InvalidInputError(f"--scale belongs to --metric euclidean, got --metric {name}")
     # Columns with names have units of their own; an array without any is one quantity in many places.
-    has_names = arguments.metric is None and bool(getattr(source, "columns", None)) and source.shape != (1,)
+    has_names = arguments.metric is None and len(getattr(source, "columns", None) or ()) > 1
     scale = arguments.scale or ("standard" if has_names else "none")
     if name == "euclidean" and scale != "none" and not arguments.mass_weighted and arguments.period is None:
         return Scaled(scale)
@@ -198,6 +207,12 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     return RMSD(weights=masses)
 
 
+def _said_of_constants(model: Any) -> str:
+    """Say which columns never vary."""
+    names = (model.source_ or {}).get("constant")
+    return f"constant: {', '.join(names)}; what never varies adds nothing to distances" if names else ""
+
+
 def _said_of_scale(model: Any) -> str:
     """Say that columns were scaled, or that one of them is all that counts."""
     import numpy as np
@@ -209,10 +224,12 @@ def _said_of_scale(model: Any) -> str:
         return "scale: each column divided by how much it varies; --scale none takes columns as they are"
     places, weights = metric.places(model.embedder_.landmarks).values, model.multiplicities_
     shares = weights @ (places - weights @ places / weights.sum()) ** 2
+    columns, windows = (model.source_ or {}).get("columns"), (model.source_ or {}).get("windows")
+    if windows is not None:
+        shares = shares.reshape(windows["length"], -1).sum(axis=0)
     largest = int(np.argmax(shares))
     if shares[largest] <= MOST_OF_DISTANCE * shares.sum():
         return ""
-    columns = (model.source_ or {}).get("columns")
     name = columns[largest] if columns else f"column {largest + 1}"
     share = f"{shares[largest] / shares.sum():.1%}"
     return f"warning: {name} makes up {share} of squared distances; --scale standard lets the other columns count"

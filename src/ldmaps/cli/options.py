@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 #: Arguments of :func:`ldmaps.inputs.open` that options of the same name set.
-_SETTINGS = ("top", "select", "columns", "array", "stride", "start", "stop", "chunk", "periodic")
+_OF_TABLES = ("columns", "array", "missing", "window", "step")
+_SETTINGS = ("top", "select", *_OF_TABLES, "stride", "start", "stop", "chunk", "periodic")
 
 
 class Once(argparse.Action):
@@ -94,6 +95,7 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
     if tables:
         add_column_option(group, "all")
         option(group, "--array NAME", "which array of an .npz file to use")
+        add_row_options(group, "error, or as the model was fitted")
 
 
 def add_part_options(group: Any) -> None:
@@ -127,6 +129,18 @@ def add_column_option(group: Any, default: str) -> None:
     """Add what chooses columns of tables."""
     text = f"columns to use, by name or number from 1 ({default})"
     option(group, "--columns A,B,...", text, names)
+
+
+def add_row_options(group: Any, missing: str) -> None:
+    """Add what is done with rows of tables."""
+    text = f"what a missing value does: leaves its row out, or is an error ({missing})"
+    option(group, "--missing", text, choices=("drop", "error"))
+    option(group, "--step S", "take every S-th window of rows (1, or as the model was fitted)", positive)
+
+
+def window(text: str) -> int | str:
+    """Read the length of windows."""
+    return text if text == "auto" else _whole(text, 2)
 
 
 def add_weight_options(parser: argparse.ArgumentParser) -> None:

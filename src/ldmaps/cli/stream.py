@@ -13,6 +13,7 @@ from ldmaps.cli.options import (
     add_common,
     add_naming_option,
     add_part_options,
+    add_row_options,
     named_facts,
     not_negative,
     option,
@@ -88,6 +89,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     add_atom_options(reading)
     add_naming_option(reading)
     add_part_options(reading)
+    add_row_options(reading, "drop")
     option(reading, "--follow", "wait for more at the end of the file")
     option(reading, "--idle-end S", "end when a followed file did not grow for S seconds", _seconds)
     option(reading, "--max-records N", "end after N records", not_negative)
@@ -183,6 +185,9 @@ class CommandStream:
                 f"none of the {summary.rejected:,} records could be placed on the map: all were rejected; "
                 "--quarantine FILE keeps them with their reasons"
             )
+        if summary.ended == "end" and not summary.records and self.engine.windows is not None:
+            length = self.engine.windows.length
+            raise InvalidInputError(f"the stream ended before {length} rows, a window, came without a gap")
         warning = outside_warning(self.engine.model, self._outside.sample, "records")
         if warning is not None:
             complain(f"warning: {warning}")
@@ -244,10 +249,16 @@ def _engine(arguments: argparse.Namespace, model: Any) -> StreamEmbedder:
         max_delay=arguments.max_delay,
         max_batch=arguments.max_batch,
         bad_records=arguments.bad_records or ("quarantine" if arguments.quarantine else "count"),
+        missing=arguments.missing or "drop",
+        step=arguments.step,
         stall_after=arguments.stall_after,
         on_stall=arguments.on_stall,
         n_threads=arguments.threads,
     )
+    if engine.windows is not None and arguments.stride != 1:
+        raise InvalidInputError(
+            "windows are of rows that follow each other; take some with --step, not --stride"
+        )
     engine.tracker = _tracker(arguments, engine.model)
     return engine
 

@@ -124,7 +124,8 @@ def _line(summary: StreamSummary) -> str:
     if summary.records:
         parts.append(f"{100 * summary.inside_share:.1f} % inside")
     if summary.rejected:
-        parts.append(f"{summary.rejected:,} rejected")
+        missing = f" ({summary.missing:,} with missing values)" if summary.missing else ""
+        parts.append(f"{summary.rejected:,} rejected{missing}")
     return "  ".join(parts)
 
 

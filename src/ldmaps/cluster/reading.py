@@ -55,6 +55,11 @@ class BlockedFiles(InBlocks):
         self._piece = piece_bytes(piece)
         if "stdin" in source.files:
             raise InvalidInputError("workers cannot read stdin; give them files, or leave out --workers")
+        if not source.in_pieces:
+            raise InvalidInputError(
+                f"workers read pieces of files, but {source.describe()} is read as {source.item} that depend on what "
+                "comes before (windows, or missing values that are dropped); leave out --workers"
+            )
         self.source = source
         self.files = source.files
         self.units = source.units

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.tables import read_any_columns
+from ldmaps.inputs.tables import read_columns
 
 __all__ = ["FORCES", "VALUES", "check_export"]
 
@@ -83,7 +83,7 @@ def check_export(
 
 def _table(path: _Path, names: Sequence[str] | None = None) -> dict[str, NDArray[np.float64]]:
     """Return columns of a table of numbers by name, all or those asked for."""
-    columns = read_any_columns(os.fspath(path))
+    columns = read_columns(os.fspath(path), named=False)
     missing = [name for name in names or () if name not in columns]
     if missing:
         raise InvalidInputError(

@@ -31,6 +31,7 @@ FORMATS = (
     Format("CSV", (".csv",), "table", "text", "csv", written_by=("embed", "stream")),
     Format("TSV", (".tsv",), "table", "text", "csv", written_by=("embed", "stream")),
     Format("text", (".txt",), "table", "text", "csv"),
+    Format("compressed text", (".csv.gz", ".tsv.gz", ".txt.gz"), "table", "text"),
     Format("NDJSON", (".ndjson", ".jsonl"), "table", None, "ndjson", written_by=("stream",)),
     Format("NPY", (".npy",), "table", "array", "npy", written_by=("embed",)),
     Format("NPZ", (".npz",), "table", "archive"),

@@ -172,6 +172,8 @@ class PointSource(ABC):
     item: ClassVar[str] = "rows"
     #: Whether another thread may do the reading.
     reads_ahead: bool = False
+    #: Whether consecutive points can be read without those before them, as workers do.
+    in_pieces: bool = True
 
     files: tuple[str, ...] = ()
     weights: WeightTable | None = None
@@ -212,9 +214,9 @@ class PointSource(ABC):
         return self
 
     @property
-    def columns_used(self) -> str:
-        """Say which columns are features where that was found out; empty where there was nothing to choose."""
-        return ""
+    def remarks(self) -> list[str]:
+        """What a user should know of how points were read: columns that were found out, rows that were left out."""
+        return []
 
     def read(self) -> FrameChunk:
         """Read all points into memory; raise where one holds NaN or an infinite value."""
@@ -370,7 +372,8 @@ def check_frames_finite(chunk: FrameChunk) -> None:
     """
     fault = not_finite(chunk.frames, "frame" if chunk.frames.ndim == 3 else "row", chunk.numbers)
     if fault is not None:
-        raise InvalidInputError(f"{chunk.file or 'the data'}: {fault}; remove or repair those")
+        remedy = ("",) if chunk.frames.ndim == 3 else (", or leave them out with ", Named("missing", "drop"))
+        raise InvalidInputError(f"{chunk.file or 'the data'}: {fault}; remove or repair those", *remedy)
 
 
 def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:

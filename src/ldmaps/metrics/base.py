@@ -105,7 +105,7 @@ class Metric(ABC):
             everything else becomes float64.
         """
 
-    def learned(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Metric:
+    def learned(self, X: NDArray[Any], weights: NDArray[np.float64], lags: int = 1) -> Metric:
         """Return the metric with what it takes from training points; most take nothing.
 
         Parameters
@@ -114,6 +114,8 @@ class Metric(ABC):
             Training points that are no frames.
         weights : ndarray of shape (n,)
             How much each counts.
+        lags : int
+            How many rows a point is, where points are windows: features are then the same columns over and over.
         """
         return self
 

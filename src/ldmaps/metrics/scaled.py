@@ -44,23 +44,24 @@ class Scaled(Euclidean):
     def __init__(self, scale: str | ArrayLike = "standard") -> None:
         self.scale = scale
 
-    def learned(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Self:
-        """Return the metric with the scales of training points."""
+    def learned(self, X: NDArray[Any], weights: NDArray[np.float64], lags: int = 1) -> Self:
+        """Return the metric with the scales of training points; a column has one scale at all lags."""
         if not isinstance(self.scale, str):
-            return self
+            one_row = lags > 1 and np.shape(self.scale) == (X.shape[1] // lags,)
+            return type(self)(np.tile(np.asarray(self.scale, np.float64), lags)) if one_row else self
         if self.scale not in SCALES:
             raise InvalidInputError(
                 f"scale must be {' or '.join(map(repr, SCALES))} or a number per feature, got {self.scale!r}"
             )
+        X, weights = X.reshape(lags * len(X), -1), np.repeat(weights, lags)
         shares = weights / weights.sum()
         deviations = np.sqrt(shares @ (X - shares @ X.astype(np.float64)) ** 2)
-        # Numbers like 101300.1 may differ by their rounding alone.
-        least = 4 * np.finfo(X.dtype).eps * np.abs(X).max(axis=0).astype(np.float64)
+        least = least_range(X)
         scale = np.where(np.ptp(X, axis=0) > least, deviations, math.inf)
         if self.scale == "robust":
             apart = _quantiles(X, shares, 0.75) - _quantiles(X, shares, 0.25)
             scale = np.where(apart > least, apart / _QUARTILES_APART, scale)
-        return type(self)(scale)
+        return type(self)(np.tile(scale, lags))
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
         """Validate points, divide them by the scales, and lay them out for speed."""
@@ -111,6 +112,11 @@ class Scaled(Euclidean):
                 f"scale must be a positive number for each of the {n_features} features, got {self.scale!r}"
             )
         return np.asarray(1.0 / scale)
+
+
+def least_range(X: NDArray[Any]) -> NDArray[np.float64]:
+    """Return by how much each column must vary not to be constant: numbers like 101300.1 may differ by rounding."""
+    return np.asarray(4 * np.finfo(X.dtype).eps * np.abs(X).max(axis=0).astype(np.float64))
 
 
 def _quantiles(X: NDArray[Any], shares: NDArray[np.float64], level: float) -> NDArray[np.float64]:

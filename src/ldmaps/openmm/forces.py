@@ -13,7 +13,6 @@ integrates them, not wrapped into the box: map the atoms of one molecule.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
 from ldmaps.inputs.atom_order import atom_indices
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.openmm.atoms import check_atoms, fitted_on_frames, positions_in_nm
+from ldmaps.openmm.atoms import check_atoms, fitted_on_frames, number_in_unit, positions_in_nm
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
@@ -171,10 +170,10 @@ def domain_wall(
     from openmm import unit
 
     model = fitted_on_frames(model)
-    spring = _number("strength", strength, unit.kilojoules_per_mole / unit.nanometer**2)
+    spring = number_in_unit("strength", strength, unit.kilojoules_per_mole / unit.nanometer**2)
     particles = _particles(model, atoms, topology, ignore_names)
     embedder = model.embedder_
-    reach = _number("margin", margin) * float(np.sqrt(embedder.epsilon))
+    reach = number_in_unit("margin", margin) * float(np.sqrt(embedder.epsilon))
     return _python_force(WallEnergy(embedder, spring, reach, len(particles)), particles)
 
 
@@ -211,13 +210,13 @@ def outward_force(
     from openmm import unit
 
     model = fitted_on_frames(model)
-    energy = _number("strength", strength, unit.kilojoules_per_mole)
+    energy = number_in_unit("strength", strength, unit.kilojoules_per_mole)
     particles = _particles(model, atoms, topology, ignore_names)
     embedder, counts = model.embedder_, model.multiplicities_
     squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
     densities = np.exp(-0.5 * squared / embedder.epsilon) @ counts
     # ρ in units of ρ₀: the density that the most isolated landmark contributes at the reach.
-    unit_density = densities.min() * np.exp(-0.5 * _number("reach", reach) ** 2)
+    unit_density = densities.min() * np.exp(-0.5 * number_in_unit("reach", reach) ** 2)
     return _python_force(FloodEnergy(embedder, energy, counts / unit_density, len(particles)), particles)
 
 
@@ -254,7 +253,7 @@ def bias_variable(
     force = coordinate_force(model, coordinate, atoms=atoms, topology=topology, ignore_names=ignore_names)
     if width is None:
         width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * BUMP_SHARE
-    width = _number("width", width, positive=True)
+    width = number_in_unit("width", width, positive=True)
     if grid_width is not None and not (is_whole_number(grid_width) and grid_width >= 2):
         raise InvalidInputError(f"grid_width must be a whole number of points, 2 or more, got {grid_width!r}")
     coefficients = model.embedder_.coefficients[coordinate].astype(np.float64)
@@ -289,22 +288,6 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
             "topology=simulation.topology, or ignore_names=True"
         )
     return indices
-
-
-def _number(name: str, value: Any, wanted: Any = None, *, positive: bool = False) -> float:
-    """Return a setting that must not be negative (nor 0), in the wanted unit where it has one."""
-    from openmm import unit
-
-    if wanted is not None and unit.is_quantity(value):
-        try:
-            value = value.value_in_unit(wanted)
-        except TypeError as error:
-            raise InvalidInputError(f"{name} must be in {wanted}, got {value}") from error
-    number = float(value) if isinstance(value, Real) else np.nan
-    if not 0 <= number < np.inf or (positive and number == 0):
-        rule = "a positive number" if positive else "a number of at least 0"
-        raise InvalidInputError(f"{name} must be {rule}, got {value!r}")
-    return number
 
 
 def _python_force(

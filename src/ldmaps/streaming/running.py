@@ -36,6 +36,7 @@ class Run:
         summary: StreamSummary,
         *,
         bad_records: str,
+        missing: str,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: float,
         stop: threading.Event | None,
@@ -50,7 +51,7 @@ class Run:
         self._reader = reader
         self._sinks = sinks
         self._summary = summary
-        self._bad_records = bad_records
+        self._bad_records, self._missing = bad_records, missing
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self._every = checkpoint_every
         self._stop = stop
@@ -68,8 +69,8 @@ class Run:
             with self._checkpoint or nullcontext(), ExitStack() as stack:
                 for sink in self._sinks:
                     stack.callback(self._close, sink)
-                marks = self._check_all()
                 self._engine.warm_up()
+                marks = self._check_all()
                 with nullcontext() if self._position is None else self._trusting_the_checkpoint():
                     self._reader.open(self._position)
                 # Not before the source is open: some clients set handlers of their own.
@@ -116,7 +117,7 @@ class Run:
 
     def _pass_on(self, records: Records) -> None:
         try:
-            embedded, bad = judged(self._engine.embed(records), self._bad_records)
+            embedded, bad = judged(self._engine.embed(records), self._bad_records, self._missing)
         except BaseException:
             self._flush_all()  # the tracker may be ahead of the outputs, so the checkpoint stays where it is
             raise
@@ -168,6 +169,8 @@ class Run:
             tracker = self._engine.tracker
             if tracker is not None:
                 tracker.restore(saved["tracker"])
+            if self._engine.cutter is not None:
+                self._engine.cutter.restore(saved["windows"])
             self._summary.restore(saved["counts"])
         self._position = saved["position"]
         return marks
@@ -231,13 +234,14 @@ class Run:
             return
         marks = [(sink, self._guarded(sink, sink.flush)) for sink in self._sinks]
         if self._checkpoint is not None:
-            tracker = self._engine.tracker
+            tracker, cutter = self._engine.tracker, self._engine.cutter
             self._checkpoint.write(
                 model=self._digest,
                 source=self._reader.source.name,
                 position=self._position,
                 sinks=[{"name": sink.name, "mark": mark} for sink, mark in marks if sink.durable],
                 tracker=None if tracker is None else tracker.state(),
+                windows=None if cutter is None else cutter.state(),
                 counts=self._summary.kept(),
             )
         self._uncommitted = False

@@ -19,7 +19,7 @@ __all__ = ["LatencyHistogram", "StreamSummary"]
 _TO_AN_OCTAVE = 16
 _SHORTEST = 1e-7
 _CLASSES = 44 * _TO_AN_OCTAVE  # up to 20 days
-_KEPT = ("records", "rejected", "inside", "stalls", "batches")
+_KEPT = ("records", "rejected", "missing", "inside", "stalls", "batches")
 
 
 class LatencyHistogram:
@@ -83,6 +83,8 @@ class StreamSummary:
         Records that were embedded.
     rejected : int
         Records that could not be.
+    missing : int
+        Those of them that have missing values.
     inside : int
         Records that the map covers.
     events : Counter
@@ -106,6 +108,7 @@ class StreamSummary:
 
     records: int = 0
     rejected: int = 0
+    missing: int = 0
     inside: int = 0
     events: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
@@ -146,6 +149,7 @@ class StreamSummary:
         self.batches += 1
         self.records += n
         self.rejected += len(embedded.rejected)
+        self.missing += sum(one.missing for one in embedded.rejected)
         for event in embedded.events:
             self.events[f"{event.kind}:{event.region}"] += 1
 
@@ -160,6 +164,7 @@ class StreamSummary:
         return {
             "records": self.records,
             "rejected": self.rejected,
+            "missing": self.missing,
             "inside": self.inside_share,
             "events": dict(sorted(self.events.items())),
             "stalls": self.stalls,
@@ -185,6 +190,6 @@ class StreamSummary:
             What :meth:`kept` returned.
         """
         for name in _KEPT:
-            setattr(self, name, int(kept[name]))
+            setattr(self, name, int(kept.get(name, 0)))
         self.events = Counter({str(key): int(value) for key, value in kept["events"].items()})
         self.resumed_from = self.records

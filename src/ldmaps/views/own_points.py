@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, suffixes
-from ldmaps.inputs.tables import is_plumed, read_any_columns, read_columns
+from ldmaps.inputs.tables import is_plumed, read_columns
 from ldmaps.maps.fitted_map import thinned_rows
 
 __all__ = ["PointsOfMap", "as_numbers_or_texts", "read_table"]
@@ -264,7 +264,7 @@ def _read(path: str) -> dict[str, NDArray[Any]]:
     form = format_of(path)
     if form is None and os.path.isfile(path) and is_plumed(path):
         # The column "time" is the COLVAR's own; rows are in the order of the map's points.
-        return {name: values for name, values in read_any_columns(path).items() if name != "time"}
+        return {name: values for name, values in read_columns(path, named=False).items() if name != "time"}
     if form is None or "embed" not in form.written_by:
         *others, last = suffixes(written_by="embed")
         raise InvalidInputError(f"the table {path} must end in {', '.join(others)} or {last}")

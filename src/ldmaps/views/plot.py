@@ -199,10 +199,9 @@ class MapPlots:
         """Return the points to draw: those given, the training points, or else the landmarks."""
         check_is_fitted(self._model, "embedder_")
         if points is None and not hasattr(self._model, "embedding_"):
-            landmarks = np.asarray(self._model.landmark_embedding_)
-            weights = {"weights": np.asarray(self._model.multiplicities_)} if "weights" in known else {}
+            points = self._model.landmark_embedding_
             known = {name: values for name, values in known.items() if values is not None}
-            return PointsOfMap.shown(self._model, landmarks, **{**weights, **known})
+            known.setdefault("weights", self._model.multiplicities_)
         return PointsOfMap.shown(self._model, points, **known)
 
     def _check_coordinates(self, *coordinates: int) -> None:

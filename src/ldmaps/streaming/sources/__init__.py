@@ -26,7 +26,8 @@ def model_facts(model: Any) -> dict[str, Any]:
         facts["columns"] = [str(name) for name in names]
     facts["takes_frames"] = model.metric_.takes_frames
     if not model.metric_.takes_distances:  # whose rows may have either of two lengths
-        facts["n_features"] = model.n_features_in_
+        windows = facts.get("windows")  # which the engine cuts out of rows
+        facts["n_features"] = model.n_features_in_ if windows is None else windows["width"]
     return facts
 
 
