@@ -14,7 +14,6 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.solver_choice import check_memory, sparse_bytes, stored_bytes
 from ldmaps.diffusion.sparse_kernel import near_fraction
-from ldmaps.diffusion.spatial_tree import raw_values
 from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -51,9 +50,11 @@ class DiffusionMap(DiffusionEstimator):
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
         ten leading non-trivial eigenvalues, at least two.
-    epsilon : {"connected", "coifman"} or float
-        Bandwidth, a squared distance. Larger smooths detail away; one too small to
-        connect the points is an error. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
+    epsilon : {"bulk", "connected", "coifman"} or float
+        Bandwidth, a squared distance. Larger smooths detail away; a number too small to
+        connect the points is an error. "bulk" reaches 0.5 % of the points from a typical one; points that
+        no hop reaches at that ε are left out of the walk, with a warning, and embedded. See
+        :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
@@ -140,7 +141,7 @@ class DiffusionMap(DiffusionEstimator):
     def __init__(
         self,
         n_components: int | str = "gap",
-        epsilon: float | str = "connected",
+        epsilon: float | str = "bulk",
         metric: Any = "euclidean",
         *,
         outliers: float = 0.0,
@@ -227,7 +228,7 @@ class DiffusionMap(DiffusionEstimator):
 
         Parameters
         ----------
-        epsilon : {"connected", "coifman"} or float
+        epsilon : {"bulk", "connected", "coifman"} or float
             The new bandwidth: a rule or a squared distance, as for the estimator.
         """
         check_is_fitted(self, "embedder_")
@@ -242,7 +243,7 @@ class DiffusionMap(DiffusionEstimator):
 
     def _early_bandwidth(self, training: Training) -> Bandwidth | None:
         """Return ε where it takes few distances to find; else it is left for when all are there."""
-        needs_all = self.epsilon == "connected" and raw_values(training.metric, training.members) is None
+        needs_all = self.epsilon == "connected" and not training.metric.is_euclidean
         if needs_all or (self.epsilon == "bulk" and training.metric.is_slow and training.bandwidth is None):
             return None
         return self._bandwidth(training, training.metric, training.members)

@@ -21,6 +21,7 @@ from ldmaps.diffusion.connectivity import (
     BULK_HOP,
     BULK_LANDMARK_HOP,
     REACH,
+    SMALL_GROUP,
     check_bulk,
     check_connected,
     check_landmarks_connected,
@@ -160,18 +161,24 @@ def _check_points_connected(walk: Walk, squared: Any) -> None:
 
 
 def _check_landmarks_in_bulk(walk: Walk, landmarks: Landmarks, squared: NDArray[Any]) -> None:
-    """Raise when small groups of landmarks lie apart; ``outside`` of the error are the points of their cells."""
-    if is_connected(squared, BULK_LANDMARK_HOP**2 * walk.epsilon):
-        return
-    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
-    try:
-        check_bulk(tree, landmarks.multiplicities, walk.epsilon, len(walk.points), landmarks=True)
-    except DisconnectedError as error:
-        apart = np.isin(np.arange(len(squared)), error.outside)
-        error.outside = landmarks.points_in(apart)
-        if apart.mean() <= FEW_LANDMARKS:
-            error.remaining = landmarks.indices[~apart]
-        raise
+    """Raise when small groups of landmarks lie apart, or a few points from all; ``outside`` are these points."""
+    if not is_connected(squared, BULK_LANDMARK_HOP**2 * walk.epsilon):
+        tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
+        try:
+            check_bulk(tree, landmarks.multiplicities, walk.epsilon, len(walk.points), landmarks=True)
+        except DisconnectedError as error:
+            apart = np.isin(np.arange(len(squared)), error.outside)
+            error.outside = landmarks.points_in(apart)
+            if apart.mean() <= FEW_LANDMARKS:
+                error.remaining = landmarks.indices[~apart]
+            raise
+    farthest, reach = float(landmarks.squared_radii.max()), REACH**2 * walk.epsilon
+    far = landmarks.beyond(reach) if farthest > reach else []
+    if 0 < len(far) <= SMALL_GROUP * len(walk.points):  # of more, landmarks are few
+        sizes = [len(walk.points) - len(far), *([1] * len(far))]
+        apart_from_all = DisconnectedError(sizes, walk.epsilon, farthest, REACH)
+        apart_from_all.outside, apart_from_all.remaining = far, landmarks.indices
+        raise apart_from_all
 
 
 def select_landmarks(
