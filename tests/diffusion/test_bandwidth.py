@@ -87,6 +87,9 @@ def test_a_weight_is_so_many_copies_to_the_bulk():
     weighted, repeated = choose("bulk", X, weights=weights).epsilon, choose("bulk", copies).epsilon
     assert weighted == pytest.approx(repeated, rel=0.08)
     assert choose("bulk", X).epsilon > 1.15 * weighted
+    few = np.random.default_rng(6).integers(1, 5, size=300).astype(float)
+    repeated = choose("bulk", np.repeat(X[:300], few.astype(int), axis=0)).epsilon
+    assert choose("bulk", X[:300], weights=few).epsilon == pytest.approx(repeated, rel=1e-12)
     assert choose("bulk", X, weights=np.full(6000, 3.7)).epsilon == choose("bulk", X).epsilon
 
 

@@ -194,11 +194,13 @@ def _check_distinct(epsilon: float, n_points: int) -> None:
 
 def _bulk(metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None) -> Bandwidth:
     n_points = len(points)
-    count = min(SAMPLED_POINTS, n_points)
-    share = max(BULK_SHARE, min(BULK_NEIGHBOURS / (n_points - 1), 0.5))
+    # A weight is so many copies; weights that are all large say no more than smaller ones.
+    weights = weights / max(1.0, float(weights.min()))
+    n_copies = max(n_points, round(float(weights.sum())))
+    count = min(SAMPLED_POINTS, n_copies)
+    share = max(BULK_SHARE, min(BULK_NEIGHBOURS / (n_copies - 1), 0.5))
     # A generator of its own: the landmarks are those that any other ε gives.
-    pool = np.random.default_rng(0).choice(n_points, min(n_points, BULK_POOL * count), replace=False)
-    # Systematic sampling: a point of weight w comes as often as w points, one of weight 1 at most once.
+    pool = np.random.default_rng(0).choice(n_points, min(n_points, BULK_POOL * SAMPLED_POINTS), replace=False)
     heights = np.cumsum(weights[pool])
     drawn = pool[np.searchsorted(heights, heights[-1] * (np.arange(count) + 0.5) / count)]
     drawn = np.random.default_rng(1).permutation(drawn)

@@ -58,8 +58,8 @@ def _tell(whole: Training, training: Training, rule_epsilon: float | None) -> No
     if epsilon > rule_epsilon:
         warnings.warn(
             f"at epsilon = {rule_epsilon:.6g}, which reaches 0.5 % of the points from a typical one, the data fall "
-            f"into groups that no hop joins; {epsilon:.6g} is taken instead, which joins them. Fit each group separately "
-            "to see its own structure",
+            f"into groups that no hop joins; {epsilon:.6g} is taken instead, which joins them. Fit each group "
+            "separately to see its own structure",
             BandwidthWarning,
             stacklevel=5,
         )

@@ -41,6 +41,7 @@ from ldmaps.maps.fitted_map import Solution
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
+from ldmaps.quality.diagnosis import handfuls
 
 __all__ = ["LandmarkFit", "SolvedMap", "select_landmarks", "solve"]
 
@@ -138,6 +139,8 @@ def solve(
     spectrum = solve_spectrum(
         squared, multiplicities, n_eigenvalues, alpha=walk.alpha, n_threads=walk.n_threads
     )
+    if walk.leaves_out:
+        _check_carriers(walk, landmarks, spectrum)
     if landmarks is None:
         solver = "sparse" if issparse(squared) else "stored"
         solution = Solution(solver, error_bound=np.zeros(n_eigenvalues))
@@ -167,11 +170,7 @@ def _check_landmarks_in_bulk(walk: Walk, landmarks: Landmarks, squared: NDArray[
         try:
             check_bulk(tree, landmarks.multiplicities, walk.epsilon, len(walk.points), landmarks=True)
         except DisconnectedError as error:
-            apart = np.isin(np.arange(len(squared)), error.outside)
-            error.outside = landmarks.points_in(apart)
-            if apart.mean() <= FEW_LANDMARKS:
-                error.remaining = landmarks.indices[~apart]
-            raise
+            raise _without_cells(error, error.outside, landmarks) from None
     farthest, reach = float(landmarks.squared_radii.max()), REACH**2 * walk.epsilon
     far = landmarks.beyond(reach) if farthest > reach else []
     if 0 < len(far) <= SMALL_GROUP * len(walk.points):  # of more, landmarks are few
@@ -179,6 +178,30 @@ def _check_landmarks_in_bulk(walk: Walk, landmarks: Landmarks, squared: NDArray[
         apart_from_all = DisconnectedError(sizes, walk.epsilon, farthest, REACH)
         apart_from_all.outside, apart_from_all.remaining = far, landmarks.indices
         raise apart_from_all
+
+
+def _check_carriers(walk: Walk, landmarks: Landmarks | None, spectrum: Spectrum) -> None:
+    """Raise when a handful of points carries the first coordinate; those of all such modes are ``outside``."""
+    multiplicities = walk.weights if landmarks is None else landmarks.multiplicities
+    found = handfuls(spectrum.vectors, multiplicities, len(walk.points))
+    if 0 not in found:
+        return
+    carriers = np.unique(np.concatenate(list(found.values())))
+    sizes = [len(multiplicities) - len(carriers), *([1] * len(carriers))]
+    error = DisconnectedError(sizes, walk.epsilon, walk.epsilon, REACH)
+    error.outside = carriers
+    raise error if landmarks is None else _without_cells(error, carriers, landmarks)
+
+
+def _without_cells(
+    error: DisconnectedError, apart: NDArray[np.intp], landmarks: Landmarks
+) -> DisconnectedError:
+    """Return an error with the points of some landmarks' cells as ``outside``, and the other landmarks."""
+    is_apart = np.isin(np.arange(len(landmarks.indices)), apart)
+    error.outside = landmarks.points_in(is_apart)
+    if is_apart.mean() <= FEW_LANDMARKS:
+        error.remaining = landmarks.indices[~is_apart]
+    return error
 
 
 def select_landmarks(
