@@ -3,7 +3,7 @@
 Every kind of data is cut into two random halves and four quarters that share no point. A rule is good when all parts
 of one size give the same ε, when ε changes little as N is halved, and when more than a few points carry ψ₂.
 
-Usage: python benchmarks/bandwidth.py [--only NAME]
+Usage: python benchmarks/bandwidth.py [--only NAME] [--rule NAME]
 """
 
 from __future__ import annotations
@@ -158,9 +158,11 @@ def epsilon_of(rule: Rule, points: np.ndarray, metric: Any) -> tuple[float, floa
     return model.epsilon_, model.eigenvalues_[0], model.diagnosis_.participation[0]
 
 
-def judged(name: str, points: np.ndarray, metric: Any) -> Iterator[list[str]]:
+def judged(name: str, points: np.ndarray, metric: Any, only: str) -> Iterator[list[str]]:
     order = np.random.default_rng(0).permutation(len(points))
     for rule in RULES:
+        if only not in rule.name:
+            continue
         shown = order if rule.settings["epsilon"] == "bulk" else order[:MOST_FOR_TREES]
         halves, quarters = (
             [epsilon_of(rule, points[np.sort(part)], metric) for part in np.array_split(shown, count)]
@@ -225,19 +227,21 @@ def page(rows: list[list[str]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
-    only = parser.parse_args().only
+    parser.add_argument("--rule", default="")
+    arguments = parser.parse_args()
+    only, rule = arguments.only, arguments.rule
     warnings.simplefilter("ignore")
     path, known = DOCS / "bandwidth.csv", []
-    if only and path.exists():
+    if (only or rule) and path.exists():
         with path.open(newline="", encoding="utf-8") as stream:
-            known = [row for row in list(csv.reader(stream))[1:] if only not in row[0]]
+            known = [row for row in list(csv.reader(stream))[1:] if only not in row[0] or rule not in row[1]]
     for name, make in kinds().items():
         if only in name:
-            for row in judged(name, *make()):
+            for row in judged(name, *make(), rule):
                 known.append(row)
                 print(", ".join(row), flush=True)
-    places = {name: place for place, name in enumerate(kinds())}
-    known.sort(key=lambda row: places.get(row[0], len(places)))
+    names, rules = list(kinds()), [rule.name for rule in RULES]
+    known.sort(key=lambda row: (names.index(row[0]), rules.index(row[1])))
     with path.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream).writerows([HEADING, *known])
     (DOCS / "bandwidth.md").write_text(page(known), encoding="utf-8")

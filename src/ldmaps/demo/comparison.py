@@ -208,7 +208,7 @@ def table(demonstration: Demonstration) -> str:
     lines = [
         f"{demonstration.molecule.name}, {demonstration.molecule.n_atoms} atoms, mass-weighted RMSD",
         f"frames   N = {n:,} to learn from, {len(demonstration.held_out):,} held out and streamed",
-        f"ε        {demonstration.epsilon:.3e} nm², which reaches 0.5 % of the frames from a typical one "
+        f"ε        {demonstration.epsilon:.3e} nm², reaches 0.5 % of the frames from a typical one "
         f"(√ε = {math.sqrt(demonstration.epsilon):.4f} nm)",
         "",
     ]

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 #: Share of the other points, and at least how many of them, within √ε of a typical point by the rule "bulk".
-BULK_SHARE, BULK_NEIGHBOURS = 0.005, 10
+BULK_SHARE, BULK_NEIGHBOURS = 0.005, 20
 #: Rules other than "connected" look at no more points than this: their averages hardly move beyond.
 SAMPLED_POINTS = 4000
 #: Of these, so many are the typical points of the rule "bulk", drawn from so many times as many by weight.
@@ -82,9 +82,9 @@ def choose_bandwidth(
     Parameters
     ----------
     rule : {"bulk", "connected", "coifman"} or float
-        "bulk": √ε reaches 0.5 % of the other points, at least ten, from a typical point: the
+        "bulk": √ε reaches 0.5 % of the other points, at least twenty, from a typical point: the
         median of 1,000 random ones, each compared with 4,000. A property of the distribution that
-        the points are from: disjoint subsets give the same, and from 2,000 points on it does not
+        the points are from: disjoint subsets give the same, and from 4,000 points on it does not
         change with their number. "connected": the smallest ε at which every point can be reached from
         every other in hops of at most √ε; keeps the finest detail that a single
         map can have. "coifman": the ε at which ln Σ_ij A_ij rises most steeply

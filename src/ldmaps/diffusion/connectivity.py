@@ -28,6 +28,7 @@ from ldmaps.progress import tick
 __all__ = [
     "BULK_HOP",
     "BULK_LANDMARK_HOP",
+    "FEWEST_POINTS",
     "OUTLIER_SHARE",
     "RAISED",
     "REACH",

@@ -20,6 +20,7 @@ from scipy.sparse import issparse
 from ldmaps.diffusion.connectivity import (
     BULK_HOP,
     BULK_LANDMARK_HOP,
+    FEWEST_POINTS,
     REACH,
     SMALL_GROUP,
     check_bulk,
@@ -184,7 +185,7 @@ def _check_carriers(walk: Walk, landmarks: Landmarks | None, spectrum: Spectrum)
     """Raise when a handful of points carries the first coordinate; those of all such modes are ``outside``."""
     multiplicities = walk.weights if landmarks is None else landmarks.multiplicities
     found = handfuls(spectrum.vectors, multiplicities, len(walk.points))
-    if 0 not in found:
+    if 0 not in found or len(walk.points) < FEWEST_POINTS:
         return
     carriers = np.unique(np.concatenate(list(found.values())))
     sizes = [len(multiplicities) - len(carriers), *([1] * len(carriers))]
