@@ -113,7 +113,7 @@ def scan_bandwidth(model: Any) -> BandwidthScan:
     )
     squared = squared_matrix(walk.metric, walk.points)
     n_modes = min(MAX_GAP_COMPONENTS + 1, len(squared) - 1)
-    epsilons = FACTORS * walk.epsilon
+    epsilons = np.asarray(FACTORS * walk.epsilon, dtype=np.float64)
     maps = [_solved(replace(walk, epsilon=float(epsilon)), squared.copy(), n_modes) for epsilon in epsilons]
     own = int(np.flatnonzero(FACTORS == 1.0)[0])
     ours = maps[own]

@@ -173,7 +173,7 @@ def _check_landmarks_in_bulk(walk: Walk, landmarks: Landmarks, squared: NDArray[
         except DisconnectedError as error:
             raise _without_cells(error, error.outside, landmarks) from None
     farthest, reach = float(landmarks.squared_radii.max()), REACH**2 * walk.epsilon
-    far = landmarks.beyond(reach) if farthest > reach else []
+    far = landmarks.beyond(reach) if farthest > reach else np.empty(0, dtype=np.intp)
     if 0 < len(far) <= SMALL_GROUP * len(walk.points):  # of more, landmarks are few
         sizes = [len(walk.points) - len(far), *([1] * len(far))]
         apart_from_all = DisconnectedError(sizes, walk.epsilon, farthest, REACH)
