@@ -106,6 +106,10 @@ test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two p
 quotes: $(INSTALLED) ## Run the commands that the pages quote, and write down what they print
 	$(BIN)/python tools/quotes.py
 
+.PHONY: numbers
+numbers: $(INSTALLED) ## Measure the numbers that several pages say, and write them into these pages
+	$(BIN)/python -m tools.page_numbers
+
 .PHONY: test-slow
 test-slow: $(INSTALLED) ## Run what `make test` leaves out: kills, engines, examples, the reduced reproduction
 	$(PYTEST) --dist loadfile -m slow $(PYTEST_ARGS)
@@ -246,6 +250,14 @@ bench-cluster: $(INSTALLED) ## Measure fits out of core on worker processes: doc
 .PHONY: bench-stream
 bench-stream: $(VENV)/.peers .venv-peers/.installed ## Measure streams: rate, latency, memory, against peers: docs/benchmarks/stream.md
 	$(BIN)/python benchmarks/stream.py
+
+$(VENV)/.anomalies: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --group anomalies
+	touch $@
+
+.PHONY: bench-anomalies
+bench-anomalies: $(VENV)/.anomalies ## Measure anomalies found and false alarms, against PyOD and others: docs/benchmarks/anomalies.md
+	$(BIN)/python benchmarks/anomalies.py
 
 .PHONY: clean
 clean: ## Remove caches and builds (to reinstall, delete .venv too)

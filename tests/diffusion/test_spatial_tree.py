@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ldmaps.datasets import swiss_roll
-from ldmaps.diffusion import connectivity, sparse_kernel, spatial_tree
+from ldmaps.diffusion import connectivity, solver_choice, spatial_tree
 from ldmaps.diffusion.connectivity import minimum_spanning_tree
-from ldmaps.diffusion.pairwise import squared_matrix
-from ldmaps.diffusion.sparse_kernel import sparse_squares
+from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.metrics import Euclidean, Periodic
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -46,7 +46,7 @@ def test_near_pairs_are_those_of_all_distances(monkeypatch, dtype, n_threads):
     metric = Euclidean()
     points = metric.prepare(X)
     found = sparse_squares(metric, points, 0.05, n_threads)
-    monkeypatch.setattr(sparse_kernel, "raw_values", lambda metric, points: None)
+    monkeypatch.setattr(solver_choice, "raw_values", lambda metric, points: None)
     rows = sparse_squares(metric, points, 0.05, n_threads)
     assert found.nnz < 0.03 * 5000**2, "too many pairs for a tree"
     assert (found.indices.dtype, found.data.dtype) == (rows.indices.dtype, rows.data.dtype)

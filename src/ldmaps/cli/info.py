@@ -12,8 +12,6 @@ from ldmaps.errors import InvalidInputError, ModelFileError
 if TYPE_CHECKING:
     from ldmaps.maps.model_file import StoredMap
 
-__all__ = ["add_options", "facts_of", "run"]
-
 SHOWN = ""
 EPILOG = """\
 example:
@@ -131,6 +129,10 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         columns = source.get("columns")
         if columns:
             rows.append(("", ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")))
+    if source.get("windows"):
+        from ldmaps.inputs.windows import Windows
+
+        rows.append(("windows", str(Windows.stored(source))))
     files = source.get("files")
     if files:
         rows.append(

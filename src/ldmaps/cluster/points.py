@@ -32,8 +32,6 @@ from ldmaps.landmarks.base import Landmarks, PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.error_estimate import reference_rows
 
-__all__ = ["BlockedLandmarks", "BlockedPoints", "Blocks", "Piece"]
-
 #: Sets of rows that were brought here and are kept, so that a subset of one is not read again.
 KEPT_GATHERS = 4
 #: Rows that are brought here at a time to be looked at once.

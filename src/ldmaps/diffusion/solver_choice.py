@@ -7,21 +7,17 @@ streamed   tiles that are discarded, block Lanczos         any N, in a few passe
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+import numpy as np
+from scipy.sparse import csr_array
+
+from ldmaps.diffusion.pairwise import gathered_rows, near_pairs, squared_tile
+from ldmaps.diffusion.spatial_tree import near_rows, raw_values
 from ldmaps.diffusion.spectrum import spectrum_bytes
 from ldmaps.errors import InvalidInputError
-
-__all__ = [
-    "SOLVERS",
-    "Solver",
-    "check_memory",
-    "choose_solver",
-    "sparse_bytes",
-    "stored_bytes",
-    "streamed_bytes",
-    "streamed_room",
-]
+from ldmaps.metrics.base import Metric, Points
 
 Solver = Literal["stored", "sparse", "streamed"]
 SOLVERS: tuple[Solver, ...] = ("stored", "sparse", "streamed")
@@ -56,18 +52,6 @@ def choose_solver(
 ) -> Solver:
     """Return the quickest solver that keeps the memory limit.
 
-    Parameters
-    ----------
-    n_points, itemsize, n_eigenvalues : int
-        N, bytes of a kernel entry, and how many eigenpairs.
-    near_fraction : float
-        Share of pairs whose kernel entry is above rounding, from
-        :func:`~ldmaps.diffusion.sparse_kernel.near_fraction`; 1 if it is not known.
-    memory_limit : float
-        Bytes.
-
-    Examples
-    --------
     Molecules, whose frames are all near each other, and a sheet in three dimensions:
 
     >>> choose_solver(20_000, 4, 2, 1.0, 4e9), choose_solver(100_000, 4, 2, 1.0, 4e9)
@@ -98,12 +82,11 @@ def check_memory(solver: str, needed: float, memory_limit: float) -> None:
 def streamed_bytes(n_points: int, n_basis: int, block_size: int, n_threads: int) -> float:
     """Return how much memory the streamed solver takes with a basis of so many vectors.
 
-    Counted are three times the basis (vectors, their images, and either of them while it is changed), five
-    blocks, and two more for each thread.
-
     >>> streamed_bytes(1_000_000, 48, 16, 2)
     2304000000.0
     """
+    # Counted are three times the basis (vectors, their images, and either of them while it is changed), five blocks,
+    # and two more for each thread.
     return 8.0 * n_points * (3 * n_basis + (5 + 2 * n_threads) * block_size)
 
 
@@ -112,11 +95,10 @@ def streamed_room(
 ) -> tuple[int, int]:
     """Return how many basis vectors the streamed solver may keep, and on how many threads it may run, or raise.
 
-    There are as many threads as leave room for a basis.
-
     >>> streamed_room(1_000_000, 3, 16, 16, 4e9, 2)
     (118, 2)
     """
+    # There are as many threads as leave room for a basis.
     widest = max(n_start, block_size)
     column = 8.0 * n_points
     least = max(n_eigenvalues + 2 * block_size, n_start)
@@ -130,3 +112,42 @@ def streamed_room(
             "components"
         )
     return int((memory_limit - streamed_bytes(n_points, 0, widest, threads)) / (3 * column)), threads
+
+
+#: A spatial tree finds near pairs quicker than rows of distances while no more than this share is near; rows at a time.
+TREE_FRACTION, TREE_ROWS = 0.03, 512
+#: Rows that give the near fraction, and how many of them are in memory at a time.
+SAMPLED_ROWS, ROWS_AT_ONCE = 64, 8
+
+
+def sparse_squares(metric: Metric, points: Points, epsilon: float, n_threads: int | None = None) -> csr_array:
+    """Return d² of all pairs whose kernel entry exp(−d²/(2ε)) is above the dtype's rounding, zeros stored."""
+    cutoff = _cutoff(epsilon, points)
+    values = raw_values(metric, points)
+    few = near_fraction(metric, points, epsilon, np.random.default_rng(0)) if values is not None else 1.0
+    if values is not None and few < TREE_FRACTION:
+        rows = near_rows(values, cutoff, points.dtype)
+        starts, columns, squares = gathered_rows(len(points), TREE_ROWS, rows, n_threads)
+    else:
+        starts, columns, squares = near_pairs(metric, points, cutoff, n_threads)
+    if len(columns) < 2**31:
+        starts = starts.astype(columns.dtype)  # or scipy would widen the columns to the starts' type
+    return csr_array((squares, columns, starts), shape=(len(points), len(points)))
+
+
+def near_fraction(
+    metric: Metric, points: Points, epsilon: float, rng: np.random.Generator, n_rows: int = SAMPLED_ROWS
+) -> float:
+    """Return the share of pairs that :func:`sparse_squares` would keep, from a random set of rows."""
+    n = len(points)
+    rows = points.take(np.sort(rng.choice(n, min(n, n_rows), replace=False)))
+    cutoff, n_near = _cutoff(epsilon, points), 0
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = slice(start, min(start + ROWS_AT_ONCE, len(rows)))
+        n_near += int(np.count_nonzero(squared_tile(metric, rows, part, points) <= cutoff))
+    return n_near / (len(rows) * n)
+
+
+def _cutoff(epsilon: float, points: Points) -> float:
+    """Squared distance at which the kernel falls to the dtype's rounding."""
+    return -2.0 * epsilon * math.log(float(np.finfo(points.dtype).eps))

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.pairwise import squared_tile
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.errors import CheckpointError
 from ldmaps.files import written_whole
-
-__all__ = ["SolverState", "StateFile"]
 
 FORMAT = 1
 #: Seconds between two writings, and the largest share of the time that writing may take.
@@ -27,27 +26,14 @@ PROBES, PROBE_TOLERANCE = 8, 1e-3
 
 @dataclass
 class SolverState:
-    """Everything a solve has learnt so far.
+    """Everything a solve has learnt so far."""
 
-    Attributes
-    ----------
-    basis, images : ndarray of shape (n, m)
-        Orthonormal Q and S Q.
-    n_passes : int
-        Passes that were finished.
-    density : ndarray of shape (n,) or None
-        q, once it is known; never with α = 0.
-    row_sums : ndarray of shape (n,) or None
-        Σ_j A_ij s_j, once they are known.
-    block : ndarray of shape (n, b) or None
-        What the pass under way multiplies A by, and ``partial`` as far as it has come.
-    """
-
-    basis: NDArray[np.float64]
+    basis: NDArray[np.float64]  # (n, m): orthonormal Q and S Q
     images: NDArray[np.float64]
-    n_passes: int = 0
-    density: NDArray[np.float64] | None = None
-    row_sums: NDArray[np.float64] | None = None
+    n_passes: int = 0  # passes that were finished
+    density: NDArray[np.float64] | None = None  # (n,): q, once it is known; never with α = 0
+    row_sums: NDArray[np.float64] | None = None  # (n,): Σ_j A_ij s_j, once they are known
+    #: (n, b): what the pass under way multiplies A by, and ``partial`` as far as it has come
     block: NDArray[np.float64] | None = None
     partial: PartialProduct | None = None
 
@@ -67,37 +53,21 @@ class SolverState:
 
     def arrays(self) -> dict[str, Any]:
         """Return what a file keeps."""
-        arrays = {"basis": self.basis, "images": self.images, "n_passes": self.n_passes}
-        arrays |= {"density": self.density, "row_sums": self.row_sums, "block": self.block}
-        if self.partial is not None:
-            arrays |= {"sums": self.partial.sums, "n_bands": self.partial.n_bands}
-        return {name: value for name, value in arrays.items() if value is not None}
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        partial = known.pop("partial", None)
+        return known if partial is None else {**known, **vars(partial)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> SolverState:
         """Rebuild the state from :meth:`arrays`."""
         partial = PartialProduct(arrays["sums"], int(arrays["n_bands"])) if "sums" in arrays else None
-        return cls(
-            arrays["basis"],
-            arrays["images"],
-            int(arrays["n_passes"]),
-            arrays.get("density"),
-            arrays.get("row_sums"),
-            arrays.get("block"),
-            partial,
-        )
+        names = ("basis", "images", "density", "row_sums", "block")
+        known: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
+        return cls(**known, n_passes=int(arrays["n_passes"]), partial=partial)
 
 
 class StateFile:
-    """Keeps the state of one eigenproblem in a file, or nowhere.
-
-    Parameters
-    ----------
-    path : path or None
-        None keeps nothing.
-    kernel, weights, alpha
-        The eigenproblem: a file of another one is refused.
-    """
+    """Keeps the state of one eigenproblem in a file, or nowhere."""
 
     def __init__(
         self,
@@ -178,6 +148,4 @@ def _probes(kernel: StreamedKernel) -> NDArray[Any]:
     """Return d² from a few points to all, which identify data, their order and the metric."""
     n = len(kernel)
     rows = kernel.points.take(np.linspace(0, n - 1, min(n, PROBES)).astype(np.intp))
-    squared = np.empty((len(rows), n), dtype=kernel.points.dtype)
-    kernel.metric.squared_block(rows, slice(0, len(rows)), kernel.points, slice(0, n), squared)
-    return squared
+    return squared_tile(kernel.metric, rows, slice(0, len(rows)), kernel.points)

@@ -15,32 +15,19 @@ multiplicities; biased samples have any positive weights.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.diffusion.products import MAX_BANDS, multiply, symmetric_product
+from ldmaps import kernels
 from ldmaps.errors import InvalidInputError, LdmapsError, Named, SpectrumWarning
-from ldmaps.threads import resolve_threads, single_threaded_blas
-
-__all__ = [
-    "MAX_GAP_COMPONENTS",
-    "Spectrum",
-    "SymmetricWalk",
-    "check_extensible",
-    "check_time",
-    "fix_signs",
-    "places_in_spectrum",
-    "reason_for_kept",
-    "residuals",
-    "solve_spectrum",
-    "spectral_gap",
-    "spectrum_bytes",
-]
+from ldmaps.threads import resolve_threads, run_slices, run_tiles, single_threaded_blas
 
 #: ``n_components="gap"`` looks for the gap among this many leading non-trivial eigenvalues.
 MAX_GAP_COMPONENTS = 10
@@ -65,30 +52,17 @@ STANDSTILL = 0.95
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Leading non-trivial eigenpairs of the diffusion operator over n weighted points.
+    """Leading non-trivial eigenpairs of the diffusion operator over n weighted points."""
 
-    Attributes
-    ----------
-    eigenvalues : ndarray of shape (k,)
-        λ₂ ≥ λ₃ ≥ …; the trivial λ₁ = 1 is left out.
-    vectors : ndarray of shape (n, k)
-        Right eigenvectors ψ, ψᵀCψ = 1, entry of largest magnitude positive.
-    source_weights : ndarray of shape (n,)
-        s_j = c_j q_j^-α: row x of the walk's matrix is A(x, z_j) s_j, normalised.
-    degrees : ndarray of shape (n,)
-        D_ii.
-    """
-
-    eigenvalues: NDArray[np.float64]
-    vectors: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]  # (k,): λ₂ ≥ λ₃ ≥ …; the trivial λ₁ = 1 is left out
+    vectors: NDArray[np.float64]  # (n, k): ψ, ψᵀCψ = 1, entry of largest magnitude positive
+    #: (n,): s_j = c_j q_j^-α: row x of the walk's matrix is A(x, z_j) s_j, normalised
     source_weights: NDArray[np.float64]
-    degrees: NDArray[np.float64]
+    degrees: NDArray[np.float64]  # (n,): D_ii
 
     def stay_probabilities(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P_ii, how likely the walk stays where it is (or in its cell); shape (n,).
-
-        P_ii = A_ii s_i/T_i with A_ii = 1 and T_i = Σ_j A_ij s_j = D_i c_i/s_i.
-        """
+        """Return P_ii, how likely the walk stays where it is (or in its cell); shape (n,)."""
+        # P_ii = A_ii s_i/T_i with A_ii = 1 and T_i = Σ_j A_ij s_j = D_i c_i/s_i.
         return np.asarray(self.source_weights**2 / (self.degrees * weights))
 
     def leading(self, n_components: int) -> Spectrum:
@@ -100,23 +74,13 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class SymmetricWalk:
-    """The diagonals that make S = G A G of a kernel, and eigenvectors of the walk of those of S.
+    """The diagonals that make S = G A G of a kernel, and eigenvectors of the walk of those of S."""
 
-    Attributes
-    ----------
-    weights, source_weights, degrees : ndarray of shape (n,)
-        c, s = c q^-α and D_ii.
-    scale : ndarray of shape (n,)
-        G_ii.
-    trivial : ndarray of shape (n,)
-        u₁ ∝ √(C D), of length 1: S u₁ = u₁.
-    """
-
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # (n,): c, s = c q^-α and D_ii
     source_weights: NDArray[np.float64]
     degrees: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    trivial: NDArray[np.float64]
+    scale: NDArray[np.float64]  # (n,): G_ii
+    trivial: NDArray[np.float64]  # (n,): u₁ ∝ √(C D), of length 1: S u₁ = u₁
 
     @classmethod
     def of(
@@ -149,17 +113,7 @@ def solve_spectrum(
     alpha: float = 0.0,
     n_threads: int | None = None,
 ) -> Spectrum:
-    """Solve for the leading non-trivial eigenpairs.
-
-    Parameters
-    ----------
-    kernel : ndarray or sparse array of shape (n, n)
-        A, symmetric. Not changed.
-    weights : ndarray of shape (n,)
-        Multiplicities c, all positive.
-    n_eigenvalues : int
-        How many pairs, at most n - 1.
-    """
+    """Solve for the leading non-trivial eigenpairs."""
     n = len(weights)
     threads = resolve_threads(n_threads)
 
@@ -249,13 +203,11 @@ def residuals(kernel: Any, weights: NDArray[np.float64], spectrum: Spectrum) -> 
 def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
     """Return how many coordinates stand before the largest drop of the eigenvalues, at least two.
 
-    Molecules often have their largest drop behind the first coordinate, and one
-    coordinate is nothing to look at. The second is kept unless its eigenvalue is
-    zero to rounding.
-
     >>> spectral_gap(np.array([0.99, 0.97, 0.5, 0.45])), spectral_gap(np.array([0.9, 0.3, 0.2]))
     (2, 2)
     """
+    # Molecules often have their largest drop behind the first coordinate, and one coordinate is nothing to look at.
+    # The second is kept unless its eigenvalue is zero to rounding.
     if len(eigenvalues) < 2:
         return len(eigenvalues)
     largest = _largest_drop(eigenvalues)
@@ -266,12 +218,11 @@ def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
 def places_in_spectrum(kept: ArrayLike, spectrum: ArrayLike) -> NDArray[np.intp]:
     """Return where the eigenvalues of the coordinates stand in the spectrum.
 
-    They are the first ones after a fit. Absorbing points matches coordinates to those
-    of the old map, and may leave slower modes between them.
-
     >>> places_in_spectrum([0.9, 0.6, 0.7], [0.9, 0.8, 0.7, 0.6]).tolist()
     [0, 3, 2]
     """
+    # They are the first ones after a fit. Absorbing points matches coordinates to those of the old map, and may leave
+    # slower modes between them.
     free = np.array(spectrum, dtype=np.float64)
     places = []
     for value in np.asarray(kept, dtype=np.float64):
@@ -302,16 +253,7 @@ def _largest_drop(eigenvalues: NDArray[np.float64]) -> int:
 
 
 def warn_of_standstill(spectrum: Spectrum, weights: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
-    """Warn when the walk hardly moves, or when several eigenvalues are 1 to rounding.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-    weights : ndarray of shape (n,)
-        Multiplicities c.
-    dtype : dtype
-        Precision of the kernel.
-    """
+    """Warn when the walk hardly moves, or when several eigenvalues are 1 to rounding."""
     ones = int((1.0 - spectrum.eigenvalues < _NOISE * float(np.finfo(dtype).eps)).sum())
     stays = float(np.median(spectrum.stay_probabilities(weights)))
     if ones > 1:
@@ -364,3 +306,77 @@ def check_time(eigenvalues: NDArray[np.float64], time: float) -> None:
             f"{last:.6g}^t < {_FADED:g}; it fades within t = {1.0 / (1.0 - last):.3g}, so choose t of that order, or "
             "fewer components"
         )
+
+
+#: Entries of a stored matrix that make a product worth another thread, and into how many parts one is cut at most.
+MIN_PRODUCT = 1 << 20
+MAX_BANDS = 64
+
+
+def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
+    """Return ``matrix @ vector``, dense or CSR, accumulated in float64 whatever the matrix is stored in."""
+    out = np.empty(matrix.shape[0])
+    if scipy.sparse.issparse(matrix):
+        sparse = kernels.sparse_matvec_rows
+
+        def work(rows: slice) -> None:
+            starts = matrix.indptr[rows.start : rows.stop + 1]
+            sparse(starts, matrix.indices, matrix.data, vector, out[rows])
+    else:
+        dense = kernels.matvec_rows
+
+        def work(rows: slice) -> None:
+            dense(matrix[rows], vector, out[rows])
+
+    # A tile that is read quicker than a thread wakes up is not worth handing over.
+    tile = max(512, MIN_PRODUCT // max(1, matrix.shape[1]))
+    run_tiles(len(out), tile, work, n_threads, asks_metric=False)
+    return out
+
+
+def symmetric_product(
+    matrix: NDArray[Any], vector: NDArray[np.float64], n_threads: int = 1
+) -> NDArray[np.float64]:
+    """Return ``matrix @ vector`` of a symmetric dense matrix, of which only the upper half is read."""
+    n = len(matrix)
+    bands = equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
+    # Each band has its own sums, added up in order, so that threads cannot change the rounding.
+    parts = {band.start: np.empty(n) for band in bands}
+    function = kernels.symmetric_matvec_band
+    run_slices(
+        bands,
+        lambda band: function(matrix, band.start, band.stop, vector, parts[band.start]),
+        n_threads,
+        asks_metric=False,
+    )
+    total = parts.pop(0)
+    for start, part in parts.items():
+        total[start:] += part[start:]
+    return total
+
+
+@cache
+def equal_bands(n: int, n_bands: int) -> list[slice]:
+    """Cut the rows of an n×n matrix, at multiples of four, so that its upper half falls into equal parts."""
+    shares = 1.0 - np.sqrt(1.0 - np.arange(n_bands) / n_bands)
+    bounds = [*(4 * np.round(n * shares / 4).astype(int)).tolist(), n]
+    return [slice(first, last) for first, last in itertools.pairwise(bounds) if first < last]
+
+
+def transposed_product(
+    left: NDArray[np.float64], right: NDArray[np.float64], n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return leftᵀ·right, cut by the shapes alone; only the lower half is computed where both are one array."""
+    out = np.empty((left.shape[1], right.shape[1]))
+    symmetric = left is right
+    side = 128
+
+    def work(rows: slice) -> None:
+        wide = slice(0, rows.stop) if symmetric else slice(0, right.shape[1])
+        np.matmul(left[:, rows].T, right[:, wide], out=out[rows, wide])
+        if symmetric:
+            out[: rows.start, rows] = out[rows, : rows.start].T
+
+    with single_threaded_blas():
+        run_tiles(len(out), side, work, resolve_threads(n_threads))
+    return out

@@ -24,12 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import gaussian_kernel
-from ldmaps.diffusion.products import equal_bands
+from ldmaps.diffusion.pairwise import gaussian_kernel, squared_tile
+from ldmaps.diffusion.spectrum import equal_bands
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
-
-__all__ = ["PartialProduct", "StreamedKernel"]
 
 #: Shape of a tile: half a megabyte in single precision, which a core's own cache holds together with the vectors.
 TILE_ROWS, TILE_COLUMNS = 256, 512
@@ -39,36 +37,18 @@ MAX_BANDS, MIN_BAND_ROWS = 256, 256
 
 @dataclass
 class PartialProduct:
-    """The sum of the first bands of a pass.
+    """The sum of the first bands of a pass."""
 
-    Attributes
-    ----------
-    sums : ndarray of shape (n, b)
-        A V of those bands.
-    n_bands : int
-        How many bands are in it.
-    """
-
-    sums: NDArray[np.float64]
-    n_bands: int = 0
+    sums: NDArray[np.float64]  # (n, b): A V of those bands
+    n_bands: int = 0  # how many bands are in it
 
 
 @dataclass(frozen=True)
 class StreamedKernel:
-    """A = exp(−d²/(2ε)) over all pairs of points, as something to multiply vectors by.
+    """A = exp(−d²/(2ε)) over all pairs of points, as something to multiply vectors by."""
 
-    Entries are those of :func:`~ldmaps.diffusion.pairwise.gaussian_kernel` of
-    :func:`~ldmaps.diffusion.pairwise.squared_matrix`, bit by bit: exactly symmetric,
-    with ones on the diagonal.
-
-    Parameters
-    ----------
-    metric : Metric
-    points : Points
-        Their dtype is that of the tiles: single precision is twice as fast and good to
-        about 1e-7 of each product's largest entry. Sums over tiles are float64.
-    epsilon : float
-    """
+    # Entries are those of :func:`~ldmaps.diffusion.pairwise.gaussian_kernel` of
+    # :func:`~ldmaps.diffusion.pairwise.squared_matrix`, bit by bit: exactly symmetric, with ones on the diagonal.
 
     metric: Metric
     points: Points
@@ -83,20 +63,7 @@ class StreamedKernel:
         return equal_bands(n, min(MAX_BANDS, max(1, n // (2 * MIN_BAND_ROWS))))
 
     def band_product(self, band: slice, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what a band of rows of the upper half adds to A V, both ways.
-
-        Parameters
-        ----------
-        band : slice
-            Rows.
-        vectors : ndarray of shape (n, b)
-            V.
-
-        Returns
-        -------
-        ndarray of shape (n - band.start, b)
-            To be added to rows ``band.start`` and on; to those before it a band adds nothing.
-        """
+        """Return what a band of rows of the upper half adds to A V, both ways."""
         n, first = len(self.points), band.start
         # Single precision has a narrow range: columns are brought to order 1 by powers of two, which round nothing.
         _, exponents = np.frexp(np.abs(vectors).max(axis=0))
@@ -125,21 +92,7 @@ class StreamedKernel:
         partial: PartialProduct | None = None,
         on_band: Callable[[PartialProduct], None] | None = None,
     ) -> NDArray[np.float64]:
-        """Return A V: one pass over all pairs.
-
-        Parameters
-        ----------
-        vectors : ndarray of shape (n, b)
-            V.
-        partial : PartialProduct, optional
-            Bands that were done before, to go on from; it is added to in place.
-        on_band : callable, optional
-            Called with the sum so far whenever a band was added; no two calls at a time.
-
-        Returns
-        -------
-        ndarray of shape (n, b)
-        """
+        """Return A V: one pass over all pairs."""
         bands = self.bands()
         so_far = PartialProduct(np.zeros(vectors.shape)) if partial is None else partial
         done = so_far.n_bands
@@ -168,8 +121,7 @@ class StreamedKernel:
 
     def _corner(self, rows: slice) -> NDArray[Any]:
         """Return the square tile on the diagonal."""
-        height = rows.stop - rows.start
-        block = np.empty((height, height), dtype=self.points.dtype)
-        self.metric.squared_block(self.points, rows, self.points, rows, block)
-        upper = np.triu(block, 1)  # the diagonal is exactly zero
+        upper = np.triu(
+            squared_tile(self.metric, self.points, rows, self.points, rows), 1
+        )  # the diagonal is exactly zero
         return gaussian_kernel(upper + upper.T, self.epsilon, 1)

@@ -14,15 +14,14 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.connectivity import check_landmarks_connected
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, solve_spectrum, spectral_gap
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.maps.map_sampling import few_landmarks
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.error_estimate import can_be_rows
-
-__all__ = ["BandwidthScan", "scan_bandwidth"]
 
 #: ε in units of the map's own.
 FACTORS = 2.0 ** np.arange(-4, 5)

@@ -17,8 +17,6 @@ from ldmaps.errors import BandwidthWarning, DisconnectedError, Named, OutlierWar
 from ldmaps.maps.training import Training
 from ldmaps.quality.diagnosis import named_points
 
-__all__ = ["fit_bulk"]
-
 #: Hops of so many √ε join large groups when ε is raised for them.
 JOINED_HOP = 3.0
 #: Most points that are left out, as a share of all, and most fits.

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
@@ -32,7 +31,7 @@ from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
 from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.base import Points
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
     EXTRA_MODES,
@@ -44,8 +43,6 @@ from ldmaps.quality.error_estimate import (
     stand_in_reference,
 )
 from ldmaps.settings import LANDMARK_FIT
-
-__all__ = ["LandmarkDiffusionMap"]
 
 
 class LandmarkDiffusionMap(DiffusionEstimator):
@@ -318,7 +315,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         """Choose landmarks and fit them; return the fit, ε, the map it has its coordinates from, and its cells."""
         if not extension.learns_from_reference:
             with stage("bandwidth", len(training.members)):
-                bandwidth = self._bandwidth(training, rng)
+                bandwidth = training.choose_bandwidth(self, rng)
             walk = training.walk(bandwidth.epsilon, self)
             landmarks, squared = select_landmarks(selector, walk, rng)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
@@ -362,9 +359,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         over = replace(walk, points=points, weights=landmarks.multiplicities)
         return SampledMap.of(training, over, landmarks.assignment)
 
-    def _bandwidth(self, training: Training, rng: np.random.Generator) -> Bandwidth:
-        return self._choose_bandwidth(training, training.metric, training.members, rng)
-
     # -- the map to learn from ------------------------------------------------------
 
     def _reference_size(self, training: Training, n_landmarks: int) -> int:
@@ -380,12 +374,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         n_points = len(training.members)
         if size < n_points:
             with stage("bandwidth", n_points):
-                return self._bandwidth(training, rng), None
+                return training.choose_bandwidth(self, rng), None
         with stage("distances", n_points):
             squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
         with stage("bandwidth", n_points):
-            bandwidth = self._choose_bandwidth(training, StoredSquares(), StoredPoints(squared), rng)
-        return bandwidth, squared
+            return training.choose_bandwidth(self, rng, squared), squared
 
     def _solve_reference(
         self,

@@ -9,36 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.training import Training
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.resampled_modes import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
-__all__ = ["SampledMap", "few_landmarks"]
-
-#: Of more landmarks than this a few stand for all, which settle well enough in so many iterations.
+#: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
+#: well enough in so many iterations.
 MOST_LANDMARKS, ITERATIONS = 1000, 3
 
 
 @dataclass(frozen=True)
 class SampledMap:
-    """A map and the points it was made of, to be resampled.
+    """A map and the points it was made of, to be resampled."""
 
-    Attributes
-    ----------
-    walk : Walk
-        Over the M landmarks (all points, of an exact map) with their multiplicities.
-    cells : ndarray of int, shape (n,)
-        The landmark of each training point of positive weight.
-    weights : ndarray of shape (n,)
-    order : Order
-    """
-
-    walk: Walk
-    cells: NDArray[np.intp]
+    walk: Walk  # over the M landmarks (all points, of an exact map) with their multiplicities
+    cells: NDArray[np.intp]  # (n,): the landmark of each training point of positive weight
     weights: NDArray[np.float64]
     order: Order
 
@@ -55,10 +44,7 @@ class SampledMap:
         return self.judge()
 
     def judge(self, **options: Any) -> Sampling:
-        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`.
-
-        Of more than a thousand landmarks 400 stand for all: errors are those of data, and change little with M.
-        """
+        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
         walk, places = few_landmarks(self.walk)
         cells = self.cells if places is None else places[self.cells]
         squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)

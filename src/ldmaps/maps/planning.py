@@ -48,8 +48,6 @@ from ldmaps.metrics import resolve_metric
 from ldmaps.progress import Progress, reporting, stage
 from ldmaps.settings import is_whole_number
 
-__all__ = ["Plan", "plan", "plan_fit", "plan_made_up"]
-
 #: Seconds that fits of some of the points take in all, about.
 BUDGET = 10.0
 #: Points of the first of these fits: at least, and per landmark; the same for slow metrics; and in units of a sample

@@ -29,22 +29,20 @@ from ldmaps.diffusion.connectivity import (
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
-from ldmaps.landmarks.base import assign
-from ldmaps.landmarks.grouping import group_neighbours
+from ldmaps.landmarks.base import assign, group_neighbours
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.diagnosis import handfuls
-
-__all__ = ["LandmarkFit", "SolvedMap", "select_landmarks", "solve"]
 
 #: Landmarks that lie apart are not replaced if they are at most this share of all.
 FEW_LANDMARKS = 0.05

@@ -24,8 +24,6 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.connectivity import OUTLIER_SHARE, RAISED
 from ldmaps.errors import Named, OutlierWarning
 
-__all__ = ["Diagnosis", "diagnose", "handfuls", "named_points", "participation_ratios"]
-
 #: Points that make up this much of Σ_j c_j ψ_lj² carry coordinate l.
 CARRIED = 0.8
 #: A coordinate is doubtful when so few points carry it: this share of them, at least one, at most ten. (The ratio n_l

@@ -91,7 +91,7 @@ class Sampling:
     intervals : ndarray of shape (p, 2)
         95 % intervals of λ for these landmarks: λ ± t·error, t of Student's distribution for the number of blocks.
     cosine, group_cosine : ndarray of shape (p,)
-        5 % quantiles over resamples: |correlation| of the mode with its match, and the smallest cosine between
+        5 % quantiles over resamples: absolute correlation of the mode with its match, and the smallest cosine between
         the spans of its group and of the group's matches.
     groups : ndarray of int, shape (p,)
         Modes of the same number are only defined together.
