@@ -19,6 +19,7 @@ from dataclasses import astuple, dataclass, fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
 
@@ -104,7 +105,8 @@ def stored(name: str) -> list[Row]:
     if not path.exists():
         return []
     with path.open(newline="") as stream:
-        return [Row(**{**line, "ratio": float(line["ratio"])}) for line in csv.DictReader(stream)]
+        lines: list[dict[str, Any]] = list(csv.DictReader(stream))
+    return [Row(**{**line, "ratio": float(line["ratio"])}) for line in lines]
 
 
 def with_rows(rows: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:

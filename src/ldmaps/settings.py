@@ -82,14 +82,15 @@ _COMMON = (
     ),
     Setting(
         "epsilon",
-        "connected",
+        "bulk",
         '"bulk", "connected", "coifman" or a positive number',
         float,
         above=0,
         words=("bulk", "connected", "coifman"),
         option="--epsilon",
         metavar="E",
-        help="bandwidth, a squared distance: a number, 'connected' (smallest that joins all points) or 'coifman'",
+        help="bandwidth, a squared distance: a number, 'bulk' (reaches 0.5 %% of the points from a typical one; the "
+        "default), 'connected' (the smallest that joins all points, the paper's) or 'coifman'",
     ),
     Setting(
         "outliers",

@@ -200,6 +200,7 @@ def test_an_unreadable_topology_comes_with_a_remedy(files, tmp_path, capsys):
 # -- what a map rests on -----------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
 @pytest.mark.parametrize("n_rows", [2, 3, 9, 10])
 def test_a_map_of_a_few_points_gets_a_warning(tmp_path, capsys, n_rows):
     np.savetxt(tmp_path / "few.csv", ROLL[:n_rows], delimiter=",")

@@ -15,34 +15,6 @@ from ldmaps.metrics import Euclidean, Periodic
 from ldmaps.metrics.squared_matrix import squared_matrix
 
 
-def cloud(kind: str, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(500, 3))
-    if kind == "two blobs and duplicates":
-        return np.concatenate([points, points[:120] + 30.0, points[:60]])
-    if kind == "grid":  # every edge has ties
-        return np.stack(np.meshgrid(*[np.arange(8.0)] * 3), axis=-1).reshape(-1, 3)
-    if kind == "line":
-        return np.cumsum(rng.exponential(size=(700, 1)), axis=0)
-    return points
-
-
-@pytest.mark.parametrize("kind", ["blob", "two blobs and duplicates", "grid", "line"])
-@pytest.mark.parametrize("seed", range(3))
-def test_spanning_tree_is_minimal(kind, seed, monkeypatch):
-    X = cloud(kind, seed)
-    points = Euclidean().prepare(X)
-    by_rows = connectivity._prim(Euclidean(), points)
-    monkeypatch.setattr(spatial_tree, "MIN_POINTS", 2)
-    edges, lengths = spatial_tree.spanning_edges(X)
-    assert len(edges) == len(X) - 1
-    # All minimum spanning trees have the same edge lengths.
-    np.testing.assert_allclose(np.sort(lengths**2), np.sort(by_rows[1]), atol=1e-10)
-    tree = minimum_spanning_tree(Euclidean(), points)
-    assert tree.component_sizes(tree.connecting_epsilon).tolist() == [len(X)]
-    assert len(tree.component_sizes(tree.connecting_epsilon * 0.999)) > 1
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_adopting_growth_covers_and_connects(dtype, monkeypatch):
     monkeypatch.setattr(spatial_tree, "MIN_POINTS", 2)

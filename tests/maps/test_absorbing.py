@@ -382,7 +382,7 @@ def frames():
 def tiny(request, frames):
     """Maps whose few landmarks were moved off the data."""
     points, core = frames
-    model = LandmarkDiffusionMap(1, metric="rmsd", **request.param).fit(points[~core])
+    model = LandmarkDiffusionMap(1, "connected", "rmsd", **request.param).fit(points[~core])
     assert model.map_.representatives is not None
     return model
 

@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
     source = ldmaps.inputs.open(
         [folder / "a.trr", folder / "b.trr"], top=folder / "top.pdb", select="not element H"
     )
-    model = ldmaps.LandmarkDiffusionMap(3, metric="rmsd", n_landmarks=60).fit(source)
+    model = ldmaps.LandmarkDiffusionMap(3, "connected", "rmsd", n_landmarks=60).fit(source)
     model.save(folder / "map.ldm")
     return folder
 

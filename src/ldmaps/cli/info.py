@@ -16,22 +16,34 @@ SHOWN = ""
 EPILOG = """\
 example:
   ldmaps info map.ldm --json
+  ldmaps info map.ldm --scan      # how the map changes with epsilon
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
+    parser.add_argument(
+        "--scan",
+        action="store_true",
+        help="solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of the map",
+    )
     add_common(parser, quiet=False, force=False, threads=False)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    facts = facts_of(arguments.model)
+    facts, lines = facts_of(arguments.model), []
+    if arguments.scan:
+        from ldmaps.maps.bandwidth_scan import scan_bandwidth
+        from ldmaps.maps.model_file import read_model
+
+        scan = scan_bandwidth(read_model(arguments.model))
+        facts["scan"], lines = scan.facts(), ["", *scan.lines()]
     if arguments.json:
         write_json(facts)
     else:
-        print(printable(as_text(arguments.model, facts)))
+        print("\n".join([printable(as_text(arguments.model, facts)), *lines]))
 
 
 def facts_of(path: str) -> dict[str, Any]:

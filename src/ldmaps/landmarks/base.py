@@ -71,6 +71,21 @@ class Landmarks:
         """
         return np.flatnonzero(cells[self.assignment])
 
+    def beyond(self, squared: float) -> NDArray[np.intp]:
+        """Return which points are farther from their landmark than this squared distance.
+
+        Parameters
+        ----------
+        squared : float
+            As d².
+
+        Returns
+        -------
+        ndarray of int
+            Indices of points.
+        """
+        return np.flatnonzero(self.squared_distances > squared)
+
     def in_order(self, order: NDArray[np.intp]) -> Landmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th.
 

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.solver_choice import check_memory, near_fraction, sparse_bytes, stored_bytes
-from ldmaps.diffusion.spatial_tree import raw_values
 from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -103,7 +102,7 @@ class DiffusionMap(DiffusionEstimator):
     def __init__(
         self,
         n_components: int | str = "gap",
-        epsilon: float | str = "connected",
+        epsilon: float | str = "bulk",
         metric: Any = "euclidean",
         *,
         outliers: float = 0.0,
@@ -190,7 +189,7 @@ class DiffusionMap(DiffusionEstimator):
 
         Parameters
         ----------
-        epsilon : {"connected", "coifman"} or float
+        epsilon : {"bulk", "connected", "coifman"} or float
             The new bandwidth: a rule or a squared distance, as for the estimator.
         """
         check_is_fitted(self, "embedder_")
@@ -205,7 +204,7 @@ class DiffusionMap(DiffusionEstimator):
 
     def _early_bandwidth(self, training: Training) -> Bandwidth | None:
         """Return ε where it takes few distances to find; else it is left for when all are there."""
-        needs_all = self.epsilon == "connected" and raw_values(training.metric, training.members) is None
+        needs_all = self.epsilon == "connected" and not training.metric.is_euclidean
         if needs_all or (self.epsilon == "bulk" and training.metric.is_slow and training.bandwidth is None):
             return None
         return training.choose_bandwidth(self, self._generator())

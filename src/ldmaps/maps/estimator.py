@@ -214,7 +214,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         """Resample the training points: errors of eigenvalues and coordinates, verdicts and time scales.
 
         ``sampling_`` is then this result, which ``save`` stores. A fit with ``n_components="gap"`` has
-        one of 100 resamples already.
+        one of 50 resamples already.
 
         Parameters
         ----------

@@ -69,10 +69,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
         ten leading non-trivial eigenvalues, at least two.
-    epsilon : {"connected", "coifman"} or float
+    epsilon : {"bulk", "connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer
-        landmarks. "connected" takes N rows of distances, "coifman" a sample; a
-        number costs nothing. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
+        landmarks. "bulk" reaches 0.5 % of the points from a typical one, the same for any part of the
+        data; points that no hop reaches at that ε are left out of the walk, with a warning, and
+        embedded. "connected", the paper's, takes N rows of distances, the others a sample. See
+        :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
@@ -185,7 +187,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def __init__(
         self,
         n_components: int | str = "gap",
-        epsilon: float | str = "connected",
+        epsilon: float | str = "bulk",
         metric: Any = "euclidean",
         *,
         outliers: float = 0.0,

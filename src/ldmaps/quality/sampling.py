@@ -36,8 +36,8 @@ from ldmaps.quality.slowest_combination import held_out_correlations, lagged_pai
 
 __all__ = ["Order", "Sampling", "coordinates_kept", "judge_sampling"]
 
-#: How often blocks are drawn in a fit, which gives standard errors to 7 %, and on request.
-N_RESAMPLES, MANY_RESAMPLES = 100, 200
+#: How often blocks are drawn in a fit, which gives standard errors to 10 %, and on request.
+N_RESAMPLES, MANY_RESAMPLES = 50, 200
 #: Share of what the intervals must cover.
 CONFIDENCE = 0.95
 #: Modes that the yardstick combines, and most pairs of points it is fitted to.

@@ -232,8 +232,8 @@ def test_many_points_are_thinned_evenly(roll_map):
 def test_the_curve_of_the_log_log_rule_is_drawn(roll_map, page):
     text = report_html(roll_map)
     assert "d ln S / d ln ε" in text
-    assert "This rule has no curve" in page
-    assert "reached from every other" in page
+    assert "The curves are λ₂ to λ₅ of the landmarks at other ε" in page
+    assert "0.5 % of the points from a typical one" in page
 
 
 def test_the_summary_tells_the_numbers(page, molecule_map):

@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.maps.bandwidth_scan import BandwidthScan
 from ldmaps.views.free_energy import FreeEnergyProfile
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "histogram_chart",
     "nice_ticks",
     "profile_chart",
+    "scan_chart",
     "spectrum_chart",
 ]
 
@@ -208,6 +210,25 @@ def bandwidth_chart(
         "d ln S / d ln ε",
     )
     chart.line(x, slopes)
+    chart.mark(math.log10(epsilon), f"ε = {format_number(epsilon, 3)}")
+    return chart.svg()
+
+
+def scan_chart(scan: BandwidthScan, unit: str) -> str:
+    """Draw eigenvalues of the landmarks' map against ε, with the map's own ε."""
+    known = np.flatnonzero(scan.n_components)
+    x, values, epsilon = np.log10(scan.epsilons), scan.eigenvalues[:, :4], float(scan.epsilons[scan.own])
+    chart = Chart(
+        f"Eigenvalues against epsilon; the map's is {epsilon:.3g}", (float(x[0]), float(x[-1])), (0.0, 1.05)
+    )
+    chart.axes(
+        [(float(place), format_number(10.0**place, 2)) for place in x[::2]],
+        [(tick, f"{tick:g}") for tick in nice_ticks(0, 1.0, 5)],
+        f"ε ({unit})" if unit else "ε",
+        "λ₂ to λ₅",
+    )
+    for column in values.T:
+        chart.line(x[known], column[known])
     chart.mark(math.log10(epsilon), f"ε = {format_number(epsilon, 3)}")
     return chart.svg()
 

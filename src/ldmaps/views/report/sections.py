@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ldmaps.diffusion.spectrum import places_in_spectrum
+from ldmaps.errors import InvalidInputError
+from ldmaps.maps.bandwidth_scan import scan_bandwidth
 from ldmaps.quality.sampling_words import coordinate_rows, replica_rows, sampling_notes, why_kept
 from ldmaps.views.basin_table import BasinTable, basin_rows
 from ldmaps.views.free_energy import free_energy_profile
@@ -17,6 +19,7 @@ from ldmaps.views.report.charts import (
     format_number,
     histogram_chart,
     profile_chart,
+    scan_chart,
     spectrum_chart,
 )
 from ldmaps.views.report.contents import Contents
@@ -27,6 +30,8 @@ __all__ = ["charts", "coordinate_name", "facts", "subtitle", "summary"]
 MAX_PROFILES = 3
 #: Most blocks that errors of profiles are taken from.
 MOST_BLOCKS = 100
+#: Maps whose spans have at least this cosine are much the same.
+ALIKE = 0.95
 #: Coordinates whose correlations fit a card of ordinary width.
 MAX_NARROW = 3
 
@@ -112,7 +117,7 @@ def _z_values(contents: Contents) -> list[tuple[str, str]]:
 
 
 def _rule(model: Any) -> str:
-    return {"connected": "connected", "coifman": "log-log rule", "given": "as given"}.get(
+    return {"coifman": "log-log rule", "given": "as given"}.get(
         model.bandwidth_.rule, str(model.bandwidth_.rule)
     )
 
@@ -257,9 +262,9 @@ def _bandwidth_card(model: Any) -> str:
             f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}.",
         )
     words = {
-        "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε. "
-        "This rule has no curve.",
-        "given": "Given as a number when the map was fitted, so there is no curve.",
+        "bulk": "√ε reaches 0.5 % of the points from a typical one.",
+        "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε.",
+        "given": "Given as a number when the map was fitted.",
     }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
     root = _with_unit(float(np.sqrt(bandwidth.epsilon)), unit.removesuffix("²"), 3)
     value = _with_unit(bandwidth.epsilon, unit, 4)
@@ -267,7 +272,17 @@ def _bandwidth_card(model: Any) -> str:
         f"<div class='figures'><div><b>{escape(value)}</b><span>ε</span></div>"
         f"<div><b>{escape(root)}</b><span>√ε, the reach of a hop</span></div></div>"
     )
-    return _card("Bandwidth", body, words)
+    try:
+        scan = scan_bandwidth(model)
+    except InvalidInputError:  # a few landmarks, or distances that no file holds
+        return _card("Bandwidth", body, words)
+    alike = scan.epsilons[(scan.likeness > ALIKE) & (scan.n_components > 0)]
+    if len(alike):
+        words += (
+            f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {format_number(float(alike.min()), 3)} to "
+            f"{format_number(float(alike.max()), 3)} the map is much the same (cosine above {ALIKE:g})."
+        )
+    return _card("Bandwidth", body + scan_chart(scan, unit), words)
 
 
 def summary(contents: Contents) -> str:
