@@ -61,7 +61,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         help=f"a name with {', '.join(SINKS)}; - is CSV on stdout ({output or 'none'})",
     )
     writing.add_argument(
-        "--events", metavar="FILE", help="write events of regions to FILE, as NDJSON (- is stdout)"
+        "--events", metavar="FILE", help="write alarms and events of regions to FILE, as NDJSON (- is stdout)"
     )
     writing.add_argument(
         "--quarantine", metavar="FILE", help="keep records that cannot be embedded in FILE, as NDJSON"
@@ -82,6 +82,16 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     writing.add_argument("--checkpoint", metavar="FILE", help="remember in FILE how far the outputs are safe")
     writing.add_argument(
         "--checkpoint-every", type=_seconds, default=1.0, metavar="S", help="seconds between checkpoints (1)"
+    )
+    alarms = parser.add_argument_group("alarms")
+    alarms.add_argument(
+        "--alarm-rate",
+        metavar="RATE",
+        help="how often records like the training data may raise an alarm: a share such as 1e-4, 1/day (frames: 1/ns), "
+        "or none for no alarm (0.001, or the rarest that the map can promise)",
+    )
+    alarms.add_argument(
+        "--adapt", action="store_true", help="let the alarm follow slow drift, so that it stays as rare"
     )
     regions = parser.add_argument_group("regions")
     regions.add_argument("--regions", metavar="FILE", help="regions of the map, .toml or .json")
@@ -104,7 +114,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         default=[],
         type=_event,
         metavar="EVENT:REGION",
-        help="end with status 4 when this happens: enter:A, leave:A or dwell:A; may be repeated",
+        help="end with status 4 when this happens: enter:alarm, leave:A or dwell:A; may be repeated",
     )
     pace = parser.add_argument_group("pace")
     pace.add_argument(
@@ -166,7 +176,7 @@ class CommandStream:
     def _run(self, sinks: Iterable[Sink]) -> None:
         import logging
 
-        from ldmaps.cli.stream_report import Display, Rejections
+        from ldmaps.cli.stream_report import Alarms, Display, Rejections
 
         arguments = self._arguments
         taken = [*self._sinks, *sinks]
@@ -175,6 +185,7 @@ class CommandStream:
                 taken.append(Display(self.engine))
             if self.engine.bad_records != "raise":
                 taken.append(Rejections(arguments.quarantine))
+            taken.append(Alarms(arguments.events))
         log = logging.getLogger("ldmaps")
         level = log.level
         if arguments.quiet:
@@ -286,20 +297,27 @@ def _event(text: str) -> str:
 
 
 def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
-
-    if arguments.regions is None:
+    is_silent = arguments.alarm_rate == "none"
+    if is_silent and arguments.adapt:
+        raise InvalidInputError("--adapt needs an alarm; leave --alarm-rate none out")
+    if is_silent and arguments.regions is None:
         for option, value in (("--events", arguments.events), ("--exit-on", arguments.exit_on)):
             if value:
-                raise InvalidInputError(f"{option} needs regions, which --regions FILE names")
+                raise InvalidInputError(
+                    f"{option} needs an alarm or regions; leave --alarm-rate none out, or give --regions FILE"
+                )
         return None
     from ldmaps.regions import RegionTracker, load_regions
 
-    tracker = RegionTracker(
-        load_regions(arguments.regions, model),
-        enter_after=arguments.enter_after,
-        leave_after=arguments.leave_after,
-        dwell_every=arguments.dwell_every,
-    )
+    regions = None if arguments.regions is None else load_regions(arguments.regions, model)
+    settings = {name: getattr(arguments, name) for name in ("enter_after", "leave_after", "dwell_every")}
+    if is_silent and regions is not None:
+        tracker = RegionTracker(regions, **settings)
+    else:
+        rate = {"rate": arguments.alarm_rate, "adapt": arguments.adapt}
+        tracker = RegionTracker.watching(model, regions, **rate, **settings)
+        if model.embedder_.calibration is None:
+            say(arguments, "alarms mean that a record is outside the map, at no promised rate: it is not calibrated")
     for event in arguments.exit_on:
         kind, _, region = event.partition(":")
         if region not in tracker.names:

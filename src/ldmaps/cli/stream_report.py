@@ -14,12 +14,14 @@ from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 from ldmaps.streaming.summary import StreamSummary
 
-__all__ = ["Display", "ExitOn", "Outside", "Rejections", "as_text"]
+__all__ = ["Alarms", "Display", "ExitOn", "Outside", "Rejections", "as_text"]
 
 #: Seconds between two drawings.
 _REDRAW = 0.25
 #: Most rejected records to say the reason of.
 _MOST_REASONS = 3
+#: Most beginnings and ends of alarms to tell.
+_MOST_ALARMS = 20
 
 
 class Display(Sink):
@@ -74,6 +76,29 @@ class Rejections(Sink):
                     else "--quarantine FILE keeps them with their reasons"
                 )
                 complain(f"further rejected records are only counted; {where}")
+
+
+class Alarms(Sink):
+    """Says when alarms begin and end, and why."""
+
+    name = "the messages about alarms"
+
+    def __init__(self, kept_in: str | None) -> None:
+        self._kept_in = kept_in
+        self._count = 0
+
+    def write(self, embedded: Embedded) -> None:
+        """Say it at once: a stream may go on for days."""
+        for event in embedded.events:
+            if event.began is None or event.kind == "dwell" or self._count > _MOST_ALARMS:
+                continue
+            self._count += 1
+            complain(
+                str(event)
+                if self._count <= _MOST_ALARMS
+                else f"further alarms are only counted; "
+                f"{f'see {self._kept_in}' if self._kept_in else '--events FILE keeps them with their reasons'}"
+            )
 
 
 class Outside(Sink):

@@ -155,6 +155,8 @@ def absorb(
     change = Change.of(model, landmarks, multiplicities, int(new_components), align=align)
     step = change.step(model, taken, mass[reached])
     grown = Embedder.build(model.metric_, landmarks, model.epsilon_, step, radii)
+    # With more landmarks the held-out points are nearer than they were, so that no p is too small.
+    grown = replace(grown, calibration=embedder.calibration)
     return _assembled(model, change, grown, prepared, chosen, reached)
 
 
