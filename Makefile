@@ -247,6 +247,14 @@ bench-cluster: $(INSTALLED) ## Measure fits out of core on worker processes: doc
 bench-stream: $(VENV)/.peers .venv-peers/.installed ## Measure streams: rate, latency, memory, against peers: docs/benchmarks/stream.md
 	$(BIN)/python benchmarks/stream.py
 
+$(VENV)/.anomalies: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --group anomalies
+	touch $@
+
+.PHONY: bench-anomalies
+bench-anomalies: $(VENV)/.anomalies ## Measure anomalies found and false alarms, against PyOD and others: docs/benchmarks/anomalies.md
+	$(BIN)/python benchmarks/anomalies.py
+
 .PHONY: clean
 clean: ## Remove caches and builds (to reinstall, delete .venv too)
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -5,12 +5,14 @@
 
 A quote is a ``console`` block: lines that begin with ``$`` are commands, run by bash in a folder that holds
 what ``ldmaps demo --files`` writes; the others are what they print. Blocks of a page go on from one another.
-Progress is left out, which a terminal shows as bars, and times and rates may differ.
+Progress is left out, which a terminal shows as bars, and times and rates may differ. Messages (stderr) come
+before data (stdout): in which order two processes of a pipe print is chance.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
 import os
 import re
@@ -23,13 +25,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-#: Lines of stages that end: on a terminal these are bars, and gone.
-PROGRESS = re.compile(r"^ldmaps: [\w ]+: ([\d,]+ \w+ in )?[\d.]+ s( \(.*\))?$")
+#: Lines of stages that end or take long: on a terminal these are bars, and gone.
+PROGRESS = re.compile(r"^ldmaps: [\w ]+: (([\d,]+ \w+ in )?[\d.]+ s( \(.*\))?|\d+ s so far.*)$")
 #: What differs from run to run: times, rates, sizes of files.
-VARIES = re.compile(r"\d[\d,.]* (?:s|ms|µs|MB|GB)\b|\([\d,.]+ [\w/]+\)")
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?")
+VARIES = re.compile(r"\d[\d,.]* (?:s|ms|µs|[kMG]?B)\b|\([\d,.]+ [\w/]+\)")
+NUMBER = re.compile(r"(?<![\w.)])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?|\d+(?:\.\d+)?")
 #: How far numbers may be apart, as a share: fits differ a little from processor to processor.
 ROUNDING = 0.05
+#: Loops that every processor runs: from one set of instructions to another a tolerance may find other landmarks.
+SAME_EVERYWHERE = {
+    "LDMAPS_INSTRUCTION_SET": os.environ.get("LDMAPS_INSTRUCTION_SET") or "baseline",
+    "OPENBLAS_CORETYPE": "Nehalem",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 #: Long lists are cut in the pages.
 MOST_LINES = 14
 
@@ -67,18 +75,21 @@ def run(command: str, folder: Path) -> str:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "COLUMNS": "80",
+        "LC_ALL": "C.UTF-8",
+        **SAME_EVERYWHERE,
     }
+    environment.pop("PYTHONWARNINGS", None)
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
         env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
-    lines = [line for line in done.stdout.splitlines() if not PROGRESS.match(line)]
+    messages = [line for line in done.stderr.splitlines() if not PROGRESS.match(line)]
+    lines = [*messages, *done.stdout.splitlines()]
     if len(lines) > MOST_LINES:
         lines = [*lines[: MOST_LINES - 1], "..."]
     return "".join(f"{line}\n" for line in lines)
@@ -96,20 +107,46 @@ def quoted(text: str, files: Path) -> str:
         return BLOCK.sub(renewed, text)
 
 
-def same(old: str, new: str) -> bool:
-    """Say whether two pages quote the same, times and what another processor rounds otherwise aside.
+def differences(old: str, new: str) -> list[str]:
+    """Return the lines that two pages quote differently, each run of them after its command.
 
-    >>> same("in 0.1 s (812 frames/s)", "in 12.0 s (3 frames/s)"), same("Z = 0.353 %", "Z = 0.355 %")
-    (True, True)
-    >>> same("Z = 0.3 %", "Z = 0.4 %"), same("kept 2", "left 2")
-    (False, False)
+    Times may differ, and numbers by what another processor rounds otherwise.
+
+    >>> differences("in 0.1 s (812 frames/s)", "in 12.0 s (3 frames/s)"), differences("Z = 0.353 %", "Z = 0.355 %")
+    ([], [])
+    >>> differences("$ fit" + chr(10) + "Z = 0.3 %", "$ fit" + chr(10) + "Z = 0.4 %")
+    ['$ fit', '- Z = 0.3 %', '+ Z = 0.4 %']
+    >>> differences("kept 2", "left 2")
+    ['- kept 2', '+ left 2']
     """
-    before, after = VARIES.sub("#", old), VARIES.sub("#", new)
-    if NUMBER.sub("#", before) != NUMBER.sub("#", after):
-        return False
-    pairs = zip(NUMBER.findall(before), NUMBER.findall(after), strict=True)
-    numbers = ((float(one.replace(",", "")), float(other.replace(",", ""))) for one, other in pairs)
-    return all(math.isclose(one, other, rel_tol=ROUNDING, abs_tol=1e-4) for one, other in numbers)
+    before, after = old.splitlines(), new.splitlines()
+    shapes = [[NUMBER.sub("#", VARIES.sub("~", line)) for line in lines] for lines in (before, after)]
+    found: list[str] = []
+    command = ""
+    for tag, a, end_a, b, end_b in difflib.SequenceMatcher(None, *shapes, autojunk=False).get_opcodes():
+        runs = [((a, end_a), (b, end_b))]
+        if tag == "equal":
+            runs = [((a + i, a + i + 1), (b + i, b + i + 1)) for i in range(end_a - a)]
+        for ours, theirs in runs:
+            lines, others = before[slice(*ours)], after[slice(*theirs)]
+            if tag != "equal" or not _close(lines[0], others[0]):
+                heading = [command] if command and command not in found else []
+                found += [*heading, *(f"- {line}" for line in lines), *(f"+ {line}" for line in others)]
+            command = next((line for line in reversed(lines) if line.startswith("$ ")), command)
+    return found
+
+
+def _close(one: str, other: str) -> bool:
+    """Say whether the numbers of two lines of one shape agree but for rounding."""
+    pairs = zip(*(NUMBER.findall(VARIES.sub("~", line)) for line in (one, other)), strict=True)
+    return all(_agree(a.replace(",", ""), b.replace(",", "")) for a, b in pairs)
+
+
+def _agree(one: str, other: str) -> bool:
+    a, b = (float(number.replace("−", "-")) for number in (one, other))
+    digits = one.partition("e")[0].lstrip("-−0.")
+    last = 10.0 ** -len(one.partition(".")[2]) if len(digits) > 2 and "e" not in one else 0.0
+    return math.isclose(a, b, rel_tol=ROUNDING, abs_tol=max(1e-4, 1.01 * last))
 
 
 def make_files(folder: Path) -> None:
@@ -137,10 +174,11 @@ def main() -> int:
         for path in arguments.pages or pages():
             text = path.read_text(encoding="utf-8")
             new = quoted(text, Path(folder))
-            if same(text, new):
+            changed = differences(text, new)
+            if not changed:
                 continue
             old += 1
-            print(f"{path}: {'out of date' if arguments.check else 'renewed'}")
+            print(f"{path}: {'out of date' if arguments.check else 'renewed'}", *changed, sep="\n")
             if not arguments.check:
                 path.write_text(new, encoding="utf-8")
     return 1 if arguments.check and old else 0

@@ -11,6 +11,8 @@ import pytest
 import ldmaps
 from ldmaps.cli import main
 from ldmaps.metrics import Features
+from ldmaps.streaming import Sink, StreamEmbedder, open_source
+from ldmaps.streaming.sources import model_facts
 
 mdtraj = pytest.importorskip("mdtraj")
 
@@ -54,6 +56,60 @@ def test_files_pipes_and_python_give_the_same_coordinates(model, files, tmp_path
     with (tmp_path / "frames.npy").open("rb") as frames:
         subprocess.run([*command, "-f", "-q"], stdin=frames, check=True)
     np.testing.assert_allclose(psi_of(out), expected, rtol=1e-5, atol=1e-7)
+
+
+class Grower(Sink):
+    """Appends the rest of a file to it when the first records have come."""
+
+    name = "the engine that writes the file"
+
+    def __init__(self, path, rest):
+        self.path, self.rest, self.coordinates = path, rest, []
+
+    def write(self, embedded):
+        self.coordinates.append(embedded.coordinates)
+        with self.path.open("ab") as file:
+            file.write(self.rest)
+        self.rest = b""
+
+
+@pytest.mark.parametrize("form", ["xtc", "dcd"])
+def test_a_growing_file_gives_the_coordinates_of_the_finished_one(model, files, tmp_path, form):
+    loaded = ldmaps.load(model)
+    source = ldmaps.inputs.open(files[form], files["top"], model_facts=loaded.source_)
+    expected = loaded.transform(source)
+    data, path = files[form].read_bytes(), tmp_path / f"run.{form}"
+    path.write_bytes(data[: len(data) // 3])
+    grower = Grower(path, data[len(data) // 3 :])
+    growing = open_source(
+        str(path), top=str(files["top"]), follow=True, model_facts=model_facts(loaded), periodic="whole"
+    )
+    StreamEmbedder(loaded).run(growing, [grower], max_records=len(expected))
+    assert len(grower.coordinates) > 1  # it did grow
+    np.testing.assert_allclose(np.concatenate(grower.coordinates), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_watch_places_frames_as_embed_does(model, files, tmp_path):
+    for part in ("starlette", "uvicorn"):
+        pytest.importorskip(part, reason="the live page needs it")
+    common = [str(model), str(files["xtc"]), "-t", str(files["top"]), "-q"]
+    assert main(["embed", *common, "-o", str(tmp_path / "psi.csv")]) == 0
+    arguments = ["watch", *common, "-o", str(tmp_path / "live.csv"), "--port", "0", "--exit-when-done"]
+    assert main(arguments) == 0
+    np.testing.assert_array_equal(psi_of(tmp_path / "live.csv"), psi_of(tmp_path / "psi.csv"))
+
+
+def test_a_part_of_the_map_is_written_and_correlated(model, files, tmp_path, capsys):
+    common = [str(model), str(files["xtc"]), "-t", str(files["top"])]
+    part = tmp_path / "part.xtc"
+    assert main(["frames", *common, "--box", "psi2=0:", "-o", str(part)]) == 0
+    whole = mdtraj.load(str(files["xtc"]), top=str(files["top"]))
+    inside = ldmaps.load(model).transform(whole.xyz)[:, 0] >= 0
+    np.testing.assert_array_equal(mdtraj.load(str(part), top=str(files["top"])).xyz, whole.xyz[inside])
+    assert main(["correlate", *common]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["time", "rg", "end_to_end", "rmsd"]
+    assert "nan" not in out
 
 
 def test_structures_of_landmarks_are_written_and_reported(model, tmp_path):

@@ -16,7 +16,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.diffusion.pairwise import SCANNED_LANDMARKS
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Embedder, OnlineStep
-from ldmaps.metrics import RMSD, Euclidean, Periodic
+from ldmaps.metrics import RMSD, Euclidean, Features, Hamming, Periodic
 
 RNG = np.random.default_rng(0)
 
@@ -42,6 +42,35 @@ def euclidean(n_landmarks=100, n_features=3, dtype=np.float64):
 
 def rmsd(n_landmarks=100, n_atoms=7, dtype=np.float64, **settings):
     return built(RMSD(**settings), RNG.normal(size=(n_landmarks, n_atoms, 3)), dtype)
+
+
+KINDS = {
+    "dihedrals": {"dihedrals": [[0, 1, 2, 3], [3, 4, 5, 6]]},
+    "all kinds": {
+        "dihedrals": [[0, 1, 2, 3]],
+        "angles": [[2, 3, 4]],
+        "distances": [[0, 6]],
+        "contacts": [[1, 5], [0, 4]],
+        "scales": [1.0, 2.0, 10.0, 1.0, 0.5],
+    },
+}
+
+
+def features(n_landmarks=100, dtype=np.float64, kinds="all kinds"):
+    return built(Features(7, **KINDS[kinds]), RNG.normal(size=(n_landmarks, 7, 3)), dtype)
+
+
+EMBEDDERS = {
+    "euclidean": euclidean(),
+    "rmsd": rmsd(),
+    "features": features(),
+    "torsions": features(kinds="dihedrals"),
+}
+every_embedder = pytest.mark.parametrize("embedder", EMBEDDERS.values(), ids=EMBEDDERS)
+
+
+def shape_of(embedder):
+    return (7, 3) if embedder.metric.takes_frames else (3,)
 
 
 # -- the same numbers -----------------------------------------------------------
@@ -72,6 +101,28 @@ def test_one_frame_has_the_bits_of_the_batch(weights, n_landmarks, dtype, given)
         np.testing.assert_array_equal(embedder.embed_one(x), row)
 
 
+@pytest.mark.parametrize("given", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kinds", KINDS)
+def test_features_of_one_frame_have_the_bits_of_the_batch(kinds, dtype, given):
+    embedder = features(17, dtype, kinds)
+    X = RNG.normal(size=(20, 7, 3)).astype(given)
+    for x, row in zip(X, together(embedder, X), strict=True):
+        np.testing.assert_array_equal(embedder.quick_point(x[None]), row[None])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("period", [2 * np.pi, [1.0, 2.5]], ids=["one", "each"])
+def test_one_row_of_angles_has_the_bits_of_the_batch(period, dtype):
+    embedder = built(Periodic(period), RNG.normal(size=(30, 2)), dtype)
+    X = 9 * RNG.normal(size=(20, 2)).astype(dtype)
+    for x, row in zip(X, together(embedder, X), strict=True):
+        np.testing.assert_array_equal(embedder.quick_point(x[None]), row[None])
+    assert embedder.quick_point(np.full((1, 2), np.nan, dtype)) is None
+    embedder.metric.period = 3.0
+    assert embedder.quick_point(X[:1]) is None
+
+
 @pytest.mark.parametrize(
     ("embedder", "shape"),
     [
@@ -80,7 +131,7 @@ def test_one_frame_has_the_bits_of_the_batch(weights, n_landmarks, dtype, given)
         (rmsd(weights=[1, 1, 0, 1, 1, 1, 1]), (7, 3)),
         (rmsd(align=[0, 1, 2, 3]), (7, 3)),
         (rmsd(), (21,)),
-        (built(Periodic(), RNG.normal(size=(30, 2))), (2,)),
+        (built(Hamming(), RNG.normal(size=(30, 2))), (2,)),
     ],
     ids=["many features", "many landmarks", "atoms left out", "aligned", "flat frames", "no quick way"],
 )
@@ -101,9 +152,20 @@ def test_who_inherits_is_asked():
         def prepare(self, X, dtype=None):
             return super().prepare(np.asarray(X)[:, ::-1], dtype)
 
+    class Halved(Periodic):
+        def squared_block(self, a, rows, b, cols, out):
+            super().squared_block(a, rows, b, cols, out)
+            out /= 2
+
+    class Mirrored(Features):
+        def prepare(self, X, dtype=None):
+            return super().prepare(np.asarray(X)[:, ::-1], dtype)
+
     for metric, landmarks in (
         (Doubled(), RNG.normal(size=(30, 3))),
         (Aligned(), RNG.normal(size=(30, 7, 3))),
+        (Halved(), RNG.normal(size=(30, 3))),
+        (Mirrored(7, **KINDS["all kinds"]), RNG.normal(size=(30, 7, 3))),
     ):
         embedder = built(metric, landmarks)
         X = RNG.normal(size=(5, *landmarks.shape[1:]))
@@ -133,9 +195,9 @@ def read_only(x):
 
 
 @pytest.mark.parametrize("form", [*FORMS.values(), read_only], ids=[*FORMS, "read-only"])
-@pytest.mark.parametrize("embedder", [euclidean(), rmsd()], ids=["euclidean", "rmsd"])
+@every_embedder
 def test_every_form_of_a_point_is_taken(embedder, form):
-    x = RNG.normal(size=(3,) if isinstance(embedder.metric, Euclidean) else (7, 3))
+    x = RNG.normal(size=shape_of(embedder))
     given = form(x)
     np.testing.assert_array_equal(embedder.embed_one(given), together(embedder, np.asarray(form(x))[None])[0])
 
@@ -182,11 +244,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("make", BAD.values(), ids=BAD)
-@pytest.mark.parametrize("embedder", [euclidean(), rmsd()], ids=["euclidean", "rmsd"])
+@every_embedder
 def test_a_bad_point_is_refused_in_the_same_words(embedder, make):
-    x = make((3,) if isinstance(embedder.metric, Euclidean) else (7, 3))
+    x = make(shape_of(embedder))
     wanted = refusal(lambda: embedder.extend(embedder.prepare(np.asarray(x)[None])))
-    assert wanted is not None
+    # No size of a frame is too large for its torsions.
+    assert wanted is not None or (embedder is EMBEDDERS["torsions"] and np.isfinite(x).all())
     assert refusal(embedder.embed_one, x) == wanted
 
 
@@ -227,9 +290,9 @@ def test_values_are_as_large_as_the_slow_way_allows(dtype):
 # -- nothing shared -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("embedder", [euclidean(), rmsd()], ids=["euclidean", "rmsd"])
+@every_embedder
 def test_results_stay_and_points_are_not_touched(embedder):
-    X = RNG.normal(size=(10, 3) if isinstance(embedder.metric, Euclidean) else (10, 7, 3))
+    X = RNG.normal(size=(10, *shape_of(embedder)))
     before = X.copy()
     results = [embedder.embed_one(x) for x in X]
     np.testing.assert_array_equal(X, before)
@@ -263,9 +326,11 @@ def test_a_call_inside_a_call_has_scratch_of_its_own():
     np.testing.assert_array_equal(embedder.quick_point(X), first)
 
 
-@pytest.mark.parametrize("embedder", [euclidean(1500), rmsd(600)], ids=["euclidean", "rmsd"])
+@pytest.mark.parametrize(
+    "embedder", [euclidean(1500), rmsd(600), features(600)], ids=["euclidean", "rmsd", "features"]
+)
 def test_threads_may_embed_at_once(embedder):
-    X = RNG.normal(size=(64, 3) if isinstance(embedder.metric, Euclidean) else (64, 7, 3))
+    X = RNG.normal(size=(64, *shape_of(embedder)))
     wanted, wrong = together(embedder, X), []
 
     def work(first):
@@ -282,9 +347,9 @@ def test_threads_may_embed_at_once(embedder):
     assert not wrong
 
 
-@pytest.mark.parametrize("embedder", [euclidean(), rmsd()], ids=["euclidean", "rmsd"])
+@every_embedder
 def test_copies_make_their_own(embedder):
-    x = RNG.normal(size=(3,) if isinstance(embedder.metric, Euclidean) else (7, 3))
+    x = RNG.normal(size=shape_of(embedder))
     wanted = embedder.embed_one(x)
     for other in (pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder), copy.copy(embedder)):
         assert "quick_point" not in vars(other)

@@ -10,7 +10,7 @@ from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import Atoms
 from ldmaps.inputs.atom_order import atom_order
-from ldmaps.inputs.topology import known_masses
+from ldmaps.inputs.topology import atoms_of, known_masses, load_topology
 from ldmaps.views.observables import shape_of_frames
 
 pytest.importorskip("mdtraj")
@@ -77,6 +77,16 @@ def test_masses_of_a_tpr_are_those_of_the_file():
     universe = mda.Universe(files.TPR)
     indices = [universe.select_atoms("resid 1 to 3").indices]
     np.testing.assert_allclose(source.atoms.masses, universe.atoms.masses[tuple(indices)][: source.n_atoms])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ["PSF_NAMD", "PRM", "PSF"])
+def test_masses_of_a_psf_or_prmtop_are_those_of_the_file(name):
+    mda = pytest.importorskip("MDAnalysis")
+    files = pytest.importorskip("MDAnalysisTests.datafiles")
+    wanted = mda.Universe(getattr(files, name), to_guess=()).atoms.masses
+    topology = load_topology(getattr(files, name), "")
+    np.testing.assert_array_equal(atoms_of(topology, np.arange(len(wanted))).masses, wanted)
 
 
 def test_another_protein_is_refused_though_all_its_atoms_are_called_ca():

@@ -11,7 +11,7 @@ from openmm import app, unit  # noqa: E402
 from ldmaps import LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
-from ldmaps.metrics import RMSD  # noqa: E402
+from ldmaps.metrics import RMSD, Features  # noqa: E402
 from ldmaps.openmm import (  # noqa: E402
     Branch,
     LandmarkReporter,
@@ -108,6 +108,12 @@ def heavy_model():
     return fitted.fit(MOLECULE.frames[:, MOLECULE.heavy_atoms])
 
 
+@pytest.fixture(scope="module")
+def feature_model():
+    torsions = Features(22, dihedrals=[[4, 6, 8, 14], [6, 8, 14, 16]], distances=[[4, 16]])
+    return LandmarkDiffusionMap(2, metric=torsions, n_landmarks=60).fit(MOLECULE.frames)
+
+
 def anywhere(**more):
     return RegionTracker({"anywhere": Box({"psi2": (None, None)})}, **more)
 
@@ -115,7 +121,9 @@ def anywhere(**more):
 # -- embedding -----------------------------------------------------------------------
 
 
-def test_embeds_what_the_model_embeds_when_it_is_due(model):
+@pytest.mark.parametrize("fitted", ["model", "feature_model"])
+def test_embeds_what_the_model_embeds_when_it_is_due(fitted, request):
+    model = request.getfixturevalue(fitted)
     simulation, sink, plain = new_simulation(), Kept(), Positions(20)
     reporter = LandmarkReporter(model, 20, sink=sink, tracker=anywhere())
     simulation.reporters += [plain, reporter]

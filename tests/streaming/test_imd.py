@@ -13,6 +13,7 @@ from polling import PATIENCE, drain, joined
 
 import ldmaps
 from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.metrics import Features
 from ldmaps.streaming.sources.imd import IMDSource
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 
@@ -118,6 +119,20 @@ def test_a_selection_by_topology(server):
         source.close()
     np.testing.assert_allclose(frames, 0.1 * FRAMES[:3, ::2], rtol=1e-6)
     assert source.facts["atom_names"] == names
+
+
+def test_features_are_computed_of_the_frames_that_come(server):
+    metric = Features(N_ATOMS, dihedrals=[[0, 1, 2, 3], [2, 3, 4, 5]], distances=[[0, 5]])
+    model = ldmaps.LandmarkDiffusionMap(2, metric=metric, n_landmarks=20).fit(0.1 * FRAMES)
+    source = opened(server)
+    try:
+        server.send_frames(0, N_FRAMES)
+        frames = collect(source, N_FRAMES)[0]
+    finally:
+        source.close()
+    np.testing.assert_allclose(model.transform(frames), model.transform(0.1 * FRAMES), rtol=1e-4, atol=1e-6)
+    for frame in frames[:3]:
+        np.testing.assert_array_equal(model.embedder_.embed_one(frame), model.transform(frame[None])[0])
 
 
 def test_atoms_that_are_not_the_models_are_refused_before_connecting():

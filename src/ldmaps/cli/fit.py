@@ -196,7 +196,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
         shown = ", ".join(unknown[:6]) + (f" and {len(unknown) - 6:,} more" if len(unknown) > 6 else "")
         raise InvalidInputError(
             f"the topology has neither mass nor element of {shown or 'the atoms'}; leave --mass-weighted out, or give "
-            "a topology with masses (TPR, LAMMPS data) or elements"
+            "a topology with masses (PSF, prmtop, TPR, LAMMPS data) or elements"
         )
     return RMSD(weights=masses)
 

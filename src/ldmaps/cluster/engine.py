@@ -97,14 +97,7 @@ def tree_sum(name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -
 
 
 def keep(tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """Start tasks and wait for them; return them with their results held by the workers.
-
-    Parameters
-    ----------
-    tasks : sequence of Delayed
-    sizes : sequence of int
-        Points of each of the first ``len(sizes)`` tasks, for the progress bar.
-    """
+    """Start tasks and wait for them; return them with their results held by the workers."""
     import dask
 
     client = client_in_use()

@@ -47,94 +47,42 @@ VECTOR_ROUNDING = 32.0 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class StreamedSpectrum:
-    """Eigenpairs from passes over all pairs of points, and how far they can be from the exact ones.
+    """Eigenpairs from passes over all pairs of points, and how far they can be from the exact ones."""
 
-    Attributes
-    ----------
-    spectrum : Spectrum
-        The pairs.
-    residuals : ndarray of shape (k,)
-        ‖S y − θ y‖ of each pair, |y| = 1.
-    eigenvalue_errors : ndarray of shape (k,)
-        Bounds of |λ − θ|.
-    angle_errors : ndarray of shape (k,)
-        Bounds of the sine of the angle between each vector and the exact one in the
-        walk's measure C D: the relative error of the coordinate. 1 says nothing.
-    range_errors : ndarray of shape (k,)
-        The same as the root mean square error over the points, each counted c times, in
-        percent of the coordinate's range. Taken for granted is that the error is spread over
-        dense and sparse places as the coordinate is, or as its residual. Infinity says nothing.
-    n_passes : int
-        Passes over all pairs that it took.
-    converged : bool
-        Whether the tolerance is met, as far as roundings allow.
-    """
-
-    spectrum: Spectrum
-    residuals: NDArray[np.float64]
-    eigenvalue_errors: NDArray[np.float64]
+    spectrum: Spectrum  # the pairs
+    residuals: NDArray[np.float64]  # (k,): ‖S y − θ y‖ of each pair, |y| = 1
+    eigenvalue_errors: NDArray[np.float64]  # (k,): bounds of |λ − θ|
+    #: (k,): bounds of the sine of the angle between each vector and the exact one in the walk's measure C D: the
+    #: relative error of the coordinate. 1 says nothing.
     angle_errors: NDArray[np.float64]
+    #: (k,): the same as the root mean square error over the points, each counted c times, in percent of the
+    #: coordinate's range. Taken for granted is that the error is spread over dense and sparse places as the
+    #: coordinate is, or as its residual. Infinity says nothing.
     range_errors: NDArray[np.float64]
-    n_passes: int
-    converged: bool
+    n_passes: int  # passes over all pairs that it took
+    converged: bool  # whether the tolerance is met, as far as roundings allow
 
 
 def solve_streamed(
     kernel: StreamedKernel,
     weights: NDArray[np.float64],
     n_eigenvalues: int,
-    start: NDArray[np.float64],
+    start: NDArray[np.float64],  # (n, b₀): what is known of ψ; the closer, the fewer passes
     *,
     alpha: float = 0.0,
     tolerance: float = 1e-3,
+    # how many leading pairs have to meet the tolerance, perhaps by the Ritz values; all by default
     n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None,
-    block_size: int | None = None,
+    block_size: int | None = None,  # vectors of each further pass; as many as the start has by default
     max_passes: int = 50,
-    max_vectors: int | None = None,
+    max_vectors: int | None = None,  # beyond it the least promising vectors of the basis are dropped
     state_file: str | os.PathLike[str] | None = None,
     n_threads: int | None = None,
 ) -> StreamedSpectrum:
-    """Solve for the leading non-trivial eigenpairs without the matrix.
-
-    Parameters
-    ----------
-    kernel : StreamedKernel
-        A.
-    weights : ndarray of shape (n,)
-        Multiplicities c, all positive.
-    n_eigenvalues : int
-        How many pairs, at most n - 1.
-    start : ndarray of shape (n, b₀)
-        Whatever is known of the leading right eigenvectors ψ, at least ``n_eigenvalues``
-        vectors; the closer, the fewer passes.
-    alpha : float
-        Density exponent. Above 0 the density takes one more pass.
-    tolerance : float
-        Stop once ``angle_errors`` are no larger.
-    n_coordinates : int or callable, optional
-        How many leading pairs have to meet the tolerance, or a function that derives it from
-        the Ritz values; all by default.
-    block_size : int, optional
-        Vectors that each further pass multiplies, at least ``n_eigenvalues``; as many as the
-        start has by default. More converge in fewer passes where eigenvalues crowd.
-    max_passes : int
-        Passes after which a :class:`~ldmaps.errors.ConvergenceWarning` gives the bounds reached.
-    max_vectors : int, optional
-        Largest basis; beyond it the least promising vectors are dropped. No limit by default.
-    state_file : path, optional
-        Where the state is kept: after each pass, and once per minute in between. A solve resumes
-        from what an earlier one with the same points, weights, ε and α left there,
-        finished or not; the other settings may differ.
-    n_threads : int or None
-        The result does not depend on it.
-
-    Notes
-    -----
-    A mode of which the start holds nothing at all, by symmetry, is not found, and no residual reveals it.
-
-    Memory beyond the points is about 8 n (3 m + 5 b) bytes for a basis of m vectors and blocks
-    of b, and 16 n b more per thread: see :func:`~ldmaps.diffusion.solver_choice.streamed_room`.
-    """
+    """Solve for the leading non-trivial eigenpairs without the matrix."""
+    # A mode of which the start holds nothing at all, by symmetry, is not found, and no residual reveals it.
+    # Memory beyond the points is about 8 n (3 m + 5 b) bytes for a basis of m vectors and blocks of b, and 16 n b
+    # more per thread: see :func:`~ldmaps.diffusion.solver_choice.streamed_room`.
     n = len(kernel)
     width = start.shape[1] if block_size is None else block_size
     _check_sizes(n, n_eigenvalues, min(width, start.shape[1]), width, max_vectors)
@@ -299,10 +247,8 @@ class _BlockLanczos:
         return block, sums
 
     def _absorb(self, block: NDArray[np.float64], sums: NDArray[np.float64]) -> None:
-        """Make V and A V of a pass part of the basis: Q = G⁻¹ V and S Q = G A V, orthonormal and without u₁.
-
-        Of the start nothing is known before; later blocks are across the basis already.
-        """
+        """Make V and A V of a pass part of the basis: Q = G⁻¹ V and S Q = G A V, orthonormal and without u₁."""
+        # Of the start nothing is known before; later blocks are across the basis already.
         state, scale, trivial = self._state, self.walk.scale[:, None], self.walk.trivial
         vectors, images = block / scale, sums * scale
         lengths = np.linalg.norm(vectors, axis=0)
@@ -321,11 +267,9 @@ class _BlockLanczos:
 def _orthonormal(
     vectors: NDArray[np.float64], trivial: NDArray[np.float64], basis: NDArray[np.float64], width: int
 ) -> NDArray[np.float64]:
-    """Return ``width`` orthonormal vectors across the basis, if there is room: what is new in some, then random ones.
-
-    Random ones fill up where residuals vanish, as they do when a start holds too few or
-    too good vectors; they also find modes that the start knows nothing of.
-    """
+    """Return orthonormal vectors across the basis, as far as there is room: what is new in some, then random ones."""
+    # Random ones fill up where residuals vanish, as they do when a start holds too few or too good vectors; they also
+    # find modes that the start knows nothing of.
     width = min(width, len(basis) - 1 - basis.shape[1])
     rng = np.random.default_rng(basis.shape[1])
     for _ in range(3):
@@ -340,11 +284,9 @@ def _orthonormal(
 
 
 def _whitening(vectors: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return T such that the columns of ``vectors @ T`` are orthonormal, longest first.
-
-    Dropped is what depends on others, and columns of which little is left of their lengths ``before`` they
-    were made orthogonal to something: the rest is mostly rounding.
-    """
+    """Return T such that the columns of ``vectors @ T`` are orthonormal, longest first."""
+    # Dropped is what depends on others, and columns of which little is left of their lengths ``before`` they were
+    # made orthogonal to something: the rest is mostly rounding.
     gram = vectors.T @ vectors
     lengths = np.sqrt(np.diag(gram))
     kept = np.flatnonzero(lengths > RANK * before)

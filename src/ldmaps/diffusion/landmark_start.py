@@ -26,29 +26,10 @@ def landmark_start(
     alpha: float = 0.0,
     n_threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return the leading modes of a landmark map at all points.
-
-    Where landmarks lie farther apart than the kernel reaches, a map of them is rough, and
-    the modes of a wider kernel are closer to those of all points. Which are better depends
-    on the data; the solver takes what it needs of both.
-
-    Parameters
-    ----------
-    kernel : StreamedKernel
-        Of all n points.
-    indices : ndarray of shape (M,)
-        Landmarks; medoids make a better start than points drawn at random.
-    multiplicities : ndarray of shape (M,)
-        c.
-    spread : float
-        Mean squared distance of the points to their landmarks.
-    n_vectors : int
-        Modes; at most M - 1 are returned.
-
-    Returns
-    -------
-    ndarray of shape (n, n_vectors) or (n, 2·n_vectors)
-    """
+    """Return the leading modes of a landmark map at all points."""
+    # Where landmarks lie farther apart than the kernel reaches, a map of them is rough, and the modes of a wider
+    # kernel are closer to those of all points. Which are better depends on the data; the solver takes what it needs
+    # of both.
     metric, points, dtype = kernel.metric, kernel.points, kernel.points.dtype
     landmarks = points.take(indices)
     squared = squared_matrix(metric, landmarks, n_threads=n_threads)

@@ -43,20 +43,11 @@ def weight_gradient(
     residuals: NDArray[np.float64],
     n_threads: int | None = None,
     *,
-    curvatures: NDArray[np.float64] | None = None,
-    by_exponent: NDArray[Any] | None = None,
+    curvatures: NDArray[np.float64] | None = None,  # κ, for Σ_i r_i·(w·B)_i + κ_i |w_i|²/2 instead
+    by_exponent: NDArray[Any] | None = None,  # (M, n), filled with those by log s_j − rate·d²_ij of each row
 ) -> tuple[NDArray[np.float64], float]:
-    """Return Σ_i r_i·∂(w·B)_i by log s_j, of shape (M,), and by the rate; rows of ``weights`` sum to 1.
-
-    From ∂w_ij/∂log s_m = w_ij (δ_jm − w_im) and ∂w_ij/∂rate = −w_ij (d²_ij − Σ_m w_im d²_im).
-
-    Parameters
-    ----------
-    curvatures : ndarray of shape (n,), optional
-        κ, for the derivatives of Σ_i r_i·(w·B)_i + κ_i |w_i|²/2 instead.
-    by_exponent : ndarray of shape (M, n), optional
-        To be filled with the derivatives by log s_j − rate·d²_ij of each row alone.
-    """
+    """Return Σ_i r_i·∂(w·B)_i by log s_j, of shape (M,), and by the rate; rows of ``weights`` sum to 1."""
+    # From ∂w_ij/∂log s_m = w_ij (δ_jm − w_im) and ∂w_ij/∂rate = −w_ij (d²_ij − Σ_m w_im d²_im).
     tile = _tile(weights)
     starts = range(0, len(weights), tile)
     # One row of partial sums per tile, added up in order, so that threads cannot change the rounding.

@@ -80,17 +80,10 @@ def squared_row(metric: Metric, a: Points, index: int, b: Points, out: NDArray[A
 
 
 class _Scratch:
-    """A block of numbers for each thread of one walk, used again for every tile.
+    """A block of numbers for each thread of one walk, used again for every tile."""
 
-    A tile's d² are large enough for the allocator to fetch them from the system and give
-    them back each time, which it does on Dask's workers; filling fresh pages took as
-    long as embedding three features.
-
-    Parameters
-    ----------
-    n_rows, n_cols : int
-        Of the largest tile.
-    """
+    # A tile's d² are large enough for the allocator to fetch them from the system and give them back each time, which
+    # it does on Dask's workers; filling fresh pages took as long as embedding three features.
 
     def __init__(self, n_rows: int, n_cols: int, dtype: Any) -> None:
         self._shape = n_rows, n_cols
@@ -171,16 +164,9 @@ def distance_sums(
     points: Points,
     weights: NDArray[np.float64],
     n_threads: int | None = None,
-    bounds: NDArray[np.intp] | None = None,
+    bounds: NDArray[np.intp] | None = None,  # where groups begin, and the last one ends
 ) -> NDArray[np.float64]:
-    """Return Σ_j w_j d(x_i, x_j) for every point, over all points or over those of its group.
-
-    Parameters
-    ----------
-    bounds : ndarray of shape (groups + 1,), optional
-        Where groups begin and the last one ends: points are only compared with those
-        between the same two bounds.
-    """
+    """Return Σ_j w_j d(x_i, x_j) for every point, over all points or over those of its group."""
     sums = np.zeros(len(points))
     n_threads = resolve_threads(n_threads)
     if bounds is None:
@@ -260,10 +246,8 @@ def kernel_curve(
 def rank_distances(
     metric: Metric, points: Points, n_rows: int, rank: float, n_threads: int | None = None
 ) -> NDArray[np.float64]:
-    """Return d² of each of the first rows to its ``rank``-th nearest other point, interpolated between ranks.
-
-    Where that is 0 (copies), d² to the nearest that is no copy; infinite where there is none.
-    """
+    """Return d² of each of the first rows to its ``rank``-th nearest other point, interpolated between ranks."""
+    # Where that is 0 (copies), d² to the nearest that is no copy; infinite where there is none.
     columns = slice(0, len(points))
     below = min(int(rank), len(points) - 1)
     above = min(below + 1, len(points) - 1)
@@ -304,15 +288,7 @@ def extend(
     coefficients: NDArray[Any],
     n_threads: int | None = 1,
 ) -> Extended:
-    """Embed points as w(x)·B with w_j(x) ∝ exp(−d²(x, z_j)/(2ε)) s_j; trusts its input.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (M,)
-        The source weights s_j.
-    coefficients : ndarray of shape (k, M)
-        Bᵀ, C-contiguous, in the points' dtype as are the weights.
-    """
+    """Embed points as w(x)·B with w_j(x) ∝ exp(−d²(x, z_j)/(2ε)) s_j; trusts its input."""
     n_points, n_landmarks, dtype = len(points), len(landmarks), points.dtype
     result = Extended(n_points, len(coefficients), dtype)
     columns = slice(0, n_landmarks)

@@ -44,25 +44,12 @@ def error_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return bounds of |λ_i − θ_i|, and of sin∠(S y_i, v_i), which are 1 where nothing can be said.
 
-    Parameters
-    ----------
-    values : ndarray of shape (b,)
-        Ritz values θ in falling order, the positive ones of which are judged.
-    residuals : ndarray of shape (b,)
-        ‖S y − θ y‖ of each.
-
-    Notes
-    -----
-    Assumed is what no residual can show: that Ritz value i belongs to
-    eigenvalue i, so that none was overlooked, which makes eigenvalue p + 1 at most
-    θ_{p+1} + r_{p+1}; and that S has no eigenvalue below −μ.
-
-    Examples
-    --------
     >>> value_errors, angles = error_bounds(np.array([0.9, 0.8, 0.1]), np.array([0.01, 0.01, 0.01]))
     >>> print(value_errors.round(6), angles.round(4))
     [0.000127 0.000145 0.01    ] [0.002  0.0025 1.    ]
     """
+    # Assumed is what no residual can show: that Ritz value i belongs to eigenvalue i, so that none was overlooked,
+    # which makes eigenvalue p + 1 at most θ_{p+1} + r_{p+1}; and that S has no eigenvalue below −μ.
     value_errors, angles = residuals.copy(), np.ones(len(values))
     for i in range(len(values) - 1):
         for p in range(i + 1, len(values)):
@@ -104,27 +91,9 @@ def in_percent_of_range(
     degrees: NDArray[np.float64],
     ranges: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the root mean square errors of coordinates over the points, in percent of the coordinates' ranges.
-
-    Taken for granted is that the error is spread over dense and sparse places as the
-    coordinate is, or as its residual, whichever is worse.
-
-    Parameters
-    ----------
-    angle_errors : ndarray of shape (k,)
-        Bounds of the coordinates' relative errors in the measure C D; 1 says nothing.
-    vectors, defects : ndarray of shape (n, k)
-        Eigenvectors u and residuals of S, at all points or a random set of them.
-    weights, degrees : ndarray of shape (n,)
-        c and D_ii of these points.
-    ranges : ndarray of shape (k,)
-        Of (C D)^-½ u over all points.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Infinity where nothing can be said.
-    """
+    """Return the root mean square errors of coordinates over the points, in percent of the coordinates' ranges."""
+    # Taken for granted is that the error is spread over dense and sparse places as the coordinate is, or as its
+    # residual, whichever is worse.
 
     def squared_lengths(symmetric: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return those of (C D)^-½ u in the measures C and C D."""

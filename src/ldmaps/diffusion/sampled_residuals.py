@@ -38,30 +38,13 @@ LARGEST = 0.5
 def sampled_errors(
     kernel: StreamedKernel,
     weights: NDArray[np.float64],
-    modes_at: Callable[[NDArray[np.intp]], NDArray[np.float64]],
+    modes_at: Callable[
+        [NDArray[np.intp]], NDArray[np.float64]
+    ],  # ψ at some points, ψᵀCψ = 1, largest λ first
     rng: np.random.Generator,
     n_threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return bounds on the errors of coordinates against the exact map, without density normalisation.
-
-    Parameters
-    ----------
-    kernel : StreamedKernel
-        Of all n points.
-    weights : ndarray of shape (n,)
-        c.
-    modes_at : callable
-        Returns b approximate right eigenvectors ψ, ψᵀCψ = 1, in falling order of their
-        eigenvalues, at some of the points. Those that follow the coordinates in question
-        show how far other modes are.
-    rng : Generator
-        Draws the rows.
-
-    Returns
-    -------
-    ndarray of shape (b,)
-        Root mean square errors in percent of the ranges; infinity where nothing can be said.
-    """
+    """Return bounds on the errors of coordinates against the exact map, without density normalisation."""
     n = len(kernel)
     rows = np.sort(rng.choice(n, min(n, SAMPLED_ROWS), replace=False))
     own = modes_at(rows)

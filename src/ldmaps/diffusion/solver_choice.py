@@ -56,18 +56,6 @@ def choose_solver(
 ) -> Solver:
     """Return the quickest solver that keeps the memory limit.
 
-    Parameters
-    ----------
-    n_points, itemsize, n_eigenvalues : int
-        N, bytes of a kernel entry, and how many eigenpairs.
-    near_fraction : float
-        Share of pairs whose kernel entry is above rounding, from
-        :func:`~ldmaps.diffusion.sparse_kernel.near_fraction`; 1 if it is not known.
-    memory_limit : float
-        Bytes.
-
-    Examples
-    --------
     Molecules, whose frames are all near each other, and a sheet in three dimensions:
 
     >>> choose_solver(20_000, 4, 2, 1.0, 4e9), choose_solver(100_000, 4, 2, 1.0, 4e9)
@@ -98,12 +86,11 @@ def check_memory(solver: str, needed: float, memory_limit: float) -> None:
 def streamed_bytes(n_points: int, n_basis: int, block_size: int, n_threads: int) -> float:
     """Return how much memory the streamed solver takes with a basis of so many vectors.
 
-    Counted are three times the basis (vectors, their images, and either of them while it is changed), five
-    blocks, and two more for each thread.
-
     >>> streamed_bytes(1_000_000, 48, 16, 2)
     2304000000.0
     """
+    # Counted are three times the basis (vectors, their images, and either of them while it is changed), five blocks,
+    # and two more for each thread.
     return 8.0 * n_points * (3 * n_basis + (5 + 2 * n_threads) * block_size)
 
 
@@ -112,11 +99,10 @@ def streamed_room(
 ) -> tuple[int, int]:
     """Return how many basis vectors the streamed solver may keep, and on how many threads it may run, or raise.
 
-    There are as many threads as leave room for a basis.
-
     >>> streamed_room(1_000_000, 3, 16, 16, 4e9, 2)
     (118, 2)
     """
+    # There are as many threads as leave room for a basis.
     widest = max(n_start, block_size)
     column = 8.0 * n_points
     least = max(n_eigenvalues + 2 * block_size, n_start)

@@ -27,27 +27,14 @@ PROBES, PROBE_TOLERANCE = 8, 1e-3
 
 @dataclass
 class SolverState:
-    """Everything a solve has learnt so far.
+    """Everything a solve has learnt so far."""
 
-    Attributes
-    ----------
-    basis, images : ndarray of shape (n, m)
-        Orthonormal Q and S Q.
-    n_passes : int
-        Passes that were finished.
-    density : ndarray of shape (n,) or None
-        q, once it is known; never with α = 0.
-    row_sums : ndarray of shape (n,) or None
-        Σ_j A_ij s_j, once they are known.
-    block : ndarray of shape (n, b) or None
-        What the pass under way multiplies A by, and ``partial`` as far as it has come.
-    """
-
-    basis: NDArray[np.float64]
+    basis: NDArray[np.float64]  # (n, m): orthonormal Q and S Q
     images: NDArray[np.float64]
-    n_passes: int = 0
-    density: NDArray[np.float64] | None = None
-    row_sums: NDArray[np.float64] | None = None
+    n_passes: int = 0  # passes that were finished
+    density: NDArray[np.float64] | None = None  # (n,): q, once it is known; never with α = 0
+    row_sums: NDArray[np.float64] | None = None  # (n,): Σ_j A_ij s_j, once they are known
+    #: (n, b): what the pass under way multiplies A by, and ``partial`` as far as it has come
     block: NDArray[np.float64] | None = None
     partial: PartialProduct | None = None
 
@@ -89,15 +76,7 @@ class SolverState:
 
 
 class StateFile:
-    """Keeps the state of one eigenproblem in a file, or nowhere.
-
-    Parameters
-    ----------
-    path : path or None
-        None keeps nothing.
-    kernel, weights, alpha
-        The eigenproblem: a file of another one is refused.
-    """
+    """Keeps the state of one eigenproblem in a file, or nowhere."""
 
     def __init__(
         self,

@@ -65,30 +65,17 @@ STANDSTILL = 0.95
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Leading non-trivial eigenpairs of the diffusion operator over n weighted points.
+    """Leading non-trivial eigenpairs of the diffusion operator over n weighted points."""
 
-    Attributes
-    ----------
-    eigenvalues : ndarray of shape (k,)
-        λ₂ ≥ λ₃ ≥ …; the trivial λ₁ = 1 is left out.
-    vectors : ndarray of shape (n, k)
-        Right eigenvectors ψ, ψᵀCψ = 1, entry of largest magnitude positive.
-    source_weights : ndarray of shape (n,)
-        s_j = c_j q_j^-α: row x of the walk's matrix is A(x, z_j) s_j, normalised.
-    degrees : ndarray of shape (n,)
-        D_ii.
-    """
-
-    eigenvalues: NDArray[np.float64]
-    vectors: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]  # (k,): λ₂ ≥ λ₃ ≥ …; the trivial λ₁ = 1 is left out
+    vectors: NDArray[np.float64]  # (n, k): ψ, ψᵀCψ = 1, entry of largest magnitude positive
+    #: (n,): s_j = c_j q_j^-α: row x of the walk's matrix is A(x, z_j) s_j, normalised
     source_weights: NDArray[np.float64]
-    degrees: NDArray[np.float64]
+    degrees: NDArray[np.float64]  # (n,): D_ii
 
     def stay_probabilities(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return P_ii, how likely the walk stays where it is (or in its cell); shape (n,).
-
-        P_ii = A_ii s_i/T_i with A_ii = 1 and T_i = Σ_j A_ij s_j = D_i c_i/s_i.
-        """
+        """Return P_ii, how likely the walk stays where it is (or in its cell); shape (n,)."""
+        # P_ii = A_ii s_i/T_i with A_ii = 1 and T_i = Σ_j A_ij s_j = D_i c_i/s_i.
         return np.asarray(self.source_weights**2 / (self.degrees * weights))
 
     def leading(self, n_components: int) -> Spectrum:
@@ -100,23 +87,13 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class SymmetricWalk:
-    """The diagonals that make S = G A G of a kernel, and eigenvectors of the walk of those of S.
+    """The diagonals that make S = G A G of a kernel, and eigenvectors of the walk of those of S."""
 
-    Attributes
-    ----------
-    weights, source_weights, degrees : ndarray of shape (n,)
-        c, s = c q^-α and D_ii.
-    scale : ndarray of shape (n,)
-        G_ii.
-    trivial : ndarray of shape (n,)
-        u₁ ∝ √(C D), of length 1: S u₁ = u₁.
-    """
-
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # (n,): c, s = c q^-α and D_ii
     source_weights: NDArray[np.float64]
     degrees: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    trivial: NDArray[np.float64]
+    scale: NDArray[np.float64]  # (n,): G_ii
+    trivial: NDArray[np.float64]  # (n,): u₁ ∝ √(C D), of length 1: S u₁ = u₁
 
     @classmethod
     def of(
@@ -149,17 +126,7 @@ def solve_spectrum(
     alpha: float = 0.0,
     n_threads: int | None = None,
 ) -> Spectrum:
-    """Solve for the leading non-trivial eigenpairs.
-
-    Parameters
-    ----------
-    kernel : ndarray or sparse array of shape (n, n)
-        A, symmetric. Not changed.
-    weights : ndarray of shape (n,)
-        Multiplicities c, all positive.
-    n_eigenvalues : int
-        How many pairs, at most n - 1.
-    """
+    """Solve for the leading non-trivial eigenpairs."""
     n = len(weights)
     threads = resolve_threads(n_threads)
 
@@ -249,13 +216,11 @@ def residuals(kernel: Any, weights: NDArray[np.float64], spectrum: Spectrum) -> 
 def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
     """Return how many coordinates stand before the largest drop of the eigenvalues, at least two.
 
-    Molecules often have their largest drop behind the first coordinate, and one
-    coordinate is nothing to look at. The second is kept unless its eigenvalue is
-    zero to rounding.
-
     >>> spectral_gap(np.array([0.99, 0.97, 0.5, 0.45])), spectral_gap(np.array([0.9, 0.3, 0.2]))
     (2, 2)
     """
+    # Molecules often have their largest drop behind the first coordinate, and one coordinate is nothing to look at.
+    # The second is kept unless its eigenvalue is zero to rounding.
     if len(eigenvalues) < 2:
         return len(eigenvalues)
     largest = _largest_drop(eigenvalues)
@@ -266,12 +231,11 @@ def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
 def places_in_spectrum(kept: ArrayLike, spectrum: ArrayLike) -> NDArray[np.intp]:
     """Return where the eigenvalues of the coordinates stand in the spectrum.
 
-    They are the first ones after a fit. Absorbing points matches coordinates to those
-    of the old map, and may leave slower modes between them.
-
     >>> places_in_spectrum([0.9, 0.6, 0.7], [0.9, 0.8, 0.7, 0.6]).tolist()
     [0, 3, 2]
     """
+    # They are the first ones after a fit. Absorbing points matches coordinates to those of the old map, and may leave
+    # slower modes between them.
     free = np.array(spectrum, dtype=np.float64)
     places = []
     for value in np.asarray(kept, dtype=np.float64):
@@ -302,16 +266,7 @@ def _largest_drop(eigenvalues: NDArray[np.float64]) -> int:
 
 
 def warn_of_standstill(spectrum: Spectrum, weights: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
-    """Warn when the walk hardly moves, or when several eigenvalues are 1 to rounding.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-    weights : ndarray of shape (n,)
-        Multiplicities c.
-    dtype : dtype
-        Precision of the kernel.
-    """
+    """Warn when the walk hardly moves, or when several eigenvalues are 1 to rounding."""
     ones = int((1.0 - spectrum.eigenvalues < _NOISE * float(np.finfo(dtype).eps)).sum())
     stays = float(np.median(spectrum.stay_probabilities(weights)))
     if ones > 1:

@@ -39,36 +39,18 @@ MAX_BANDS, MIN_BAND_ROWS = 256, 256
 
 @dataclass
 class PartialProduct:
-    """The sum of the first bands of a pass.
+    """The sum of the first bands of a pass."""
 
-    Attributes
-    ----------
-    sums : ndarray of shape (n, b)
-        A V of those bands.
-    n_bands : int
-        How many bands are in it.
-    """
-
-    sums: NDArray[np.float64]
-    n_bands: int = 0
+    sums: NDArray[np.float64]  # (n, b): A V of those bands
+    n_bands: int = 0  # how many bands are in it
 
 
 @dataclass(frozen=True)
 class StreamedKernel:
-    """A = exp(−d²/(2ε)) over all pairs of points, as something to multiply vectors by.
+    """A = exp(−d²/(2ε)) over all pairs of points, as something to multiply vectors by."""
 
-    Entries are those of :func:`~ldmaps.diffusion.pairwise.gaussian_kernel` of
-    :func:`~ldmaps.diffusion.pairwise.squared_matrix`, bit by bit: exactly symmetric,
-    with ones on the diagonal.
-
-    Parameters
-    ----------
-    metric : Metric
-    points : Points
-        Their dtype is that of the tiles: single precision is twice as fast and good to
-        about 1e-7 of each product's largest entry. Sums over tiles are float64.
-    epsilon : float
-    """
+    # Entries are those of :func:`~ldmaps.diffusion.pairwise.gaussian_kernel` of
+    # :func:`~ldmaps.diffusion.pairwise.squared_matrix`, bit by bit: exactly symmetric, with ones on the diagonal.
 
     metric: Metric
     points: Points
@@ -83,20 +65,7 @@ class StreamedKernel:
         return equal_bands(n, min(MAX_BANDS, max(1, n // (2 * MIN_BAND_ROWS))))
 
     def band_product(self, band: slice, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what a band of rows of the upper half adds to A V, both ways.
-
-        Parameters
-        ----------
-        band : slice
-            Rows.
-        vectors : ndarray of shape (n, b)
-            V.
-
-        Returns
-        -------
-        ndarray of shape (n - band.start, b)
-            To be added to rows ``band.start`` and on; to those before it a band adds nothing.
-        """
+        """Return what a band of rows of the upper half adds to A V, both ways."""
         n, first = len(self.points), band.start
         # Single precision has a narrow range: columns are brought to order 1 by powers of two, which round nothing.
         _, exponents = np.frexp(np.abs(vectors).max(axis=0))
@@ -125,21 +94,7 @@ class StreamedKernel:
         partial: PartialProduct | None = None,
         on_band: Callable[[PartialProduct], None] | None = None,
     ) -> NDArray[np.float64]:
-        """Return A V: one pass over all pairs.
-
-        Parameters
-        ----------
-        vectors : ndarray of shape (n, b)
-            V.
-        partial : PartialProduct, optional
-            Bands that were done before, to go on from; it is added to in place.
-        on_band : callable, optional
-            Called with the sum so far whenever a band was added; no two calls at a time.
-
-        Returns
-        -------
-        ndarray of shape (n, b)
-        """
+        """Return A V: one pass over all pairs."""
         bands = self.bands()
         so_far = PartialProduct(np.zeros(vectors.shape)) if partial is None else partial
         done = so_far.n_bands

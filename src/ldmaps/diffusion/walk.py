@@ -14,34 +14,16 @@ __all__ = ["Walk"]
 
 @dataclass(frozen=True)
 class Walk:
-    """Training points and the settings of the walk over them.
-
-    Attributes
-    ----------
-    metric : Metric
-    points : Points
-        The N training points, prepared; all of positive weight.
-    weights : ndarray of shape (N,)
-        Their multiplicities.
-    epsilon : float
-        Bandwidth of the kernel.
-    alpha : float
-        Density normalisation.
-    time : float
-        Diffusion time t: coordinates are λᵗψ.
-    n_threads : int or None
-    leaves_out : bool
-        Whether small groups of points that lie apart are to be left out of the walk.
-    """
+    """Training points and the settings of the walk over them."""
 
     metric: Metric
-    points: Points
-    weights: NDArray[np.float64]
-    epsilon: float
-    alpha: float = 0.0
-    time: float = 0.0
+    points: Points  # the N training points, prepared; all of positive weight
+    weights: NDArray[np.float64]  # (N,): their multiplicities
+    epsilon: float  # bandwidth of the kernel
+    alpha: float = 0.0  # density normalisation
+    time: float = 0.0  # diffusion time t: coordinates are λᵗψ
     n_threads: int | None = None
-    leaves_out: bool = False
+    leaves_out: bool = False  # whether small groups of points that lie apart are to be left out of the walk
 
     def take(self, indices: NDArray[np.intp]) -> Walk:
         """Return the walk over some of the points."""

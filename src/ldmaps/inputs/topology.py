@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from copy import copy
+from itertools import dropwhile, islice, takewhile
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -114,7 +115,9 @@ def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
             return pdb_topology(path)
         if form and form.name == "HDF5":  # mdtraj knows only one of its suffixes here
             return md.load_frame(path, 0).topology
-        return md.load_topology(path)
+        topology = md.load_topology(path)
+        topology.masses_of_file = _masses_in(path)
+        return topology
     except InvalidInputError:
         raise
     except Exception as error:
@@ -124,6 +127,23 @@ def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
             f"{path} cannot be read as a topology ({why}); use PDB, GRO, PSF, prmtop, TPR or another that mdtraj or "
             "MDAnalysis knows, such as a PDB of the first frame"
         ) from error
+
+
+def _masses_in(path: str) -> NDArray[np.float64] | None:
+    """Return the masses in a PSF or prmtop, of which mdtraj takes none; None for other files."""
+    lower = path.lower()
+    if not lower.endswith((".psf", ".prmtop", ".parm7", ".prm7")):
+        return None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = iter(file)
+        if lower.endswith(".psf"):
+            n_atoms = next(int(line.split()[0]) for line in lines if "!NATOM" in line)
+            return np.array([float(line.split()[7]) for line in islice(lines, n_atoms)])
+        begin = dropwhile(lambda line: not line.startswith("%FLAG MASS"), lines)
+        numbers = takewhile(
+            lambda line: not line.startswith("%"), islice(begin, 2, None)
+        )  # behind its %FORMAT
+        return np.array([float(text) for line in numbers for text in line.split()])
 
 
 def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:

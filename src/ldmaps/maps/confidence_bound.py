@@ -31,24 +31,12 @@ TAIL_SHARE, MIN_TAIL, TAIL_MARGIN = 0.05, 15, 1.0
 def upper_bound(squares: NDArray[np.float64], confidence: float, largest: float, block: int = 1) -> float:
     """Return an upper confidence bound of √(mean of ``squares``) over points of the same kind.
 
-    Parameters
-    ----------
-    squares : ndarray of shape (n,)
-    confidence : float
-    largest : float
-        R, which no square can exceed.
-    block : int
-        How many consecutive squares belong together; they divide n. Squares of frames close
-        in time resemble each other, so the bound is the larger of that of the squares and
-        that of the blocks' means.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> light, heavy = rng.exponential(size=300), rng.pareto(1.2, size=300)
     >>> print([round(upper_bound(squares / squares.mean(), 0.95, 1e4), 1) for squares in (light, heavy)])
     [1.1, 1.9]
     """
+    # Squares of frames close in time, so many consecutive ones, resemble each other: the larger bound of both counts.
     means = squares.reshape(-1, block).mean(axis=1)
     return math.sqrt(
         max(seen_bound(part, confidence) + unseen_tail(part, largest) for part in (squares, means))

@@ -25,20 +25,10 @@ _ITERATIONS = 3
 
 @dataclass(frozen=True)
 class SampledMap:
-    """A map and the points it was made of, to be resampled.
+    """A map and the points it was made of, to be resampled."""
 
-    Attributes
-    ----------
-    walk : Walk
-        Over the M landmarks (all points, of an exact map) with their multiplicities.
-    cells : ndarray of int, shape (n,)
-        The landmark of each training point of positive weight.
-    weights : ndarray of shape (n,)
-    order : Order
-    """
-
-    walk: Walk
-    cells: NDArray[np.intp]
+    walk: Walk  # over the M landmarks (all points, of an exact map) with their multiplicities
+    cells: NDArray[np.intp]  # (n,): the landmark of each training point of positive weight
     weights: NDArray[np.float64]
     order: Order
 
@@ -55,10 +45,8 @@ class SampledMap:
         return self.judge()
 
     def judge(self, **options: Any) -> Sampling:
-        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`.
-
-        Of more than a thousand landmarks 400 stand for all: errors are those of data, and change little with M.
-        """
+        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
+        # Of more than a thousand landmarks 400 stand for all: errors are those of data, and change little with M.
         walk, cells, places = self.walk, self.cells, None
         if len(walk.points) > ALL_MODES:
             selector = KMedoids(min(DEFAULT_LANDMARKS, ALL_MODES), max_iter=_ITERATIONS)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints
 from ldmaps.metrics.feature_choice import KINDS, chosen_features
@@ -225,6 +225,28 @@ class Features(Periodic):
             columns[:, rows] = scaled.T
         return FeaturePoints(columns, frames)
 
+    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
+        """Return a way to compute the features of one frame, in memory of their own, and measure them."""
+        if type(self) is not Features:
+            return None  # who inherits this may prepare or measure otherwise
+        groups, scales, _ = self._resolved
+        column = np.empty((self.n_features, 1), landmarks.dtype)
+        is_plain = bool((scales == 1).all()) and groups[-1].kind != "contact"
+        values = column.T if is_plain else np.empty((1, self.n_features))
+        written = [
+            kernels.internal_coordinates.hold(atoms=group.atoms, first=group.first, values=values)
+            for group in groups
+        ]
+
+        def write(frame: NDArray[Any]) -> None:
+            for compute in written:
+                compute(frame)
+            if not is_plain:
+                self._soften(values)
+                np.multiply(values[0], scales, out=column[:, 0])
+
+        return self._held_row(landmarks, row, column, (1, self.n_atoms, 3), write)
+
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
         groups, scales, _ = self._resolved
@@ -313,11 +335,16 @@ class Features(Periodic):
     def _values(self, frames: NDArray[Any]) -> NDArray[np.float64]:
         """Return features, not scaled; trusts its input."""
         values = np.empty((len(frames), self.n_features))
-        for kind, atoms, first in self._resolved.groups:
+        for _, atoms, first in self._resolved.groups:
             kernels.internal_coordinates(frames, atoms, first, values)
-            if kind == "contact":
-                values[:, first:] = 1 / (1 + (values[:, first:] / CONTACT_RADIUS) ** CONTACT_POWER)
+        self._soften(values)
         return values
+
+    def _soften(self, values: NDArray[np.float64]) -> None:
+        """Make contacts, which come last, of the distances in their columns."""
+        kind, _, first = self._resolved.groups[-1]
+        if kind == "contact":
+            values[:, first:] = 1 / (1 + (values[:, first:] / CONTACT_RADIUS) ** CONTACT_POWER)
 
     @cached_property
     def _resolved(self) -> _Resolved:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
 from ldmaps.metrics.gradient import Places, VectorGradient
@@ -65,6 +65,44 @@ class Periodic(Metric):
         period = np.empty(len(left), dtype=left.dtype)
         period[:] = self.period
         kernels.squared_periodic(left, rows.start, rows.stop, right, cols.start, cols.stop, period, out)
+
+    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
+        """Return a way to wrap one point, in memory of its own, and measure it."""
+        if type(self) is not Periodic:
+            return None  # who inherits this may prepare or measure otherwise
+        n_features = cast(ColumnPoints, landmarks).n_features
+        column = np.empty((n_features, 1), landmarks.dtype)
+        wrap = kernels.wrap_to_columns.hold(period=self._periods(n_features), columns=column)
+        return self._held_row(landmarks, row, column, (1, n_features), wrap)
+
+    def _held_row(
+        self,
+        landmarks: Points,
+        row: NDArray[Any],
+        column: NDArray[Any],
+        shape: tuple[int, ...],
+        write: Callable[[NDArray[Any]], Any],
+    ) -> OneRow:
+        """Return a way to measure points of a shape, whose features ``write`` puts into a column."""
+        b, settings = cast(ColumnPoints, landmarks).columns, self.period
+        period = np.empty(len(b), b.dtype)
+        period[:] = settings
+        measure = kernels.squared_periodic.hold(
+            a=column, r0=0, r1=1, b=b, c0=0, c1=len(landmarks), period=period, out=row
+        )
+        ndarray, first_square, infinity = np.ndarray, row.item, math.inf
+
+        def fill(X: NDArray[Any]) -> bool:
+            if type(X) is not ndarray or X.shape != shape or self.period is not settings:
+                return False
+            try:
+                write(X)
+            except TypeError:
+                return False  # of another type, or not contiguous
+            measure()
+            return bool(first_square(0) < infinity)  # what is not finite shows in every d²
+
+        return fill
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""

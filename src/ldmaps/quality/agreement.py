@@ -22,21 +22,13 @@ LARGEST_GROUP = 4
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the fitted modes agree with those of resamples.
+    """How the fitted modes agree with those of resamples."""
 
-    Attributes
-    ----------
-    cosine : ndarray of shape (p,)
-        5 % quantile over resamples of |correlation| of each mode with the one matched to it.
-    groups : tuple of tuple of int
-        Every mode, from 0, in the smallest group that is reproducible, or alone where there is none.
-    group_cosine : ndarray of shape (p,)
-        5 % quantile of the cosine of the mode's group.
-    """
-
+    #: (p,): 5 % quantile over resamples of |correlation| of each mode with the one matched to it
     cosine: NDArray[np.float64]
+    #: every mode, from 0, in the smallest group that is reproducible, or alone where there is none
     groups: tuple[tuple[int, ...], ...]
-    group_cosine: NDArray[np.float64]
+    group_cosine: NDArray[np.float64]  # (p,): 5 % quantile of the cosine of the mode's group
 
     @property
     def is_reproducible(self) -> NDArray[np.bool_]:
@@ -51,22 +43,7 @@ class Agreement:
 def matched(
     measure: NDArray[np.float64], fitted: NDArray[np.float64], vectors: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return which mode of each resample is matched to which fitted one, and all correlations.
-
-    Parameters
-    ----------
-    measure : ndarray of shape (M,)
-        Weights μ of the inner product in which the fitted modes are orthonormal.
-    fitted : ndarray of shape (M, p)
-    vectors : ndarray of shape (n, M, r)
-        Modes of the resamples, r ≥ p.
-
-    Returns
-    -------
-    places : ndarray of int, shape (n, p)
-        Those pairs that have the largest squares of correlations in all.
-    correlations : ndarray of shape (n, p, r)
-    """
+    """Return which mode of each resample is matched to which fitted one, and all correlations."""
     from scipy.optimize import linear_sum_assignment
 
     lengths = np.sqrt(np.einsum("m,nmi->ni", measure, vectors**2))

@@ -26,19 +26,11 @@ FEW_INDEPENDENT = 20.0
 
 @dataclass(frozen=True)
 class CorrelationTime:
-    """How long one coordinate remembers, in points.
+    """How long one coordinate remembers, in points."""
 
-    Attributes
-    ----------
-    time, error : float
-        τ and its standard error.
-    n_independent : float
-        N/(2τ).
-    """
-
-    time: float
+    time: float  # τ and its standard error
     error: float
-    n_independent: float
+    n_independent: float  # N/(2τ)
 
     @property
     def is_known(self) -> bool:
@@ -55,16 +47,7 @@ def runs_of(n_points: int, files: NDArray[np.int32] | None) -> list[slice]:
 def autocorrelation(
     values: NDArray[np.float64], runs: Sequence[slice], most: int | None = None
 ) -> NDArray[np.float64]:
-    """Return ρ(0 … W) of one coordinate over pairs within runs; W ends where no run is longer than twice it.
-
-    Parameters
-    ----------
-    values : ndarray of shape (N,)
-    runs : sequence of slice
-        Stretches of consecutive points.
-    most : int, optional
-        Largest lag.
-    """
+    """Return ρ(0 … W) of one coordinate over pairs within runs; W ends where no run is longer than twice it."""
     last = max(run.stop - run.start for run in runs) // 2
     last = last if most is None else min(last, most)
     mean = np.mean(np.concatenate([values[run] for run in runs]))

@@ -24,32 +24,17 @@ MOST_LANDMARKS = 300
 
 @dataclass(frozen=True)
 class Harmonics:
-    """Which coordinates are functions of earlier ones.
+    """Which coordinates are functions of earlier ones."""
 
-    Attributes
-    ----------
-    r2 : ndarray of shape (p,)
-        Held-out R² of each coordinate as a function of the earlier ones that are new; 0 for the first.
-    follows : tuple of tuple of int
-        Of each coordinate, those it is a function of; empty where it is new.
-    """
-
+    #: (p,): held-out R² of each coordinate as a function of the earlier ones that are new; 0 for the first
     r2: NDArray[np.float64]
-    follows: tuple[tuple[int, ...], ...]
+    follows: tuple[tuple[int, ...], ...]  # those that each coordinate is a function of; empty where it is new
 
 
 def held_out_r2(
     predictors: NDArray[np.float64], values: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> float:
-    """Return how much of a coordinate's variance local linear fits to all other points predict, at most 1.
-
-    Parameters
-    ----------
-    predictors : ndarray of shape (n, d)
-    values : ndarray of shape (n,)
-    weights : ndarray of shape (n,)
-        What each point counts, in fits and in R².
-    """
+    """Return how much of a coordinate's variance local linear fits to all other points predict, at most 1."""
     n, d = predictors.shape
     mean = weights @ predictors / weights.sum()
     scaled = (predictors - mean) / np.sqrt(weights @ (predictors - mean) ** 2 / weights.sum())
@@ -74,15 +59,7 @@ def held_out_r2(
 
 
 def find_harmonics(coordinates: NDArray[np.float64], weights: NDArray[np.float64]) -> Harmonics:
-    """Find coordinates that are functions of earlier ones.
-
-    Parameters
-    ----------
-    coordinates : ndarray of shape (M, p)
-        Of the landmarks, in the order of their eigenvalues.
-    weights : ndarray of shape (M,)
-        Multiplicities.
-    """
+    """Find coordinates that are functions of earlier ones."""
     if len(coordinates) > MOST_LANDMARKS:
         rows = np.linspace(0, len(coordinates) - 1, MOST_LANDMARKS).round().astype(np.intp)
         coordinates, weights = coordinates[rows], weights[rows]

@@ -23,10 +23,8 @@ RANK_TOLERANCE = 1e-5
 def lagged_pairs(
     runs: list[slice], lag: int, most: int, folds: int = 2
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the first points of pairs a lag apart, at most so many, and which fold each pair is in.
-
-    A fold is a stretch of consecutive points, and no pair has a point within a lag of another fold's.
-    """
+    """Return the first points of pairs a lag apart, at most so many, and which fold each pair is in."""
+    # A fold is a stretch of consecutive points, and no pair has a point within a lag of another fold's.
     starts = np.concatenate([np.arange(run.start, max(run.start, run.stop - lag)) for run in runs])
     cut = np.arange(len(starts)) * folds // max(len(starts), 1)
     # Pairs that end in the next fold, or in the lag behind its beginning, are in none.
@@ -40,13 +38,7 @@ def lagged_pairs(
 def slowest_combinations(
     now: NDArray[np.float64], later: NDArray[np.float64], n_wanted: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return autocorrelations of the slowest combinations, largest first, their b of shape (m, wanted), and the means.
-
-    Parameters
-    ----------
-    now, later : ndarray of shape (n, m)
-        The functions at the two points of each pair.
-    """
+    """Return autocorrelations of the slowest combinations, largest first, their b, (m, wanted), and the means."""
     mean = 0.5 * (now.mean(axis=0) + later.mean(axis=0))
     first, second = now - mean, later - mean
     instant = 0.5 * (first.T @ first + second.T @ second) / len(now)
@@ -62,11 +54,9 @@ def slowest_combinations(
 def held_out_correlations(
     now: NDArray[np.float64], later: NDArray[np.float64], folds: NDArray[np.intp], n_wanted: int
 ) -> NDArray[np.float64]:
-    """Return the autocorrelations of the slowest combinations on pairs that they were not fitted to.
-
-    Averaged over folds, each of which is judged by a fit to the others; parameters as for
-    :func:`slowest_combinations`, and the fold of each pair.
-    """
+    """Return the autocorrelations of the slowest combinations on pairs that they were not fitted to."""
+    # Averaged over folds, each of which is judged by a fit to the others; parameters as for
+    # :func:`slowest_combinations`, and the fold of each pair.
     found = []
     for fold in np.unique(folds):
         test = folds == fold
