@@ -422,7 +422,7 @@ def test_a_distilled_map_keeps_old_points_where_an_aligned_one_would_have_them(
     new = absorb(distilled, roll.points[~known])
     moved = rms_error(distilled.embedding_, new.transform(roll.points[known]), aligned=True)
     assert new.absorption_.z == pytest.approx(moved, rel=0.1)
-    assert moved == pytest.approx(grown.absorption_.z, rel=0.2)
+    assert moved == pytest.approx(grown.absorption_.z, rel=0.3)
     for column in range(2):
         assert (
             np.corrcoef(distilled.embedding_[:, column], new.transform(roll.points[known])[:, column])[0, 1]

@@ -173,7 +173,7 @@ def test_the_tolerance_calibrates_by_the_points_it_holds_out():
 def test_other_maps_have_no_p_and_say_so(settings):
     from ldmaps.regions import Alarm
 
-    X = np.random.default_rng(0).uniform(size=(300, 2))
+    X = np.random.default_rng(0).uniform(size=(600, 2))
     model = LandmarkDiffusionMap(2, 0.1, **settings).fit(X)
     assert model.coverage(X[:3]).p_value is None
     with pytest.raises(InvalidInputError, match="not calibrated.*fit it again"):
@@ -232,13 +232,13 @@ def test_rows_at_random_of_a_series_would_promise_too_much():
 
 @pytest.fixture
 def saved(tmp_path):
-    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=50).fit(normal(400, 0))
+    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=50).fit(normal(600, 0))
     model.save(tmp_path / "map.ldm")
     return tmp_path / "map.ldm"
 
 
 def test_a_file_keeps_the_calibration(saved):
-    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=50).fit(normal(400, 0))
+    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=50).fit(normal(600, 0))
     new = normal(100, 1)
     assert np.array_equal(load(saved).coverage(new).p_value, model.coverage(new).p_value)
 
@@ -258,7 +258,7 @@ def test_files_without_a_calibration_are_read(saved):
         {"n_points": 3},
         {"n_points": 1.5},
         {"n_independent": 0},
-        {"n_independent": 81},
+        {"n_independent": 121},
         {"n_independent": "many"},
         {"memory": -1},
         {"memory": 1e300},

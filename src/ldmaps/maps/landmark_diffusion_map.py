@@ -44,7 +44,7 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
-from ldmaps.quality.held_out import FEWEST, held_out_rows, memory_of
+from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, memory_of
 from ldmaps.settings import LANDMARK_FIT
 
 __all__ = ["LandmarkDiffusionMap"]
@@ -331,7 +331,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _holding_out(self, training: Training) -> Training:
         """Return the data with some points marked that no landmark may be chosen from."""
         n_points = len(training.points)
-        if self.calibration * n_points < FEWEST:
+        if self.calibration * n_points < FEWEST_HELD:
             return training
         # A generator of its own: what else is drawn does not depend on it.
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))

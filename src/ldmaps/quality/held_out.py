@@ -22,10 +22,11 @@ from ldmaps.extension.calibration import Calibration
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.correlation_times import correlation_time, runs_of
 
-__all__ = ["FEWEST", "calibrate", "calibrate_by_others", "held_out_rows", "memory_of"]
+__all__ = ["FEWEST_HELD", "calibrate", "calibrate_by_others", "held_out_rows", "memory_of"]
 
-#: Fewest scores that make a calibration: with fewer, every alarm would be a common one.
-FEWEST = 20
+#: Fewest scores that make a calibration, and fewest points that are held out for one: with fewer, every alarm would
+#: be a common one, and small data sets lose more by it.
+FEWEST, FEWEST_HELD = 20, 100
 #: Points that distances are followed from, stretches of rows to follow, and rows in each.
 _WATCHED_FROM, _STRETCHES, _ROWS = 8, 4, 16_384
 #: Rows forget each other within this many correlation times; shorter memories do not count.

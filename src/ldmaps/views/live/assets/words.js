@@ -5,6 +5,8 @@ function duration(value) {
   return `${formatNumber(value, 3)} s`;
 }
 const perCent = (share) => `${share === 0 ? "0" : share < 0.001 ? "< 0.1" : formatNumber(100 * share, 3)} %`;
+// Dates come as seconds since 1970; no simulation has come so far in picoseconds.
+const timeText = (time) => (time > 1e8 && time < 1e11 ? new Date(1000 * time).toISOString().slice(0, 19).replace("T", " ") : formatNumber(time, 7));
 const set = (id, text) => {
   const place = byId(id);
   if (place.textContent !== text) place.textContent = text;
@@ -30,8 +32,8 @@ function showNow() {
   if (!current) return;
   set("now-aside", `record ${formatNumber(current.number)}`);
   const rows = [];
-  if (current.time !== null) rows.push(["Time", formatNumber(current.time, 7)]);
-  rows.push(["Region", current.region >= 0 ? regions[current.region].name : "none"]);
+  if (current.time !== null) rows.push(["Time", timeText(current.time)]);
+  if (!byId("regions-card").hidden) rows.push(["Region", current.region >= 0 ? regions[current.region].name : "none"]);
   rows.push(["To nearest landmark", current.distance === null ? "–" : `${formatNumber(current.distance, 3)} √ε${current.inside ? "" : `, ${outsideWords}`}`]);
   if (current.p !== null) rows.push(["p", formatNumber(current.p, 2)]);
   report.names.forEach((name, c) => rows.push([name, formatNumber(current.coordinates[c])]));
@@ -93,8 +95,9 @@ function alarmEntry(event, list) {
   entry.className = over ? "alarm over" : "alarm";
   const clock = new Date(1000 * Number(entry.dataset.at)).toLocaleTimeString([], { hour12: false });
   const where = over ? `record ${formatNumber(event.began)} to ${formatNumber(event.number)}` : `since record ${formatNumber(event.began)}`;
-  const details = [where, `${over ? "peak" : "now"} ${formatNumber(event.peak, 3)} √ε`];
+  const details = [where, `${over ? "peak" : "began at"} ${formatNumber(event.peak, 3)} √ε`];
   if (event.p !== null) details.push(`p ${formatNumber(event.p, 2)}`);
+  if (event.began_time !== null) details.push(timeText(event.began_time));
   entry.replaceChildren(
     element("span", { class: "mark", "aria-hidden": "true" }, over ? "△" : "▲"),
     element("span", { class: "what" }, event.region + (over ? "" : ", still on")),
@@ -117,7 +120,7 @@ function addAlarms(events) {
     const [mark, verb] = MARKS[event.kind] || ["•", event.kind];
     const isAlarm = event.began !== undefined && event.kind !== "dwell";
     const entry = isAlarm ? alarmEntry(event, list) : element("li", { class: event.kind });
-    if (region) entry.style.setProperty("--region", region.colour);
+    if (region && !isAlarm) entry.style.setProperty("--region", region.colour);
     if (!first && event.kind === "enter") {
       entry.classList.add("fresh");
       setTimeout(() => entry.classList.remove("fresh"), FRESH);
@@ -125,7 +128,7 @@ function addAlarms(events) {
     if (isAlarm) continue;
     const clock = new Date(1000 * event.at).toLocaleTimeString([], { hour12: false });
     const details = [`record ${formatNumber(event.number)}`];
-    if (event.time !== null) details.push(`time ${formatNumber(event.time, 7)}`);
+    if (event.time !== null) details.push(`time ${timeText(event.time)}`);
     if (event.duration) details.push(`after ${formatNumber(event.duration)} record${event.duration === 1 ? "" : "s"}`);
     entry.append(
       element("span", { class: "mark", "aria-hidden": "true" }, mark),
