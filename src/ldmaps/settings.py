@@ -172,7 +172,7 @@ _OF_LANDMARKS = (
         high=0.5,
         option="--calibration",
         metavar="SHARE",
-        help="choose no landmarks from this share of the points, which tell how often alarms are false (0.2; 0 for none)",
+        help="choose no landmarks from this share of the points, which tell how often alarms are false (0.2; 0: none)",
     ),
 )
 _OF_EXACT_MAPS = (

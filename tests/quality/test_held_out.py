@@ -33,14 +33,14 @@ def by_definition(scores, s):
 
 def test_p_values_are_those_of_the_definition():
     scores = np.round(np.random.default_rng(0).exponential(size=900), 2)  # many are equal
-    known = Calibration.of(scores, 900.0, 0.5, None)
+    known = Calibration.of(scores, 900.0)
     for s in [0.0, *np.unique(scores), *(np.unique(scores) + 0.005), 99.0]:
         assert known.p_values(np.array([s]))[0] == pytest.approx(by_definition(scores, s))
 
 
 def test_thinned_scores_give_p_that_is_never_too_small_and_hardly_too_large():
     scores = np.random.default_rng(0).exponential(size=50_000)
-    known = Calibration.of(scores, 50_000.0, 0.5, None)
+    known = Calibration.of(scores, 50_000.0)
     assert KEPT < len(known.scores) < 2500
     wanted = np.quantile(scores, np.linspace(0.001, 0.99999, 300))
     exact = np.array([by_definition(scores, s) for s in wanted])
@@ -51,47 +51,54 @@ def test_thinned_scores_give_p_that_is_never_too_small_and_hardly_too_large():
 
 def test_dependent_scores_count_as_the_independent_ones_they_are_worth():
     scores = np.arange(1000.0)
-    known = Calibration.of(scores, 50.0, 10.0, None)
+    known = Calibration.of(scores, 50.0)
     assert known.least_rate == pytest.approx(1 / 51)
     assert known.p_values(np.array([500.0]))[0] == pytest.approx((1 + 50 * 0.5) / 51)
 
 
 def test_a_threshold_is_where_p_falls_to_the_rate():
-    known = Calibration.of(np.random.default_rng(1).exponential(size=999), 999.0, 0.5, None)
+    known = Calibration.of(np.random.default_rng(1).exponential(size=999), 999.0)
     for rate in (0.001, 0.0101, 0.5):
         at = known.threshold(rate)
         assert known.p_values(np.array([np.nextafter(at, 99)]))[0] <= rate < known.p_values(np.array([at]))[0]
 
 
 def test_a_rate_that_cannot_be_promised_says_which_can_and_what_it_takes():
-    known = Calibration.of(np.arange(99.0), 99.0, 0.5, None)
-    with pytest.raises(InvalidInputError, match=r"one in 100 records\. Ask for alarm_rate=0\.01 .* 10 times as many"):
+    known = Calibration.of(np.arange(99.0), 99.0)
+    with pytest.raises(
+        InvalidInputError, match=r"one in 100 records\. Ask for alarm_rate=0\.01 .* 10 times as many"
+    ):
         known.threshold(0.001)
     assert known.rate_of(None) == 0.01
 
 
 @pytest.mark.parametrize(
     ("text", "frames", "rate"),
-    [(0.25, False, 0.25), ("1e-2", True, 0.01), ("3/day", False, 3 * 60 / 86400), ("0.5 / h", False, 0.5 / 60)],
+    [
+        (0.25, False, 0.25),
+        ("1e-2", True, 0.01),
+        ("3/day", False, 3 * 60 / 86400),
+        ("0.5 / h", False, 0.5 / 60),
+    ],
 )
 def test_rates_are_shares_or_numbers_per_time(text, frames, rate):
-    known = Calibration.of(np.arange(99.0), 99.0, 0.5, 60.0)
+    known = Calibration.of(np.arange(99.0), 99.0, 60.0)
     assert known.rate_of(text, frames=frames) == pytest.approx(rate)
 
 
 def test_rates_per_time_of_frames_are_in_picoseconds():
-    assert Calibration.of(np.arange(99.0), 99.0, 0.5, 5.0).rate_of("2/ns", frames=True) == pytest.approx(0.01)
+    assert Calibration.of(np.arange(99.0), 99.0, 5.0).rate_of("2/ns", frames=True) == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("text", ["0", "1", "-1", "nan", "often", "1/fortnight", "1000000/day"])
 def test_other_rates_are_refused(text):
     with pytest.raises(InvalidInputError, match="alarm_rate must be a share of the records"):
-        Calibration.of(np.arange(99.0), 99.0, 0.5, 60.0).rate_of(text)
+        Calibration.of(np.arange(99.0), 99.0, 60.0).rate_of(text)
 
 
 def test_a_rate_per_time_needs_times():
     with pytest.raises(InvalidInputError, match="needs times, but the map was fitted to points without any"):
-        Calibration.of(np.arange(99.0), 99.0, 0.5, None).rate_of("1/day")
+        Calibration.of(np.arange(99.0), 99.0).rate_of("1/day")
 
 
 # -- which points ----------------------------------------------------------------
@@ -210,7 +217,7 @@ def test_points_that_were_seen_would_promise_too_much():
     honest = LandmarkDiffusionMap(2, 1.0, n_landmarks=200).fit(X)
     seen = LandmarkDiffusionMap(2, 1.0, n_landmarks=200, calibration=0).fit(X)
     others = np.setdiff1d(np.arange(500), seen.landmark_indices_)
-    broken = Calibration.of(seen.coverage(X[others]).distance, len(others), 0.5, None)
+    broken = Calibration.of(seen.coverage(X[others]).distance, len(others))
     false_alarms = (broken.p_values(seen.coverage(new).distance) <= 0.05).mean()
     assert false_alarms > 0.08
     assert (honest.coverage(new).p_value <= 0.05).mean() < 0.08
@@ -220,7 +227,7 @@ def test_rows_at_random_of_a_series_would_promise_too_much():
     X, new = series(2000, 0, 0.99), series(60_000, 1, 0.99)
     model = LandmarkDiffusionMap(2, 4.0, n_landmarks=200).fit(X)
     known = model.embedder_.calibration
-    assert known.memory > 10
+    assert known.n_independent < 0.5 * known.n_points
     at_random = held_out_rows(2000, 0.2, 0.5, np.random.default_rng(0))
     broken = calibrate(at_random, model.coverage(X).distance, 0.5)
     distance = model.coverage(new).distance
@@ -260,8 +267,6 @@ def test_files_without_a_calibration_are_read(saved):
         {"n_independent": 0},
         {"n_independent": 121},
         {"n_independent": "many"},
-        {"memory": -1},
-        {"memory": 1e300},
         {"interval": 0},
         {"interval": "a day"},
         {"more": 1},

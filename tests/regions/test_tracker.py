@@ -219,8 +219,12 @@ def told(distances, alarm, batch=None, **settings):
 def test_an_event_has_a_beginning_an_end_a_peak_a_p_and_reasons(batch):
     far = [0.1, 2.1, 0.5, 3.0, 2.9, 0.2, 0.3, 0.2, 0.1, 2.5]
     first, last, again = told(far, Alarm(2.0, release=1.0, hold=3), batch)
-    assert first == Event("enter", "alarm", 1, 10.0, 0, 1, 10.0, 2.1, float(np.exp(-2.1)), (("distance", 2.1),))
-    assert last == Event("leave", "alarm", 7, 70.0, 6, 1, 10.0, 3.0, float(np.exp(-3.0)), (("distance", 3.0),))
+    assert first == Event(
+        "enter", "alarm", 1, 10.0, 0, 1, 10.0, 2.1, float(np.exp(-2.1)), (("distance", 2.1),)
+    )
+    assert last == Event(
+        "leave", "alarm", 7, 70.0, 6, 1, 10.0, 3.0, float(np.exp(-3.0)), (("distance", 3.0),)
+    )
     assert (again.kind, again.began, again.peak) == ("enter", 9, 2.5)
     assert last.as_dict()["why"] == {"distance": 3.0}
     assert "3 sqrt(epsilon) from the map, p = 0.05; distance" in str(last)
@@ -243,7 +247,8 @@ def test_an_adapting_alarm_follows_drift_and_a_fixed_one_cries_on():
     fixed = Alarm(3.29, release=2.6, hold=5, rate=1e-3)
     adapting = Alarm(3.29, release=2.6, hold=5, rate=1e-3, step=0.25)
     in_alarm = [
-        sum(event.duration for event in told(distance, alarm) if event.kind == "leave") for alarm in (fixed, adapting)
+        sum(event.duration for event in told(distance, alarm) if event.kind == "leave")
+        for alarm in (fixed, adapting)
     ]
     begun = [event.began for event in told(distance, adapting) if event.kind == "enter"]
     assert told(distance, fixed)[-1].kind == "enter"  # and never left again
@@ -253,7 +258,9 @@ def test_an_adapting_alarm_follows_drift_and_a_fixed_one_cries_on():
 
 def test_an_adapting_alarm_keeps_the_rate_where_nothing_drifts():
     distance = np.abs(np.random.default_rng(2).normal(size=200_000))
-    begun = [e for e in told(distance, Alarm(2.5, release=2.0, hold=1, rate=1e-3, step=0.2)) if e.kind == "enter"]
+    begun = [
+        e for e in told(distance, Alarm(2.5, release=2.0, hold=1, rate=1e-3, step=0.2)) if e.kind == "enter"
+    ]
     # Its first threshold belongs to a rate of 0.012; a fixed one would have begun about 2,400 events.
     assert 0.6e-3 < len(begun) / len(distance) < 1.4e-3
 
@@ -266,7 +273,9 @@ def test_what_came_back_was_no_drift():
     assert kept[1].duration == 405 - 1
 
 
-@pytest.mark.parametrize("settings", [{"rate": 0.0}, {"rate": 1.0}, {"step": 0.1}, {"hold": 0}, {"release": -1}])
+@pytest.mark.parametrize(
+    "settings", [{"rate": 0.0}, {"rate": 1.0}, {"step": 0.1}, {"hold": 0}, {"release": -1}]
+)
 def test_alarms_that_make_no_sense_are_refused(settings):
     with pytest.raises(InvalidInputError):
         Alarm(2.0, **settings)

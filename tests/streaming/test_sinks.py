@@ -235,7 +235,9 @@ def test_rows_are_what_python_writes(tmp_path, form, dtype, has_times):
     embedded = Embedded(
         records,
         coordinates,
-        Coverage(distance, rng.random(n) < 0.5, rng.integers(0, 40, size=n), rng.random(n) if has_times else None),
+        Coverage(
+            distance, rng.random(n) < 0.5, rng.integers(0, 40, size=n), rng.random(n) if has_times else None
+        ),
         rng.integers(-1, 4, size=n),  # the last region has no name
     )
     path = tmp_path / f"psi.{form}"

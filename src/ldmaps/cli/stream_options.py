@@ -317,7 +317,10 @@ def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
         rate = {"rate": arguments.alarm_rate, "adapt": arguments.adapt}
         tracker = RegionTracker.watching(model, regions, **rate, **settings)
         if model.embedder_.calibration is None:
-            say(arguments, "alarms mean that a record is outside the map, at no promised rate: it is not calibrated")
+            say(
+                arguments,
+                "alarms mean that a record is outside the map, at no promised rate: it is not calibrated",
+            )
     for event in arguments.exit_on:
         kind, _, region = event.partition(":")
         if region not in tracker.names:

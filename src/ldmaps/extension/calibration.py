@@ -11,7 +11,6 @@ other in time count as the ν = n/(2τ) independent ones that they are worth, τ
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,7 +26,7 @@ __all__ = ["Calibration"]
 KEPT, RESOLUTION = 1000, 0.005
 #: By default, alarms are this rare, or as rare as the calibration can promise.
 DEFAULT_RATE = 1e-3
-_NUMBERS = ("n_points", "n_independent", "memory", "interval")
+_NUMBERS = ("n_points", "n_independent", "interval")
 _SECONDS = {"s": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0}
 _SECONDS |= {"day": 86400.0, "d": 86400.0, "week": 604800.0, "month": 2629746.0, "year": 31556952.0}
 _PICOSECONDS = {"ps": 1.0, "ns": 1e3, "us": 1e6, "µs": 1e6, "ms": 1e9}
@@ -47,8 +46,6 @@ class Calibration:
         n.
     n_independent : float
         ν: for how many independent points these stand.
-    memory : float
-        Correlation time of the training points in rows, ½ where they are independent.
     interval : float or None
         Median time from one row to the next, in the source's unit (s for dates, ps for frames).
     """
@@ -57,20 +54,21 @@ class Calibration:
     above: NDArray[np.int64]
     n_points: int
     n_independent: float
-    memory: float = 0.5
     interval: float | None = None
 
     @classmethod
-    def of(cls, scores: NDArray[Any], n_independent: float, memory: float, interval: float | None) -> Calibration:
+    def of(cls, scores: NDArray[Any], n_independent: float, interval: float | None = None) -> Calibration:
         """Keep what p-values need of the scores of held-out points, at least one."""
         distinct, counts = np.unique(np.asarray(scores, np.float64), return_counts=True)
         above = (len(scores) - np.cumsum(counts)).astype(np.int64)
         # Ranks below KEPT, and of the others one in each step of RESOLUTION; the lowest so that p begins below 1.
-        step = np.where(above < KEPT, above, KEPT + np.log(np.maximum(above, 1) / KEPT) / RESOLUTION).astype(np.int64)
+        step = np.where(above < KEPT, above, KEPT + np.log(np.maximum(above, 1) / KEPT) / RESOLUTION).astype(
+            np.int64
+        )
         kept = np.append(step[1:] != step[:-1], True) | (above < KEPT)
         kept[0] = True
         n_independent = min(float(n_independent), float(len(scores)))
-        return cls(distinct[kept], above[kept], len(scores), n_independent, memory, interval)
+        return cls(distinct[kept], above[kept], len(scores), n_independent, interval)
 
     @cached_property
     def levels(self) -> NDArray[np.float64]:
@@ -87,6 +85,12 @@ class Calibration:
             In √ε.
         """
         return self.levels[self.scores.searchsorted(distance, "left")]
+
+    def __str__(self) -> str:
+        worth = f", worth {self.n_independent:,.0f} independent ones" * (
+            self.n_independent < 0.99 * self.n_points
+        )
+        return f"{self.n_points:,} held-out points{worth}, promise alarms as rare as 1 in {1 / self.least_rate:,.0f}"
 
     def header(self) -> dict[str, Any]:
         """Return all but the arrays, as a model file's header has it."""

@@ -315,7 +315,9 @@ class Embedder:
         radii = self.squared_radii
         kernels.judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
         known = self.calibration
-        return Coverage(distance, inside, extended.nearest, None if known is None else known.p_values(distance))
+        return Coverage(
+            distance, inside, extended.nearest, None if known is None else known.p_values(distance)
+        )
 
 
 class Placed:

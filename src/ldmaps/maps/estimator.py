@@ -398,8 +398,15 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
     def _calibrated(self, training: Training, embedder: Embedder) -> Embedder:
         """Return the embedder with a calibration, where all points are landmarks and none was held out."""
-        keeps_distances = getattr(self, "keep_distances", False)  # to try settings without computing any again
-        if embedder.calibration is not None or not self.calibration or not training.uses_all or keeps_distances:
+        keeps_distances = getattr(
+            self, "keep_distances", False
+        )  # to try settings without computing any again
+        if (
+            embedder.calibration is not None
+            or not self.calibration
+            or not training.uses_all
+            or keeps_distances
+        ):
             return embedder
         if embedder.n_landmarks != len(training.points) or isinstance(training.points, PointsElsewhere):
             return embedder

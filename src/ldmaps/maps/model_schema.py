@@ -115,7 +115,11 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_compone
 
 def check_calibration(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise where a file holds half a calibration, or scores that are not in order."""
-    told, scores, above = header.get("calibration"), arrays.get("calibration/scores"), arrays.get("calibration/above")
+    told, scores, above = (
+        header.get("calibration"),
+        arrays.get("calibration/scores"),
+        arrays.get("calibration/above"),
+    )
     if told is None and scores is None and above is None:
         return
     if told is None or scores is None or above is None:
@@ -240,11 +244,10 @@ def _is_sampling(value: Any) -> bool:
 def _is_calibration(value: Any) -> bool:
     return (
         _is_object(value)
-        and set(value) == {"n_points", "n_independent", "memory", "interval"}
+        and set(value) == {"n_points", "n_independent", "interval"}
         and _is_count(value["n_points"])
         and _is_finite(value["n_independent"])
         and 0 < value["n_independent"] <= value["n_points"]
-        and _is_positive(value["memory"])
         and (value["interval"] is None or _is_positive(value["interval"]))
     )
 

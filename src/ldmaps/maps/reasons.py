@@ -43,7 +43,9 @@ def reasons(model: Any, point: ArrayLike, landmark: int) -> tuple[tuple[str, flo
     names = _names(model, len(parts))
     first = np.argsort(-parts, kind="stable")[:_MOST]
     return tuple(
-        (names[place], round(float(parts[place]) / total, 4)) for place in first if parts[place] >= _LEAST_SHARE * total
+        (names[place], round(float(parts[place]) / total, 4))
+        for place in first
+        if parts[place] >= _LEAST_SHARE * total
     )
 
 

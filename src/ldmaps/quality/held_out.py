@@ -40,7 +40,11 @@ LEAST_BLOCKS = 10
 
 
 def memory_of(
-    metric: Metric, points: Points, files: NDArray[Any] | None, rng: np.random.Generator, n_threads: int | None = None
+    metric: Metric,
+    points: Points,
+    files: NDArray[Any] | None,
+    rng: np.random.Generator,
+    n_threads: int | None = None,
 ) -> float:
     """Return the correlation time of points in rows: the longest of their distances from a few of them."""
     n = len(points)
@@ -77,7 +81,11 @@ def calibrate(
     """Return the calibration by held-out rows, given all rows' distances in √ε; None where there are too few."""
     scored = held.copy()
     if memory >= SHORT_MEMORY:
-        longest = int(np.diff(np.flatnonzero(np.diff(np.concatenate([[0], held, [0]])))[:2])[0]) if held.any() else 0
+        longest = (
+            int(np.diff(np.flatnonzero(np.diff(np.concatenate([[0], held, [0]])))[:2])[0])
+            if held.any()
+            else 0
+        )
         for step in range(1, min(math.ceil(memory), longest // 4) + 1):
             scored[step:] &= held[:-step]
             scored[:-step] &= held[step:]
@@ -119,10 +127,12 @@ def _calibration(
     n_independent = float(len(rows))
     if memory >= SHORT_MEMORY and max(run.stop - run.start for run in runs) > 1:
         # What makes a share of high scores uncertain is how long they stay high, not how long low ones stay low.
-        n_independent = correlation_time((scores > np.quantile(scores, _HIGH)).astype(float), runs).n_independent
+        n_independent = correlation_time(
+            (scores > np.quantile(scores, _HIGH)).astype(float), runs
+        ).n_independent
     interval = None
     if times is not None and len(times) > 1:
         steps = np.diff(np.asarray(times, np.float64))
         steps = steps[np.isfinite(steps) & (steps > 0)]
         interval = float(np.median(steps)) if len(steps) else None
-    return Calibration.of(scores, n_independent, memory, interval)
+    return Calibration.of(scores, n_independent, interval)

@@ -16,10 +16,10 @@ from ldmaps.settings import check_whole
 
 __all__ = ["LEAST_HOLD", "PART_OF_STEP", "Alarm"]
 
-#: An event ends after so many ordinary records in a row, or as many as the data remember, but not so many that
-#: records which are only a little rare would make it last: those that so many times the rate exceed are not ordinary,
-#: and this share of quiet times is to be without any.
-LEAST_HOLD, RELEASE, QUIET = 5, 10.0, 0.8
+#: An event ends after so many ordinary records in a row, or after so many times as long as high scores stay high, but
+#: not so many that records which are only a little rare would make it last: those that so many times the rate exceed
+#: are not ordinary, and this share of quiet times is to be without any.
+LEAST_HOLD, HOLD_TIMES, RELEASE, QUIET = 5, 3.0, 10.0, 0.8
 #: Of the way from a typical score to the threshold, what an event moves an adapting threshold when it begins,
 #: and the part of that by which it does so with every further record: long events are taken for drift in the end.
 STEP, PART_OF_STEP = 0.1, 0.01
@@ -102,11 +102,16 @@ class Alarm(Region):
         frames = (model.source_ or {}).get("kind") == "frames"
         share = known.rate_of(rate, frames=frames)
         threshold = known.threshold(share)
-        hold = max(LEAST_HOLD, min(math.ceil(known.memory), int((1 - QUIET) / share)))
+        hold = max(
+            LEAST_HOLD,
+            min(math.ceil(HOLD_TIMES * known.n_points / known.n_independent), int((1 - QUIET) / share)),
+        )
         release = known.threshold(max(share, min(RELEASE * share, (1 - QUIET) / hold)))
         step = STEP * (threshold - known.threshold(0.5)) if adapt else 0.0
         if adapt and not step > 0:
-            raise InvalidInputError("the scores of the calibration are all alike, so that no threshold can adapt")
+            raise InvalidInputError(
+                "the scores of the calibration are all alike, so that no threshold can adapt"
+            )
         return cls(threshold, release=release, hold=hold, rate=share, step=step)
 
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:

@@ -97,7 +97,9 @@ class Event:
             text += f", after {self.duration} records"
         chance = "" if self.p is None else f", p = {self.p:.2g}"
         because = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.why)
-        return f"{text}: {self.peak:.3g} sqrt(epsilon) from the map{chance}" + (f"; {because}" if because else "")
+        return f"{text}: {self.peak:.3g} sqrt(epsilon) from the map{chance}" + (
+            f"; {because}" if because else ""
+        )
 
 
 class RegionTracker:
@@ -195,8 +197,11 @@ class RegionTracker:
     def reset(self) -> None:
         """Forget the stream: it is outside every region again."""
         self._followed = [
-            (_Adapting(region, self.enter_after) if isinstance(region, Alarm) and region.step else
-             _Followed(self.enter_after, region.hold or self.leave_after))
+            (
+                _Adapting(region, self.enter_after)
+                if isinstance(region, Alarm) and region.step
+                else _Followed(self.enter_after, region.hold or self.leave_after)
+            )
             for region in self.regions.values()
         ]
 
@@ -366,7 +371,13 @@ class _Followed:
             row, kind, _ = happened[place]
             if kind == _ENTER:
                 began_time = None if times is None else float(times[row])
-                self.visit = {"began": int(numbers[row]), "began_time": began_time, "peak": -1.0, "p": None, "why": ()}
+                self.visit = {
+                    "began": int(numbers[row]),
+                    "began_time": began_time,
+                    "peak": -1.0,
+                    "p": None,
+                    "why": (),
+                }
                 look(row, row + 1)
                 since = row + 1
             elif since is not None and self.visit:
