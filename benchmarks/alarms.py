@@ -51,7 +51,7 @@ class Kind:
     #: Wide enough to join all points: which of two is farther away does not depend on it, and finding one takes time.
     epsilon: float = 20.0
     holds: bool = True
-    repeats: int = 40
+    repeats: int = 20
 
 
 def iid(draw: Callable[[np.random.Generator, int], np.ndarray], n: int = 2000) -> Callable:
@@ -221,7 +221,7 @@ def main() -> None:
     lines = [
         "# Alarms as rare as promised",
         "",
-        INTRODUCTION.format(rate=RATE, repeats="40 (molecules: 10)"),
+        INTRODUCTION.format(rate=RATE, repeats="20 (molecules: 10)"),
         "",
         "| data | held out | worth | promised | measured | 95 % interval | kept | seen | events | in events | with `--adapt` |",
         "|---|---|---|---|---|---|---|---|---|---|---|",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.extension.embedder import Embedder
 
 __all__ = ["contributions", "reasons"]
@@ -16,21 +17,22 @@ _MOST, _LEAST_SHARE = 3, 0.05
 
 
 def contributions(embedder: Embedder, point: ArrayLike, landmark: int) -> NDArray[np.float64] | None:
-    """Return the part that each column, atom or feature has in d² of one point to a landmark; None without gradient."""
+    """Return the part that each column, atom or feature has in d² of one point to a landmark; None where none has."""
     metric = embedder.metric
     if not metric.is_differentiable:
         return None
     # d² is a sum of squares of what differs, times scales, so each part is (∂d²/∂x)²/(2·scale)²: of frames after
     # superposition, of angles the shorter way round.
     space = metric.of_places()
-    values, scales = metric.places(embedder.prepare(np.asarray(point)[None]))
-    other = space.prepare(metric.places(embedder.landmarks.take(np.array([landmark]))).values)
-    gradient = np.empty((1, 1, values.shape[1]))
-    ones = np.ones((1, 1, 1))
-    squared = np.empty((1, 1))
-    space.squares_gradient(other).add_up(np.ascontiguousarray(values), squared, ones, gradient)
+    here, there = embedder.prepare(np.asarray(point)[None]), embedder.landmarks.take(np.array([landmark]))
+    values, scales = metric.places(here)
+    squared, gradient = squared_matrix(metric, here, there), np.empty((1, 1, values.shape[1]))
+    sums = space.squares_gradient(space.prepare(metric.places(there).values))
+    sums.add_up(np.ascontiguousarray(values), squared.astype(np.float64), np.ones((1, 1, 1)), gradient)
     slopes = gradient[0, 0]
     parts = np.square(np.divide(slopes, 2.0 * scales, out=np.zeros_like(slopes), where=scales > 0))
+    if not np.isclose(parts.sum(), squared[0, 0], rtol=1e-2):
+        return None  # frames superposed on some of their atoms: moving these turns all the others
     return parts.reshape(-1, 3).sum(axis=1) if space.takes_frames else parts
 
 
