@@ -33,8 +33,9 @@ the ordinary ones that end them included, with and without `--adapt`."""
 LIMITS = """\
 Where the promise ends:
 
-- **Drift**: records stop being like the training data, and any fixed threshold is wrong sooner or later. `--adapt` moves it; the events
-  then stay near the promised rate, and the drift itself raises no lasting alarm: that is what it is for, and its price.
+- **Drift**: records stop being like the training data, and any fixed threshold is wrong sooner or later. `--adapt` moves it:
+  here it halves the share of records in events, since this drift is faster than the threshold follows; what creeps in slowly enough raises
+  no alarm at all, which is its price.
 - **Few independent points**: dependent rows count as the independent ones they are worth (**worth** in the table), and a rate that
   these cannot promise is refused. The promise for them is approximate: correlation times are estimated from the same rows.
 - **A training set that has not seen everything**, such as three days of a process with a weekly rhythm: new days are not like the old

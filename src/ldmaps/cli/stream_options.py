@@ -212,6 +212,8 @@ class CommandStream:
             write_json({**summary.as_dict(), "exit_on": happened}, sys.stderr if uses_stdout else None)
             return
         say(arguments, as_text(summary))
+        if self.engine.tracker is not None and self.engine.model.embedder_.calibration is None:
+            say(arguments, "  alarms mean outside the map, at no promised rate: the map is not calibrated")
         if happened is not None:
             say(arguments, f"  ended by {happened}")
 
@@ -316,11 +318,6 @@ def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
     else:
         rate = {"rate": arguments.alarm_rate, "adapt": arguments.adapt}
         tracker = RegionTracker.watching(model, regions, **rate, **settings)
-        if model.embedder_.calibration is None:
-            say(
-                arguments,
-                "alarms mean that a record is outside the map, at no promised rate: it is not calibrated",
-            )
     for event in arguments.exit_on:
         kind, _, region = event.partition(":")
         if region not in tracker.names:
