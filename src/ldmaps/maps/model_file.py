@@ -212,13 +212,14 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
                 f"representatives and landmarks do not go together ({error}); the file is damaged"
             ) from error
     epsilon, told = float(header["epsilon"]), header.get("calibration")
+    scores: dict[str, Any] = _members(arrays, "calibration/")
     embedder = Embedder(
         metric,
         landmarks,
         epsilon,
         **_members(arrays, "embedder/"),
         bandwidth=float(header["interpolation_bandwidth"]),
-        calibration=None if told is None else Calibration(**_members(arrays, "calibration/"), **told),
+        calibration=None if told is None else Calibration(**scores, **told),
     )
     rule = header["bandwidth"]
     curve: dict[str, Any] = _members(arrays, "bandwidth/")

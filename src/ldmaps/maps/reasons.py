@@ -33,7 +33,7 @@ def contributions(embedder: Embedder, point: ArrayLike, landmark: int) -> NDArra
     parts = np.square(np.divide(slopes, 2.0 * scales, out=np.zeros_like(slopes), where=scales > 0))
     if not np.isclose(parts.sum(), squared[0, 0], rtol=1e-2):
         return None  # frames superposed on some of their atoms: moving these turns all the others
-    return parts.reshape(-1, 3).sum(axis=1) if space.takes_frames else parts
+    return np.asarray(parts.reshape(-1, 3).sum(axis=1) if space.takes_frames else parts)
 
 
 def reasons(model: Any, point: ArrayLike, landmark: int) -> tuple[tuple[str, float], ...]:

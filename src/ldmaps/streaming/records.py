@@ -205,10 +205,11 @@ class Embedded:
         """
         records = self.records.take(mask)
         numbers = set(records.numbers.tolist())
+        parts: list[Any] = [None if part is None else part[mask] for part in self.coverage]
         return Embedded(
             records,
             self.coordinates[mask],
-            Coverage(*(None if part is None else part[mask] for part in self.coverage)),
+            Coverage(*parts),
             self.regions[mask],
             tuple(event for event in self.events if event.number in numbers),
         )
