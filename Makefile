@@ -106,6 +106,10 @@ test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two p
 quotes: $(INSTALLED) ## Run the commands that the pages quote, and write down what they print
 	$(BIN)/python tools/quotes.py
 
+.PHONY: numbers
+numbers: $(INSTALLED) ## Measure the numbers that several pages say, and write them into these pages
+	$(BIN)/python -m tools.page_numbers
+
 .PHONY: test-slow
 test-slow: $(INSTALLED) ## Run what `make test` leaves out: kills, engines, examples, the reduced reproduction
 	$(PYTEST) --dist loadfile -m slow $(PYTEST_ARGS)

@@ -20,11 +20,11 @@ from scipy.optimize import minimize, nnls
 
 from ldmaps import DiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.quality.fidelity import rms_error
 
@@ -137,7 +137,7 @@ class Case:
                 error, gradient, by_square = self.loss(chosen, found.astype(float) / unit, parameters[:size])
                 by_place = np.empty((m, 1, len(counting)), found.dtype)
                 shares = np.ascontiguousarray(by_square.T[:, None] / unit, dtype=found.dtype)
-                gradients.add_up(values, np.ascontiguousarray(found.T), shares, by_place)
+                gradients(values, np.ascontiguousarray(found.T), shares, by_place)
                 moves = parameters[size:]
                 by_move = (by_place[:, 0, counting] * units).ravel() + 2 * MOVE_PENALTY / m * moves
                 return error + MOVE_PENALTY / m * moves @ moves, np.concatenate([gradient, by_move])

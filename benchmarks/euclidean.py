@@ -15,8 +15,9 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from threadpoolctl import threadpool_limits
 
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.metrics import Euclidean
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 
 class EuclideanBlocks:

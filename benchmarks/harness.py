@@ -19,6 +19,7 @@ from dataclasses import astuple, dataclass, fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
 
@@ -104,7 +105,8 @@ def stored(name: str) -> list[Row]:
     if not path.exists():
         return []
     with path.open(newline="") as stream:
-        return [Row(**{**line, "ratio": float(line["ratio"])}) for line in csv.DictReader(stream)]
+        lines: list[dict[str, Any]] = list(csv.DictReader(stream))
+    return [Row(**{**line, "ratio": float(line["ratio"])}) for line in lines]
 
 
 def with_rows(rows: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:
@@ -134,7 +136,15 @@ def write_table(
     names = shown or {name: name for name in head if name != "target"}
     lines += ["| " + " | ".join(names.values()) + " |", "|" + "---|" * len(names)]
     places = [head.index(name) for name in names]
-    lines += ["| " + " | ".join(cell[place] for place in places) + " |" for cell in cells]
+    before = [""] * len(head)
+    for cell in cells:  # what a line repeats of the one above is left out
+        told = {"what", "note"} if cell[0] == before[0] else set()
+        told |= {"note"} if cell[-1] == before[-1] else set()
+        shown_cells = [
+            "" if head[place] in told and cell[place] == before[place] else cell[place] for place in places
+        ]
+        lines.append("| " + " | ".join(shown_cells) + " |")
+        before = cell
     (DOCS / f"{name}.md").write_text("\n".join(lines) + "\n")
     with (DOCS / f"{name}.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([head, *cells])

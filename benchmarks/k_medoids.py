@@ -9,10 +9,11 @@ import numpy as np
 from harness import Row
 
 from ldmaps.datasets import alanine_dipeptide
-from ldmaps.diffusion.pairwise import nearest, squared_matrix
+from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.metrics import RMSD
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 
 class PeakMemory:

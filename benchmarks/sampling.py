@@ -23,7 +23,7 @@ from harness import DOCS
 from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
-from ldmaps.diffusion.pairwise import squared_matrix
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.resampled_modes import fitted_modes
 
 COORDINATES = 3

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +24,8 @@ from harness import DOCS, provenance
 from scale_cases import CASES, EPSILONS, SIZES
 
 INTRODUCTION = """\
-How do time and memory grow with the number of points N and of landmarks M? Each size runs in a process of its own. *Of which
-before* is the memory that the process and its data had before the fit. The last column names the machine."""
+How do time and memory grow with the number of points N and of landmarks M? Each size runs in a process of its own. *Of it
+before* is the memory of the process and its data before the fit; *on* is the machine."""
 
 STORE = DOCS / "scale.json"
 
@@ -76,56 +77,46 @@ def write(results: dict[str, dict[int, dict]]) -> None:
     STORE.write_text(json.dumps(results, indent=1))
     lines = ["# Scale: what grows with N and with M", "", INTRODUCTION, "", "`make bench-scale`, on:", ""]
     places = list(dict.fromkeys(row["on"] for rows in results.values() for row in rows.values()))
-    lines += [f"{number}. {place}" for number, place in enumerate(places, 1)] + [""]
+    lines += [f"{number}. {short(place)}" for number, place in enumerate(places, 1)] + [""]
     titles = {
-        "landmark_fit": "Landmark fit and embedding of all points, 3-D, ε given, M = 400",
-        "landmark_fit_rmsd": "The same, 22-atom frames with RMSD",
-        "tree_landmarks": "Pruned spanning tree through a radius tree, 3-D, ε = 0.25",
-        "tree_landmarks_rmsd": "Pruned spanning tree row by row, 22-atom frames with RMSD, ε = 1.6e-3 nm²",
-        "exact_rmsd": "Exact map, 22-atom frames with RMSD, connected ε",
-        "streamed_rmsd": "The same without the kernel matrix: ε, start and passes over all pairs",
-        "exact_3d": "Exact map, 3-D in single precision, ε falling with N, 4 GB at most",
-        "streamed_3d": "Exact map without the kernel matrix, 3-D in single precision, a quarter of all pairs near (ε = 0.01)",
-        "connected_rmsd": "Connected ε alone, 22-atom frames with RMSD",
+        "landmark_fit": "landmark fit, 3-D, ε given, M = 400",
+        "landmark_fit_rmsd": "the same, 22 atoms, RMSD",
+        "tree_landmarks": "pruned spanning tree, 3-D, ε = 0.25",
+        "tree_landmarks_rmsd": "the same, 22 atoms, ε = 1.6e-3 nm²",
+        "exact_rmsd": "exact map, 22 atoms, connected ε",
+        "streamed_rmsd": "the same without the kernel matrix",
+        "exact_3d": "exact map, 3-D, float32, ε falling with N, 4 GB at most",
+        "streamed_3d": "exact map without the kernel matrix, 3-D, float32, ε = 0.01",
+        "connected_rmsd": "connected ε alone, 22 atoms",
     }
+    lines += [
+        "| what | N | seconds | peak memory, MB | of it before | grows as | on | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for name, title in titles.items():
-        if name not in results:
-            continue
-        rows = results[name]
-        lines += [
-            f"## {title}",
-            "",
-            "| N | seconds | peak memory, MB | of which before, MB | |",
-            "|---|---|---|---|---|",
-        ]
+        rows = results.get(name, {})
+        times = [row["seconds"] for row in rows.values()]
+        grows = f"N^{exponent(list(rows), times):.2f}" if len(rows) > 1 else ""
         for n, row in rows.items():
             note = (
-                f"{row['landmarks']:,} landmarks, all points covered: {row['covered']}"
+                f"{row['landmarks']:,} landmarks"
                 if "landmarks" in row
-                else f"ε = {row['epsilon']:.6g} nm²"
+                else ""
                 if "epsilon" in row
                 else solved_note(row)
             )
-            note = f"on {places.index(row['on']) + 1}" + (f"; {note}" if note else "")
-            if "processor" in row:
-                # What other work on the machine cannot change.
-                note = f"{row['processor']:.1f} s of processor time; {note}"
             lines.append(
-                f"| {n:,} | {row['seconds']:.1f} | {row['peak'] / 1e6:.0f} | {row['before'] / 1e6:.0f} | {note} |"
+                f"| {title} | {n:,} | {row['seconds']:.1f} | {row['peak'] / 1e6:.0f} | {row['before'] / 1e6:.0f} | {grows} | "
+                f"{places.index(row['on']) + 1} | {note} |"
             )
-        if len(rows) > 1:
-            lines += [
-                "",
-                f"Time grows as N^{exponent(list(rows), [row['seconds'] for row in rows.values()]):.2f}.",
-            ]
-        lines.append("")
+            title = grows = ""
+    lines.append("")
     if "per_point" in results:
         lines += [
             "## Batch transform of one point against M, one thread",
             "",
-            "Landmarks are stored in groups of neighbours. Groups that are too far to matter are skipped, by their bounding boxes before",
-            "any distance is computed, or once distances are known. *Ratio* is the time with the same landmarks in random order, where no",
-            "group can be skipped, over the time in groups.",
+            "Groups of neighbouring landmarks that are too far to matter are skipped. *Ratio*: the time with landmarks in random order, where",
+            "no group can be skipped, over the time in groups.",
             "",
             "| M | RMSD, µs | ratio | 3-D, µs | ratio |",
             "|---|---|---|---|---|",
@@ -143,7 +134,7 @@ def write(results: dict[str, dict[int, dict]]) -> None:
             ]
             lines += [
                 "",
-                f"Time grows as M^{grown[0]:.2f} (RMSD) and M^{grown[1]:.2f} (3-D); theory without groups: M^1.",
+                f"Time grows as M^{grown[0]:.2f} (RMSD) and M^{grown[1]:.2f} (3-D).",
             ]
     if "passing_over" in results:
         lines += [
@@ -166,6 +157,11 @@ def write(results: dict[str, dict[int, dict]]) -> None:
             lines.append(f"| {m:,} | " + " | ".join(cells) + " |")
     (DOCS / "scale.md").write_text("\n".join(lines) + "\n")
     draw(results)
+
+
+def short(place: str) -> str:
+    """Return a machine and a commit without the versions of packages."""
+    return re.sub(r"; Python [^;]*", "", place)
 
 
 def solved_note(row: dict) -> str:

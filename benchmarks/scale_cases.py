@@ -231,9 +231,10 @@ def per_point(m: int) -> dict:
 def passing_over(m: int) -> dict:
     """Batch transform on one thread in 3-D with and without boxes that tell which landmarks cannot matter."""
     from ldmaps import kernels
-    from ldmaps.diffusion.pairwise import extend, squared_matrix
-    from ldmaps.landmarks.grouping import neighbour_order
+    from ldmaps.diffusion.pairwise import extend
+    from ldmaps.landmarks.base import neighbour_order
     from ldmaps.metrics import euclidean
+    from ldmaps.metrics.squared_matrix import squared_matrix
 
     class Plain(euclidean.Euclidean):
         def extension_scan(self, landmarks, rate):

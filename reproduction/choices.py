@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Piece
@@ -92,12 +88,6 @@ def _seeding(lab: Laboratory) -> str:
 
 
 def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
-    page_table = Table(
-        (
-            *("data", "RMSD over", "k", "ε, nm²", "λ₂", "λ₃", "λ₄", "λ₅", "λ₆"),
-            *("M of PST", "Z test, %", "Z over draws, %", "k-medoids", "Z test, %", "Z over draws, %"),
-        )
-    )
     csv_table = Table(
         (
             *("data", "rmsd", "k", "epsilon", "lambda2", "lambda3", "lambda4", "lambda5", "lambda6"),
@@ -114,14 +104,6 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
         exact = lab.get(lab.exact(data, 0, CONNECTED, variant))
         tree, medoids, tree_draws, medoid_draws = (lab.get(piece) for piece in wanted)
         values = [float(value) for value in exact["spectrum"][:5]]
-        page_table.rows.append(
-            (
-                *(plain_title(data), VARIANTS[variant], data.n_components, f"{float(exact['epsilon']):.3g}"),
-                *(f"{value:.3f}" for value in values),
-                *(f"{int(tree['m']):,}", percent(float(tree["z_test"])), _scatter(tree_draws)),
-                *(f"{int(medoids['m']):,}", percent(float(medoids["z_test"])), _scatter(medoid_draws)),
-            )
-        )
         csv_table.rows.append(
             (
                 *(key, VARIANTS[variant], data.n_components, float(exact["epsilon"]), *values),
@@ -130,17 +112,15 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
                 *(" ".join(f"{z:.4g}" for z in draws["z_train"]) for draws in (tree_draws, medoid_draws)),
             )
         )
-    if not page_table.rows:
+    if not csv_table.rows:
         return "*Atoms and weights: not computed yet.*"
     csv_table.write_csv(folder / "atoms_and_weights.csv", remark)
     return "\n\n".join(
         [
             "### Which atoms, which weights",
             "The program that the paper used for distances superimposes and averages with mass weights by "
-            "default, so every result on this page does, too. One fold, smallest connected ε; *over "
-            f"draws*: lowest, median and highest Z of the training points over {lab.plan.draws} draws of "
-            "landmarks in that fold ([numbers](atoms_and_weights.csv)):",
-            page_table.markdown(),
+            "default, so every result on this page does, too ([numbers](atoms_and_weights.csv), "
+            "[the table](../method.md#which-rmsd)).",
             "With equal weights alanine dipeptide's spinning methyl hydrogens force ε up and bring λ₃ and λ₄ "
             "together, so that the second coordinate is a mixture which neither landmarks nor another sample "
             "would reproduce. Heavy atoms alone have the clearest gap. The united atoms of C₂₄H₅₀ are nearly "
@@ -150,22 +130,8 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
     )
 
 
-def _scatter(draws: Mapping[str, NDArray[Any]]) -> str:
-    z = draws["z_train"]
-    return " / ".join(percent(float(value)) for value in (z.min(), np.median(z), z.max()))
-
-
 def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
-    page_table = Table(
-        (
-            "data",
-            "landmarks",
-            "M",
-            "Z train, %",
-            "after the best rotation, %",
-            "folds in which modes changed places",
-        )
-    )
+    mixed: list[str] = []
     csv_table = Table(("data", "landmarks", "M", "Z_train", "Z_train_rotated", "folds_reordered", "folds"))
     for data in lab.plan.sets:
         for method in methods(data, CONNECTED):
@@ -182,18 +148,10 @@ def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
             )
             reordered = sum(bool(entry["reordered"]) for entry in entries)
             title = {"adopting": "PST, adopting", "literal": "PST, literal"}.get(method.selector, "k-medoids")
-            page_table.rows.append(
-                (
-                    plain_title(data),
-                    title,
-                    f"{m:,.0f}",
-                    percent(plain),
-                    percent(rotated),
-                    f"{reordered} of {len(entries)}",
-                )
-            )
+            if method.selector == "adopting":
+                mixed.append(f"PST on {plain_title(data)}, Z {percent(plain)} → {percent(rotated)} %")
             csv_table.rows.append((data.key, title, m, plain, rotated, reordered, len(entries)))
-    if not page_table.rows:
+    if not mixed:
         return ""
     csv_table.write_csv(folder / "mixing.csv", remark)
     return "\n\n".join(
@@ -204,7 +162,6 @@ def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
             "training points; the test points follow. The paper does not say how it did this. What "
             "matching cannot undo is a *mixture* of near-degenerate modes. How much of Z is mixing shows "
             "when the landmark embedding is also rotated within its k dimensions to fit best "
-            "(Procrustes; nothing else on this page does that) ([numbers](mixing.csv)):",
-            page_table.markdown(),
+            f"(Procrustes; nothing else on this page does that): {'; '.join(mixed)} ([numbers](mixing.csv)).",
         ]
     )

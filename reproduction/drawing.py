@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ldmaps.demo.figure import matplotlib_figure
 from ldmaps.files import written_whole
+from ldmaps.views.plot import import_pyplot
 
 __all__ = [
     "BLACK",
@@ -32,7 +32,7 @@ MARKERS = ("o", "s", "^", "D")
 
 def new_figure(width: float, height: float) -> Any:
     """Return an empty figure; sizes in inches."""
-    figure = matplotlib_figure()(figsize=(width, height), layout="constrained")
+    figure = import_pyplot().Figure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(wspace=0.04, hspace=0.06)
     return figure
 

@@ -16,7 +16,7 @@ from reproduction.pieces import Piece
 from reproduction.plan import CONNECTED
 from reproduction.printed import CITATION, SPEED_UPS, TABLE_1
 from reproduction.provenance import describe
-from reproduction.tables import percent, times
+from reproduction.tables import times
 
 __all__ = ["Result", "write"]
 
@@ -79,11 +79,9 @@ def _head(lab: Laboratory, missing: Sequence[str]) -> str:
     lines = [
         "# The paper, reproduced",
         f"{CITATION}.",
-        "Every table and figure of its results, computed again with this package on data that ship with "
-        "it, next to the printed numbers. `make paper` (`python -m reproduction`) makes this "
-        "page, all figures (PNG and SVG) and all tables (CSV); an interrupted run resumes where it "
-        "stopped. `--reduced` does the same in under a minute from a thousand points of each set, "
-        "`--only table1,figure5` makes some of the results.",
+        "Every table and figure of its results, computed again on data that ship with this package. `make paper` "
+        "makes this page, figures and tables, and resumes where it was interrupted; `python -m reproduction "
+        "--reduced` does so in a minute from a thousand points of each set.",
     ]
     if plan.reduced:
         lines.append(
@@ -115,17 +113,6 @@ def _accuracy(lab: Laboratory) -> Iterator[str]:
             f"{times(max(ratios))}. A fold has one draw of landmarks: Table 1 says how far that may move each ratio, "
             "and [C₂₄H₅₀ is averaged over draws](../accuracy.md#the-papers-table-1) elsewhere."
         )
-    trees = [line for line in connected if line.method.selector == "adopting" and line.printed is not None]
-    if trees:
-        sizes = "; ".join(
-            f"{table1.plain_title(line.data)} M/N = {100 * line.share:.2f} % (paper "
-            f"{100 * TABLE_1[line.data.key].share:.2f} %), Z test "
-            f"{percent(line.z_test[0])} % (paper {line.printed.z_test} %)"
-            for line in trees
-            if line.printed and not lab.plan.reduced
-        )
-        if sizes:
-            yield f"**PST.** {sizes}."
 
 
 def _trees_and_medoids(lab: Laboratory) -> Iterator[str]:
@@ -142,14 +129,12 @@ def _trees_and_medoids(lab: Laboratory) -> Iterator[str]:
                 ratio = math.exp(float(np.mean([math.log(ratio) for _, ratio in wins])))
                 won = sum(win for win, _ in wins)
                 verdicts.append(
-                    f"{table1.plain_title(data)}, {tree} tree: lower Z in {won} of {len(wins)} folds, "
-                    f"geometric mean of Z(PST)/Z(k-medoids) {ratio:.2f}"
+                    f"{table1.plain_title(data)}, {tree} {ratio:.2f} ({won} of {len(wins)} folds)"
                 )
     if verdicts:
         yield (
-            "**PST against k-medoids at equal M.** The paper finds PST the more accurate. We find: "
-            + "; ".join(verdicts)
-            + "."
+            "**PST against k-medoids at equal M.** The paper finds PST the more accurate. We find Z(PST)/Z(k-medoids), "
+            "geometric mean (folds that PST wins): " + "; ".join(verdicts) + "."
         )
 
 
@@ -255,9 +240,8 @@ def _scatter(lines: Sequence[table1.Line]) -> str:
     return (
         "### The scatter between folds\n\nThe paper's standard deviations are as large as its means on "
         "the Swiss roll (13.43 (13.41) at M = 2,000), and its Figure 2 shows a fold with Z = 0.64 % where "
-        f"the table's mean is 2.42 %.{ours} A few folds with exchanged, mirrored or mixed modes would "
-        "give a spread like the paper's. That this explains its larger means is our guess; the text "
-        "does not say."
+        f"the table's mean is 2.42 %.{ours} Exchanged or mixed modes in a few folds would give a spread "
+        "like the paper's; the text does not say."
     )
 
 
@@ -272,8 +256,6 @@ def _provenance(lab: Laboratory) -> str:
         if len(makers) > 1:
             lines.append("More than one line: the run was interrupted and resumed.")
     lines.append(
-        "Every CSV begins with a line, and every figure carries a description, that says what made it. "
-        "Timings are from the processor named above, shared with other work; they are processor time of "
-        "one thread, and ratios of interleaved turns."
+        "Every CSV and figure says what made it. Timings are processor time of one thread, in interleaved turns."
     )
     return "\n\n".join(lines)

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
-from ldmaps.quality import CollapsedWalk, alignment, perturb, rms_error
+from ldmaps.quality import alignment, rms_error
+from ldmaps.quality.collapsed_walk import CollapsedWalk
+from ldmaps.quality.perturbation import perturb
 from reproduction.drawing import BLACK, MARKERS, SERIES, new_figure, save
 from reproduction.laboratory import Laboratory, Method
 from reproduction.landmark_maps import nystrom_map
@@ -99,8 +101,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
     picture, vector = save(_draw(comparisons), folder, NAME, remark)
     page_table = Table(
         (
-            *("data", "M", "rms d/√ε", "paper's formula, at the point", "second order, at the point"),
-            *("paper's formula, at the landmark", "second order, at the landmark"),
+            *("data", "M", "rms d/√ε", "paper's formula", "second order"),
             *("Z, %", "Z by the paper's formula, %", "Z by second order, %"),
         )
     )
@@ -127,7 +128,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         page_table.rows.append(
             (
                 *(plain_title(data), f"{m:,}", f"{distance:.2f}"),
-                *(f"{ratio:.2f} ({correlation:.2f})" for ratio, correlation in pairs),
+                *(f"{ratio:.2f} ({correlation:.2f})" for ratio, correlation in pairs[:2]),
                 *map(percent, z),
             )
         )
@@ -144,10 +145,8 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             "40 to 300 (the default of `ldmaps.quality.predict_errors`). Units in which a coordinate "
             f"has mean square 1. [Vector version]({vector}), [numbers](figure4.csv).",
             "Ratio of root mean squares σ_pred/σ_expt, and in brackets the correlation of log σ over all "
-            "points; 1 (1) is perfect. *At the point* is the error of the landmark embedding itself, the "
-            "one that ζ and Z measure; *at the landmark* compares a point's exact coordinates with those "
-            "of its landmark, which is what the expansion of the collapsed problem gives ([error "
-            "estimates](../error_estimates.md)).",
+            "points; 1 (1) is perfect. The error is that at the point, which ζ and Z measure; that at its landmark is "
+            "in the CSV ([error estimates](../error_estimates.md)).",
             page_table.markdown(),
         ]
     )

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ldmaps._version import __version__
-from ldmaps.demo.figure import matplotlib_figure
 from ldmaps.errors import LdmapsError
 from ldmaps.progress import Progress, stage
+from ldmaps.views.plot import import_pyplot
 from reproduction import choices, figure2, page, parity, speedup, table1, table_s, waterfalls
 from reproduction.exact_maps import make_exact
 from reproduction.laboratory import Laboratory, Maker
@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log.setLevel(logging.INFO)
     start = time.perf_counter()
     try:
-        matplotlib_figure()  # before an hour's work, not after it
+        import_pyplot()  # before an hour's work, not after it
         lab = laboratory(plan, arguments.cache or output / "cache", arguments.threads)
         written = run(lab, output, arguments.only, compute=not arguments.page_only, progress=progress)
     except LdmapsError as error:

@@ -143,25 +143,10 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             *("speed_up", "speed_up_lower_quartile", "speed_up_upper_quartile"),
         )
     )
-    page_table = Table(
-        ("data", "M", "N/M", "full, µs per point", "landmarks, µs per point", "speed-up", "speed-up ÷ (N/M)")
-    )
     for entry in entries:
         for place, m in enumerate(entry.m):
             full, short = (1e6 * t / entry.n_new for t in (entry.full_seconds, entry.landmark_seconds[place]))
             expected = entry.n / int(m)
-            page_table.rows.append(
-                (
-                    *(
-                        plain_title(entry.data),
-                        f"{int(m):,}",
-                        f"{expected:,.1f}",
-                        f"{full:.1f}",
-                        f"{short:.3g}",
-                    ),
-                    *(f"{entry.median[place]:.1f}", f"{entry.median[place] / expected:.2f}"),
-                )
-            )
             csv_table.rows.append(
                 (
                     *(entry.data.key, entry.n, entry.n_new, int(m), expected, full, short),
@@ -178,7 +163,6 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             "rounds' ratios (bars: quartiles). Times are this thread's time on the processor. Only the "
             "number of landmarks matters for time, so a distilled map of M landmarks has the speed-up of "
             f"any other. [Vector version]({vector}), [numbers](figure5.csv).",
-            page_table.markdown(),
         ]
     )
 

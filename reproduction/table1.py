@@ -190,10 +190,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             f"ε = {block[0].epsilon:.3g}{unit} ({rule}; paper {printed.epsilon:.3g}{unit})"
         )
         page_table = Table(
-            (
-                *("landmarks", "M", "M/N, %", "Z train, %", "Z test, %"),
-                *("paper: M", "Z train, %", "Z test, %", "paper's Z test / ours"),
-            )
+            (*("landmarks", "M", "Z test, %", "paper: M", "Z test, %", "paper's Z test / ours"),)
         )
         for line in block:
             beside = line.printed
@@ -202,11 +199,8 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
                 (
                     title_of(line),
                     _with_spread(line.m, number) if line.method.m is None else number(line.m[0]),
-                    f"{100 * line.share:.2f}",
-                    _with_spread(line.z_train, percent),
                     _with_spread(line.z_test, percent),
                     number(beside.n_landmarks) if beside else None,
-                    f"{beside.z_train} ({beside.z_train_sd})" if beside else None,
                     f"{beside.z_test} ({beside.z_test_sd})" if beside else None,
                     printed_over_ours(beside.z_test, line.z_test) if beside else None,
                 )
@@ -232,13 +226,10 @@ def plain_title(data: DataPlan) -> str:
 def _introduction(lab: Laboratory) -> str:
     return (
         "Mean (standard deviation) over folds. Z is the root-mean-square deviation from the exact map in "
-        "percent of its range (eqn Z_error), training and test points each by their own; test points are "
-        "judged against the exact map's own Nyström extension. Distilled maps are on the page about "
-        "[accuracy](../accuracy.md#the-papers-table-1). "
-        "*Paper's Z test / ours* has in brackets what one standard deviation of "
-        "ours makes of it: every fold has one draw of landmarks, and where modes lie close (C₂₄H₅₀) the draw "
-        "decides as much as M does; [averages over draws](../accuracy.md#the-papers-table-1). "
-        "All numbers: [table1.csv](table1.csv)."
+        "percent of its range (eqn Z_error); test points are judged against the exact map's Nyström extension. "
+        "*Paper's Z test / ours* has in brackets what one standard deviation of ours makes of it. Where modes "
+        "lie close (C₂₄H₅₀), the draw of landmarks decides as much as M does: [averages over draws, and "
+        "distilled maps](../accuracy.md#the-papers-table-1). Training points: [table1.csv](table1.csv)."
     )
 
 

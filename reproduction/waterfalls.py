@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,32 +114,8 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             f"modes mix changes with every set of landmarks (see below). Means over {counts} "
             f"fold{'s' if folds[-1] > 1 else ''} (the paper: 5). [Vector version]({vector}), "
             "[numbers](figure3.csv).",
-            _verdict(averages),
         ]
     )
-
-
-def _verdict(averages: list[Curve]) -> str:
-    """Compare each cross with the line of its own bandwidth, interpolated in log M and log Z."""
-    table = Table(("data", "ε", "M of PST", "Z test of PST, %", "k-medoids at that M, %", "PST / k-medoids"))
-    for curve in averages:
-        connected = [(m, z) for m, z in zip(curve.m, curve.z_test, strict=True) if not math.isnan(z)]
-        if not connected or not connected[0][0] <= curve.tree_m <= connected[-1][0]:
-            continue
-        m, z = np.log(np.array(connected)).T
-        beside = float(np.exp(np.interp(math.log(curve.tree_m), m, z)))
-        unit = f" {curve.data.unit}" if curve.data.unit else ""
-        table.rows.append(
-            (
-                plain_title(curve.data),
-                f"{curve.epsilon:.3g}{unit}",
-                f"{curve.tree_m:,.0f}",
-                f"{curve.tree_test:.2f}",
-                f"{beside:.2f}",
-                f"{curve.tree_test / beside:.2f}",
-            )
-        )
-    return "PST against k-medoids at the same M (interpolated):\n\n" + table.markdown()
 
 
 def _draw(averages: list[Curve]) -> Any:

@@ -4,10 +4,11 @@ import numpy as np
 from scipy.linalg import subspace_angles
 
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.metrics import RMSD, Euclidean, Periodic
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 
 def kernel_of(X, epsilon, metric=None):

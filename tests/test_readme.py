@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from contextlib import suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ldmaps.cli.parser import parse
-from tools import quotes
+from tools import page_numbers, quotes
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for folder in (".", "start", "howto") for path in (ROOT / "docs" / folder).glob("*.md"))
@@ -96,16 +97,31 @@ def test_quotes_are_what_is_printed(tmp_path):
         assert not changed, f"{path.relative_to(ROOT)} (make quotes writes it again):\n{changed}"
 
 
+def test_numbers_of_the_pages_are_those_of_the_file():
+    stored = json.loads(page_numbers.STORE.read_text(encoding="utf-8"))
+    assert len(page_numbers.pages()) > 2
+    for path in page_numbers.pages():
+        text = path.read_text(encoding="utf-8")
+        assert text == page_numbers.filled(text, stored), (
+            f"{path.relative_to(ROOT)}: make numbers writes it again"
+        )
+
+
+def test_no_page_cites_a_commit_that_nobody_has():
+    cited = [path for path in (ROOT / "docs").rglob("*.md") if "-dirty" in path.read_text(encoding="utf-8")]
+    assert not cited
+    assert "-dirty" not in page_numbers.STORE.read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_the_table_of_the_readme_is_what_the_demo_prints():
-    from ldmaps.demo import comparison
-
-    printed = comparison.table(comparison.run())
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for line in printed.splitlines():
-        # Up to the errors, which a fit decides; what follows are times of a machine.
-        steady = line.partition(" %    ")[0] if line.endswith("×") else line
-        assert steady[:57] in readme, line
+    printed = page_numbers.comparison.table(page_numbers.comparison.run())
+    table = json.loads(page_numbers.STORE.read_text(encoding="utf-8"))["demo.table"].strip("`\n")
+    # Fits differ a little from processor to processor; the last three columns are times of a machine.
+    both = [
+        re.sub(r" +[\d.]+ s +[\d,]+ +[\d.]+×$", "", text, flags=re.MULTILINE) for text in (table, printed)
+    ]
+    assert not quotes.differences(*both)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from ldmaps.regions import load_regions
 from ldmaps.streaming import GrowingTrajectory
 from ldmaps.streaming.checkpoint import Checkpoint
 from ldmaps.streaming.reservoir import read_outside
-from ldmaps.streaming.sources.decoders import open_decoder
+from ldmaps.streaming.sources.tables import open_decoder
 
 __all__ = ["TARGETS", "Target"]
 

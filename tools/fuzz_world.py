@@ -12,7 +12,7 @@ from fuzz_damage import Random
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.archive import read_archive
-from ldmaps.metrics import RMSD, EarthMover, Periodic
+from ldmaps.metrics import RMSD, EarthMover, Features, Periodic, Scaled
 from ldmaps.streaming import OutputFile, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
 from ldmaps.streaming.reservoir import OutsideFile
@@ -65,6 +65,10 @@ class World:
             (RMSD(weights=[1.0, 2.0, 3.0, 1.0, 0.0, 1.0]), frames),
             (RMSD(align=[0, 1, 2]), frames),
             ("precomputed", apart),
+            (Scaled("standard"), self.points * [1.0, 100.0, 1e-3]),
+            (Scaled([1.0, np.inf, 2.0]), self.points),
+            (Features(6, dihedrals=[[0, 1, 2, 3], [1, 2, 3, 4]], distances=[[0, 5]]), frames),
+            (Features(6, angles=[[0, 1, 2]], contacts=[[0, 5], [1, 4]]), frames),
         ]
         return [
             (*pair, dtype, extension)

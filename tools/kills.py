@@ -335,9 +335,10 @@ _FAILED = 4  # exit status of an attempt that ended with an error which it may e
 def _with_fault(case: Case, folder: Path, place: Path, rng: random.Random) -> tuple[str, int]:
     """Run an attempt under strace, which lets one call fail; return which, and the exit status."""
     call, answer = rng.choice(FAULTS)
-    paths = [folder / f"input.{case.name.split()[-1]}"] if call == "read" else []
-    if call == "write":
-        paths = [place / f"psi.{case.output}", place / "events.ndjson", place / "bad.ndjson"]
+    # Only of the stream's own files: what Python loads is no matter of ours.
+    outputs = [place / f"psi.{case.output}", place / "events.ndjson", place / "bad.ndjson"]
+    source = folder / f"input.{case.name.split()[-1]}"
+    paths = {"read": [place / "checkpoint"], "write": outputs, "pread64": [source, *outputs]}.get(call, [])
     fault = f"{call}:error={answer}:when={rng.randint(1, 12)}"
     command = [
         "strace",
@@ -349,7 +350,7 @@ def _with_fault(case: Case, folder: Path, place: Path, rng: random.Random) -> tu
     ]
     command += ["-e", f"trace={call}", "-e", f"inject={fault}", sys.executable, __file__]
     command += ["--attempt", str(folder), str(place), "--only", case.name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode not in (0, _FAILED):
         raise RuntimeError(
             f"{case.name}: {fault} ended an attempt with status {done.returncode}: {done.stderr[-800:]}"

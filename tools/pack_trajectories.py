@@ -25,8 +25,9 @@ import mdtraj
 import numpy as np
 from mdtraj.formats import XTCTrajectoryFile
 from numpy.typing import NDArray
+from packed_frames import pack
 
-from ldmaps.datasets.packed_frames import pack, unpack
+from ldmaps.datasets.molecules import unpack
 
 # Both runs wrote with compressed-x-precision = 10000: whole numbers of 0.1 pm.
 GRID_SPACING = np.float32(1) / np.float32(10_000)

@@ -123,7 +123,8 @@ def differences(old: str, new: str) -> list[str]:
     shapes = [[NUMBER.sub("#", VARIES.sub("~", line)) for line in lines] for lines in (before, after)]
     found: list[str] = []
     command = ""
-    for tag, a, end_a, b, end_b in difflib.SequenceMatcher(None, *shapes, autojunk=False).get_opcodes():
+    matcher = difflib.SequenceMatcher(None, shapes[0], shapes[1], autojunk=False)
+    for tag, a, end_a, b, end_b in matcher.get_opcodes():
         runs = [((a, end_a), (b, end_b))]
         if tag == "equal":
             runs = [((a + i, a + i + 1), (b + i, b + i + 1)) for i in range(end_a - a)]

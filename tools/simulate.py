@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -35,17 +36,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from simulated_world import Crash, Fault, Terminated, World
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import LandmarkDiffusionMap, archive
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import LdmapsError, SourceError
+from ldmaps.inputs.windows import Cutter, Windows
 from ldmaps.regions import Box, RegionTracker
 from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, StreamEmbedder
+from ldmaps.streaming.reservoir import OutsideFile, Reservoir
 from ldmaps.streaming.running import Run
 from ldmaps.streaming.sinks.files import TextSink
 from ldmaps.streaming.sinks.redis import RedisSink
 from ldmaps.streaming.sources import open_source
-from ldmaps.streaming.sources.pipe import FileSource, PipeSource
+from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
 from ldmaps.streaming.sources.redis import RedisSource
+from ldmaps.streaming.sources.tables import FileSource, PipeSource
 
 __all__ = ["PLANTED", "Failure", "main", "planted", "simulate"]
 
@@ -56,6 +60,9 @@ HARMLESS = ("short write", "short read", "clock")
 BAD_DISK = ("full disk", "bad write", "bad sync", "bad folder", "bad read", "no rename")
 SERVER = ("server gone", "answer lost")
 CHECKPOINT, OUTPUT, EVENTS, BAD = "/state/c", "/out/psi", "/out/events.ndjson", "/out/bad.ndjson"
+OUTSIDE = "/out/outside.npz"
+#: Stands for "all lines", of which a source that failed for good may have delivered any number.
+ANY = -1
 
 
 class Failure(Exception):  # noqa: N818 - what is looked for
@@ -68,6 +75,12 @@ class Failure(Exception):  # noqa: N818 - what is looked for
 @cache
 def _model() -> Any:
     return LandmarkDiffusionMap(2, 9.0, n_landmarks=12).fit(swiss_roll(60, random_state=0).points)
+
+
+@cache
+def _model_of_windows() -> Any:
+    windows: Any = Windows(4).of(swiss_roll(60, random_state=0).points)
+    return LandmarkDiffusionMap(2, n_landmarks=12).fit(windows)
 
 
 def _rows(variant: int) -> list[list[float]]:
@@ -89,6 +102,49 @@ def _lines(form: str, variant: int) -> tuple[bytes, ...]:
 
 
 @cache
+def _frames_model() -> Any:
+    return LandmarkDiffusionMap(2, "connected", "rmsd", n_landmarks=12).fit(_frames(60))
+
+
+def _frames(count: int, seed: int = 0) -> Any:
+    """Return frames of a chain of six atoms that bends."""
+    rng = np.random.default_rng(seed)
+    steps = np.cumsum(rng.uniform(-0.6, 0.6, (count, 6)), axis=1)
+    bent = np.cumsum(np.stack([np.cos(steps), np.sin(steps), 0.3 * steps], axis=2), axis=1)
+    return np.round(bent / 3, 3)
+
+
+@cache
+def _trajectory(form: str, variant: int) -> bytes:
+    """Return a trajectory file; in every other one a frame is damaged."""
+    import mdtraj
+
+    from ldmaps.inputs.frame_formats import FRAME_FORMATS
+
+    with tempfile.TemporaryDirectory() as folder:
+        name = f"{folder}/run.{form}"
+        mdtraj.Trajectory(_frames(RECORDS, 1 + variant), _topology()).save(name)
+        data = bytearray(Path(name).read_bytes())
+    if variant % 2:
+        reader = FRAME_FORMATS[form.upper()]()
+        reader.read_header(bytes(data))
+        place = reader.index(lambda byte, count: bytes(data[byte : byte + count]), len(data)).starts[7]
+        data[place : place + 4] = b"\xff\xff\xff\xff"
+    return bytes(data)
+
+
+@cache
+def _topology() -> Any:
+    import mdtraj
+
+    topology = mdtraj.Topology()
+    residue = topology.add_residue("ARG", topology.add_chain())
+    for _ in range(6):
+        topology.add_atom("Ar", mdtraj.element.argon, residue)
+    return topology
+
+
+@cache
 def _npy(variant: int) -> bytes:
     stream, rows = io.BytesIO(), np.array(_rows(variant))
     for part in (rows[:7], rows[7], np.ones((2, 2)), rows[8:]):
@@ -106,21 +162,27 @@ class Scene:
     output: Callable[[], Sink]
     faults: tuple[str, ...] = (*FATAL, *FATAL, *HARMLESS, *BAD_DISK)
     checkpoint: str | None = CHECKPOINT
-    #: Lines that had come when the source failed for good; None where it does not.
+    #: Lines that had come when the source failed for good, or ANY; None where it does not.
     cut_at: Callable[[], int | None] = field(default=lambda: None)
+    model: Callable[[], Any] = _model
+    more: Callable[[], list[Sink]] = list
 
     def stream(self) -> None:
         """Start it, or go on with it."""
         tracker = RegionTracker({"right": Box({"psi2": (0.0, None)})}, dwell_every=3)
-        engine = StreamEmbedder(_model(), max_batch=6, tracker=tracker, bad_records="quarantine", n_threads=1)
-        sinks = [self.output(), EventsFile(EVENTS), QuarantineFile(BAD)]
+        engine = StreamEmbedder(
+            self.model(), max_batch=6, tracker=tracker, bad_records="quarantine", n_threads=1
+        )
+        sinks = [self.output(), EventsFile(EVENTS), QuarantineFile(BAD), *self.more()]
         every = (0.0, 0.001, 1.0)[self.variant % 3]
         engine.run(self.source(), sinks, checkpoint=self.checkpoint, checkpoint_every=every)
 
     def written(self) -> dict[str, Any]:
         """Return everything that was written, by the name of its output."""
         content: dict[str, Any] = {
-            name: bytes(inode.data) for name, inode in self.world.names.items() if name.startswith("/out/")
+            name: bytes(inode.data)
+            for name, inode in self.world.names.items()
+            if name.startswith("/out/") and not name.endswith(".part")  # a later run removes it
         }
         entries = self.world.redis.streams.get("out", [])
         content["redis"] = [(identifier.split(b"-")[0], fields) for identifier, fields in entries]
@@ -134,12 +196,33 @@ def _table(world: World, variant: int, form: str) -> Scene:
     return Scene(world, variant, lambda: open_source(f"/in/table.{form}"), output)
 
 
-def _followed(world: World, variant: int, form: str) -> Scene:
-    """Let another process write a table, piece by piece, cut anywhere."""
-    lines = _lines(form, variant)
-    data, name, last = b"".join(lines), f"/in/table.{form}", [world.now]
+def _windows(world: World, variant: int) -> Scene:
+    """Stream a table over a map of windows, which a restart cuts anywhere."""
+    scene = _table(world, variant, "csv")
+    scene.model = _model_of_windows
+    return scene
+
+
+def _with_outside(world: World, variant: int) -> Scene:
+    """Keep some of the records outside of the map, as ``--outside`` does."""
+    scene = _table(world, variant, "csv")
+    scene.more = lambda: [OutsideFile(OUTSIDE, _model(), capacity=2 + variant % 2)]
+    return scene
+
+
+def _followed_trajectory(world: World, variant: int, form: str) -> Scene:
+    scene = _followed(world, variant, form, _trajectory(form, variant))
+    scene.source = partial(GrowingTrajectory, f"/in/table.{form}", top=_topology(), idle_end=1e8)
+    scene.model = _frames_model
+    return scene
+
+
+def _followed(world: World, variant: int, form: str, data: bytes = b"") -> Scene:
+    """Let another process write a table (or a trajectory, ``data``), piece by piece, cut anywhere."""
+    behaviour = world.rng.choice(["grow"] * 4 + ["truncate", "rotate"]) if not data else "grow"
+    data = data or b"".join(_lines(form, variant))
+    name, last = f"/in/table.{form}", [world.now]
     inode = world.put(name, b"")
-    behaviour = world.rng.choice(["grow"] * 4 + ["truncate", "rotate"])
     limit = world.rng.randint(1, len(data)) if behaviour != "grow" else len(data)
     spoilt: list[int] = []
 
@@ -202,9 +285,14 @@ def _pipe(world: World, variant: int) -> Scene:
     return scene
 
 
-def _from_redis(world: World, variant: int) -> Scene:
-    """Add entries while they are read."""
-    rows, added = _rows(variant), [0]
+def _from_redis(world: World, variant: int, trimmed: bool = False) -> Scene:
+    """Add entries while they are read; where they are trimmed, or deleted, some may go before that."""
+    rows, added, removed = _rows(variant), [0], list[int]()
+
+    def is_begun() -> bool:
+        """Say whether a position is safe: before that, a stream begins with the oldest entry that is there."""
+        checkpoint = world.safe_names.get(CHECKPOINT)
+        return checkpoint is not None and b'"position": {' in checkpoint.safe
 
     def work() -> bool:
         for _ in range(world.rng.randint(0, 4)):
@@ -212,13 +300,17 @@ def _from_redis(world: World, variant: int) -> Scene:
                 text = json.dumps(rows[added[0]]) if added[0] % 9 != 4 else "rubbish"
                 world.redis.add("in", f"{added[0] + 1}-0", {b"x": text.encode()})
                 added[0] += 1
+        if trimmed and is_begun() and world.rng.random() < 0.2 and world.redis.remove("in", world.rng):
+            removed.append(ANY)
         return added[0] < len(rows)
 
     world.writers.append(work)
     work()
     source = partial(open_source, "redis://server:1/in", idle_end=1e8)
     output = partial(OutputFile, f"{OUTPUT}.csv", regions=["right"])
-    return Scene(world, variant, source, output, faults=(*FATAL, *SERVER, *SERVER, *HARMLESS, *BAD_DISK))
+    scene = Scene(world, variant, source, output, faults=(*FATAL, *SERVER, *SERVER, *HARMLESS, *BAD_DISK))
+    scene.cut_at = lambda: removed[0] if removed else None
+    return scene
 
 
 def _to_redis(world: World, variant: int) -> Scene:
@@ -237,6 +329,12 @@ SCENES: tuple[Callable[[World, int], Scene], ...] = (
     _pipe,
     _from_redis,
     _to_redis,
+    partial(_from_redis, trimmed=True),
+    _with_outside,
+    partial(_followed_trajectory, form="xtc"),
+    partial(_followed_trajectory, form="trr"),
+    partial(_followed_trajectory, form="dcd"),
+    _windows,
 )
 
 
@@ -249,13 +347,32 @@ def _scene(which: int, variant: int, rng: Random) -> Scene:
     return SCENES[which](world, variant)
 
 
+@contextmanager
+def _process(world: World, faults: list[Fault]) -> Iterator[None]:
+    """Let one process live in a world; archives, which are not read through the door, are read from its disk."""
+    real = archive._read
+
+    def read(path: Any, **settings: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, "archive")
+            copy.write_bytes(world.names[os.fspath(path)].data)
+            return real(copy, **settings)
+
+    archive._read = read
+    try:
+        with world.process(faults):
+            yield
+    finally:
+        archive._read = real
+
+
 @cache
 def _undisturbed(which: int, variant: int, lines: int | None = None) -> tuple[dict[str, Any], int]:
     """Return what a stream writes that nothing disturbs, of the first lines, and the steps that it takes."""
     if lines is None:
         for seed in range(100):
             scene = _scene(which, variant, Random(seed))
-            with scene.world.process([]):
+            with _process(scene.world, []):
                 try:
                     scene.stream()
                 except SourceError:
@@ -267,7 +384,7 @@ def _undisturbed(which: int, variant: int, lines: int | None = None) -> tuple[di
     scene.world.put("/in/part", b"".join(_lines(form, variant)[:lines]))
     scene.source = lambda: FileSource("/in/part", form, {"n_features": 3})
     scene.checkpoint = None
-    with scene.world.process([]):
+    with _process(scene.world, []):
         scene.stream()
     return scene.written(), scene.world.steps
 
@@ -288,7 +405,7 @@ def simulate(seed: int, most_faults: int | None = None, unsynced: tuple[str, ...
     for faults in [*plan, [], []]:
         taken, left = faults[:left], max(0, left - len(faults))
         is_sound = all(fault.kind in HARMLESS for fault in taken)
-        with scene.world.process(list(taken)):
+        with _process(scene.world, list(taken)):
             try:
                 scene.stream()
                 ended = True
@@ -311,7 +428,7 @@ def simulate(seed: int, most_faults: int | None = None, unsynced: tuple[str, ...
         raise _failure(seed, scene, "it never came to its end")
     if spoilt:
         lines = scene.cut_at()
-        wanted, _ = _undisturbed(which, variant, lines)
+        wanted, _ = _undisturbed(which, variant, None if lines == ANY else lines)
     written = scene.written()
     for name in sorted(wanted.keys() | written.keys()):
         if written.get(name, b"") != wanted.get(name, b"") and not (
@@ -390,6 +507,14 @@ PLANTED: dict[str, tuple[str, ...] | tuple[type, str, Callable[[Any], Any]]] = {
         "open",
         lambda real: lambda self, position=None: real(self),
     ),
+    "windows begun anew": (Cutter, "restore", lambda _: lambda self, state: None),
+    "frames read again from the beginning": (
+        GrowingTrajectory,
+        "open",
+        lambda real: lambda self, position=None: real(self),
+    ),
+    "removed entries not missed": (RedisSource, "_check_gap", lambda _: lambda self, entries, info: None),
+    "records outside counted twice": (Reservoir, "rewind", lambda _: lambda self, mark: None),
     "entries read again from the beginning": (
         RedisSource,
         "open",

@@ -457,6 +457,22 @@ class SimulatedRedis:
         self.streams: dict[str, list[tuple[bytes, dict[bytes, bytes]]]] = {}
         self.last: dict[str, str] = {}
         self.added: dict[str, int] = {}
+        self.deleted: dict[str, bytes] = {}
+
+    def remove(self, stream: str, rng: Random) -> bool:
+        """Trim a stream, or delete an entry of it; say whether that took anything away."""
+        entries = self.streams.get(stream, [])
+        if rng.random() < 0.5:
+            gone = len(entries) - rng.randint(0, 12)
+            del entries[: max(0, gone)]
+            return gone > 0
+        if not entries:
+            return False
+        identifier, _ = entries.pop(rng.randrange(len(entries)))
+        self.deleted[stream] = max(
+            self.deleted.get(stream, b"0-0"), identifier, key=lambda one: _pair(one.decode())
+        )
+        return True
 
     def add(self, stream: str, identifier: str, fields: dict[bytes, bytes]) -> None:
         """Append an entry."""
@@ -497,7 +513,7 @@ class SimulatedRedis:
             "length": len(self.streams.get(stream, ())),
             "last-generated-id": self.last[stream].encode(),
             "entries-added": self.added[stream],
-            "max-deleted-entry-id": b"0-0",
+            "max-deleted-entry-id": self.deleted.get(stream, b"0-0"),
         }
 
     def _after(self, streams: dict[str, str], count: int) -> list[Any]:

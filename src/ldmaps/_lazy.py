@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["load_on_first_use"]
-
 
 def load_on_first_use(
     package: str, homes: Mapping[str, str]

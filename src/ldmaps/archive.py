@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 from ldmaps.errors import LdmapsError
 from ldmaps.files import written_whole
 
-__all__ = ["ArchiveError", "read_archive", "read_archive_header", "write_archive"]
-
 _HEADER, _MANIFEST = "header.json", "members"
 #: Longest header that is read: atom names of a million atoms take less.
 MAX_HEADER_BYTES = 1 << 26

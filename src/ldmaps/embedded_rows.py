@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ldmaps.text_rows import WHOLE, RowWriter, quoted
 
-__all__ = ["EmbeddedText", "coordinate_names", "shared_columns"]
-
 #: Digits of times, distances and p; coordinates get as many as bring them back unchanged.
 TIME_DIGITS, DISTANCE_DIGITS, P_DIGITS = 10, 5, 4
 

@@ -317,4 +317,5 @@ def one_line(error: object, most: int | None = None) -> str:
     >>> one_line(ValueError("much   space")), one_line(TimeoutError())
     ('much space', 'TimeoutError')
     """
-    return " ".join(str(error).split())[:most] or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if most is None or len(text) <= most else f"{text[: most - 3]}..."

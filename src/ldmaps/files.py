@@ -16,17 +16,6 @@ from typing import Any, BinaryIO
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsWarning
 
-__all__ = [
-    "check_distinct",
-    "lock",
-    "read_whole",
-    "shown_name",
-    "sync_folder",
-    "temporary_beside",
-    "to_stdout",
-    "written_whole",
-]
-
 #: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
 _LEFT_BEHIND = 60.0
 #: Bytes after which a file that grows is sent to the disk, and after which it is waited for.

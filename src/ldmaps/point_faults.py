@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bad_value", "not_finite", "wrong_width"]
-
 
 def wrong_width(
     shape: Sequence[int], width: int, *, takes_frames: bool = False, counted: str = "numbers"

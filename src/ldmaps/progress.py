@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
-__all__ = ["Progress", "Stage", "is_shown", "reporting", "stage", "tick"]
-
 _log = logging.getLogger("ldmaps")
 #: Seconds between two drawings; more often would cost time and flicker.
 REDRAW = 0.1
@@ -39,7 +37,7 @@ class Screen:
         self._width = 0
         self._display: Any = None
 
-    def show(self, line: str, page: str) -> None:
+    def show(self, line: str, page: str = "") -> None:
         """Put a line, or what a notebook shows for it, in the place of the last."""
         if self._stream is not None:
             self._stream.write("\r" + line.ljust(self._width))
@@ -54,13 +52,13 @@ class Screen:
         else:
             self._display.update(both, raw=True)
 
-    def end(self, summary: str) -> None:
+    def end(self, summary: str = "") -> None:
         """Take the bar away, and leave a line if there is one."""
         if self._stream is None:
             self.show(summary, html.escape(summary))
             self._display = None
         else:
-            self.show("", "")
+            self.show("")
             self._stream.write("\r" + (summary + "\n" if summary else ""))
 
 

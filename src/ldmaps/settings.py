@@ -16,16 +16,6 @@ from typing import Any
 
 from ldmaps.errors import InvalidInputError, Named
 
-__all__ = [
-    "EXACT_FIT",
-    "LANDMARK_FIT",
-    "Setting",
-    "check_settings",
-    "check_whole",
-    "is_whole_number",
-    "size_in_bytes",
-]
-
 
 def is_whole_number(value: object) -> bool:
     """Say whether a setting is a whole number, 3.0 included and True not."""
@@ -92,14 +82,15 @@ _COMMON = (
     ),
     Setting(
         "epsilon",
-        "connected",
+        "bulk",
         '"bulk", "connected", "coifman" or a positive number',
         float,
         above=0,
         words=("bulk", "connected", "coifman"),
         option="--epsilon",
         metavar="E",
-        help="bandwidth, a squared distance: a number, 'connected' (smallest that joins all points) or 'coifman'",
+        help="bandwidth, a squared distance: a number, 'bulk' (reaches 0.5 %% of the points from a typical one; the "
+        "default), 'connected' (the smallest that joins all points, the paper's) or 'coifman'",
     ),
     Setting(
         "outliers",
@@ -272,6 +263,13 @@ def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> in
         limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
         raise InvalidInputError(Named(name), f" must be a whole number {limits}, got {value!r}")
     return int(value)
+
+
+def check_seconds(name: str, value: Any, *, above: bool = False) -> None:
+    """Raise unless a setting is a number of seconds of at least 0, or above it; None, where it is left out, passes."""
+    if value is not None and not (isinstance(value, Real) and float(value) >= 0 and (value or not above)):
+        rule = "above" if above else "of at least"
+        raise InvalidInputError(Named(name), f" must be a number of seconds {rule} 0, got {value!r}")
 
 
 def check_settings(described: Mapping[str, Setting], values: Mapping[str, Any]) -> None:

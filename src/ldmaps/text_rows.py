@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ldmaps import kernels
 
-__all__ = ["WHOLE", "PlainRows", "RowWriter", "csv_table", "quoted", "read_lines"]
-
 #: A column of whole numbers; other forms are the significant digits of numbers, or the words that values are places of.
 WHOLE = 0
 _WORDS = -1

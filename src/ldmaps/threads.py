@@ -14,8 +14,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.progress import tick
 from ldmaps.settings import LANDMARK_FIT
 
-__all__ = ["resolve_threads", "run_slices", "run_tiles", "single_threaded_blas", "tile_rows"]
-
 #: A tile of d² should stay in cache while it is reduced, and be tall enough to use each column many times.
 TILE_BYTES = 1 << 21
 MAX_TILE_ROWS = 256

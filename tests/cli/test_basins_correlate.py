@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     source = ldmaps.inputs.open(
         [folder / "a.trr", folder / "b.trr"], top=folder / "top.pdb", select="not element H"
     )
-    model = ldmaps.LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=100).fit(source)
+    model = ldmaps.LandmarkDiffusionMap(2, "connected", "rmsd", n_landmarks=100).fit(source)
     model.save(folder / "map.ldm")
     return folder
 

@@ -15,9 +15,8 @@ from written_trajectories import mdtraj_trajectory
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.cli import main
-from ldmaps.cli.flags import in_flags
 from ldmaps.cli.parser import build_parser
-from ldmaps.cli.session import guarded
+from ldmaps.cli.session import guarded, in_flags
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.settings import LANDMARK_FIT
@@ -81,7 +80,7 @@ def test_a_second_topology_is_refused(files, capsys, command):
         (("-m", 400), "--n-landmarks 400 is more than the 300 points"),
         (("-m", 20, "--components", 30), "--components 30 needs at least 31 landmarks"),
         (("-m", 20, "--drop-outliers", 0.7), "share of points"),
-        (("--select", "name CA"), "--select chooses atoms"),
+        (("--select", "name CA"), "--select is about trajectories"),
         (("--start", 5, "--stop", 3), "--stop 3 leaves no frame after --start 5"),
     ],
 )
@@ -201,6 +200,7 @@ def test_an_unreadable_topology_comes_with_a_remedy(files, tmp_path, capsys):
 # -- what a map rests on -----------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
 @pytest.mark.parametrize("n_rows", [2, 3, 9, 10])
 def test_a_map_of_a_few_points_gets_a_warning(tmp_path, capsys, n_rows):
     np.savetxt(tmp_path / "few.csv", ROLL[:n_rows], delimiter=",")

@@ -122,8 +122,9 @@ def test_structures_of_landmarks_are_written_and_reported(model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--metric", "rmsd"], "leave out --metric, --mass-weighted and --period"),
-        (["--mass-weighted"], "leave out --metric, --mass-weighted and --period"),
+        (["--metric", "rmsd"], "leave out --metric, --mass-weighted, --period and --scale"),
+        (["--mass-weighted"], "leave out --metric, --mass-weighted, --period and --scale"),
+        (["--scale", "robust"], "leave out --metric, --mass-weighted, --period and --scale"),
     ],
 )
 def test_features_stand_alone(files, tmp_path, capsys, options, message):
@@ -144,6 +145,9 @@ def test_tables_have_no_features(tmp_path, capsys):
     ]
     assert main(arguments) == 1
     assert "--features are of frames, but the input is a table" in capsys.readouterr().err
+    arguments[2:4] = ["--mass-weighted"]
+    assert main(arguments) == 1
+    assert "--mass-weighted belongs to --metric rmsd on trajectories" in capsys.readouterr().err
 
 
 def test_dask_arrays_of_frames_have_features(files):

@@ -269,7 +269,7 @@ def test_existing_outputs_need_force(roll_map, roll_files, tmp_path, capsys):
     [
         ("x,y\n1,2\n3,four\n5,6\n", "line 3, column 2 (y): 'four' is not a number"),
         ("x,y\n1,2\n\n3,\n5,6\n", "line 4, column 2 (y): the cell is empty"),
-        ("x,y\n1,2\n3,nan\n5,6\n", "line 3, column 2 (y): 'nan' is not finite"),
+        ("x,y\n1,2\n3,nan\n5,6\n", "line 3, column 2 (y): 'nan' is no value"),
         ("1,2\n3,4,5\n5,6\n", "line 2: 3 columns, but 2 in the lines before"),
         ("x,y\n", "has no rows of data"),
         ("", "is empty"),
@@ -330,7 +330,7 @@ def test_wrong_kinds_of_input(roll_map, roll_files, files, tmp_path, capsys):
     output = ["-o", tmp_path / "out.csv"]
     mixed = complaint(capsys, "fit", roll_files / "roll.csv", files["xtc"], *output)
     assert "give inputs of one kind" in mixed
-    assert "--select chooses atoms" in complaint(
+    assert "--select is about trajectories" in complaint(
         capsys, "fit", roll_files / "roll.csv", "--select", "all", *output
     )
     assert "choose one of points, other with --array" in complaint(

@@ -129,7 +129,7 @@ def test_errors_are_estimated_from_the_data_fitted_on(folder, page, tmp_path, ca
     [
         ("a\n1\n2\n", "row for each of the map's 300 training points, but it has 2"),
         ("psi2\n1\n", "lacks the column psi3"),
-        ("psi2,psi3\n1,x\n", "row 1, column 'psi3': 'x' is not a number"),
+        ("psi2,psi3\n1,x\n", "column 'psi3', row 1: 'x' is not a number"),
         ("psi2,psi3,nearest\n1,2,999\n", "names landmark 999, but the map has 60"),
         ("psi2,psi3\n1,2,3\n", "3 columns, but 2 in the header"),
         ("psi2,psi3\n", "no rows"),

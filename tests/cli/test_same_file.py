@@ -13,7 +13,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.files import check_distinct
 from ldmaps.streaming import OutputFile, StreamEmbedder
-from ldmaps.streaming.sources.pipe import FileSource
+from ldmaps.streaming.sources.tables import FileSource
 
 POINTS = swiss_roll(100, random_state=0).points
 

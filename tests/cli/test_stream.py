@@ -15,7 +15,7 @@ import pytest
 
 import ldmaps
 from ldmaps.cli import main
-from ldmaps.cli.stream_options import HAPPENED
+from ldmaps.cli.stream import HAPPENED
 from ldmaps.datasets import swiss_roll
 
 LDMAPS = [sys.executable, "-m", "ldmaps"]
@@ -70,6 +70,18 @@ def test_files(folder, tmp_path, capsys, suffix, output):
     assert "300 records" in said.err
     assert "% inside" in said.err
     assert said.out == ""
+
+
+def test_a_part_of_a_file(folder, tmp_path, capsys):
+    part = ("--start", 10, "--stop", 200, "--stride", 7)
+    for suffix in ("csv", "npy"):
+        output = tmp_path / f"{suffix}.csv"
+        assert run("stream", folder / "map.ldm", folder / f"roll.{suffix}", *part, "-o", output) == 0
+        expected = ldmaps.load(folder / "map.ldm").transform(ROLL[10:200:7])
+        np.testing.assert_allclose(psi(rows_of(output.read_text())), expected, rtol=1e-9)
+    capsys.readouterr()
+    assert run("stream", folder / "map.ldm", folder / "roll.csv", "--follow", "--stride", 7) == 1
+    assert "--stride 7 chooses frames of a file that is finished" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson", "npy", "reordered"])

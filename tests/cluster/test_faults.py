@@ -138,6 +138,11 @@ def test_a_block_that_needs_too_much_memory_ends_with_one_line(cluster, with_wor
         try:
             with pytest.raises(ClusterError, match="died again and again.*smaller chunks") as caught:
                 LandmarkDiffusionMap(**SETTINGS).fit(greedy_points)
+            # Although the traceback holds them, so that no further worker dies of those that were to come.
+            deadline = time.monotonic() + 60
+            while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+                assert time.monotonic() < deadline, "blocks are still tried"
+                time.sleep(0.05)
         finally:
             client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
     assert "\n" not in str(caught.value)

@@ -162,14 +162,14 @@ def test_a_piece_is_read_from_where_it_begins(tables, monkeypatch):
     from ldmaps.inputs.array_table import ArrayTable
 
     read = []
-    blocks = ArrayTable.blocks
+    rows = ArrayTable.rows
 
-    def noted(table, chunk, begin=0):
-        for block in blocks(table, chunk, begin):
+    def noted(table, chunk, wanted):
+        for numbers, block in rows(table, chunk, wanted):
             read.append(len(block))
-            yield block
+            yield numbers, block
 
-    monkeypatch.setattr(ArrayTable, "blocks", noted)
+    monkeypatch.setattr(ArrayTable, "rows", noted)
     piece = reading.read_piece(str(tables / "0.zarr"), "0.zarr", {}, 250, 300, 50)
     np.testing.assert_array_equal(piece.frames, ROWS[250:300])
     assert read == [50]

@@ -172,7 +172,7 @@ def test_stride_keeps_every_nth_frame(load, stride):
 
 @pytest.mark.parametrize("stride", [0, -1, 1.5, True, "2", None])
 def test_stride_is_checked(stride):
-    with pytest.raises(InvalidInputError, match="stride must be a positive integer"):
+    with pytest.raises(InvalidInputError, match="stride must be a whole number of at least 1"):
         c24h50(stride=stride)
 
 

@@ -4,8 +4,9 @@ import zlib
 import numpy as np
 import pytest
 
-from ldmaps.datasets.packed_frames import pack, unpack
+from ldmaps.datasets.molecules import unpack
 from ldmaps.errors import InvalidInputError
+from tools.packed_frames import pack
 
 BRANCHED = np.array([[0, 2], [2, 1], [0, 3], [3, 4], [2, 5]])
 

@@ -86,7 +86,7 @@ def test_unrolling_keeps_short_distances():
 
 @pytest.mark.parametrize("n_points", [0, -1, 2.5, True, "many", None])
 def test_number_of_points_is_checked(n_points):
-    with pytest.raises(InvalidInputError, match="n_points must be a positive integer"):
+    with pytest.raises(InvalidInputError, match="n_points must be a whole number of at least 1"):
         swiss_roll(n_points)
 
 

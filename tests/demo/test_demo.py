@@ -11,7 +11,7 @@ import pytest
 from ldmaps import cli
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.demo import comparison
-from ldmaps.demo.figure import dihedral, draw
+from ldmaps.demo.figure import draw
 from ldmaps.demo.files import FILES
 from ldmaps.quality.fidelity import rms_error
 
@@ -121,7 +121,7 @@ def test_the_figure_has_ink_in_every_panel(demonstration, tmp_path):
 
 
 def test_without_matplotlib_the_command_says_what_to_install(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main(["demo", "--output", str(tmp_path / "map.png")]) == 1
     assert "pip install matplotlib" in capsys.readouterr().err
 
@@ -132,36 +132,26 @@ def test_bad_arguments_are_named(capsys):
     assert "ends in .png, .pdf or .svg, got 'map.gif'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("degrees", [-179.0, -60.0, 0.0, 45.0, 120.0])
-def test_dihedral_of_a_built_chain(degrees):
-    angle = np.radians(degrees)
-    # Seen along the axis from the second atom to the third, a positive turn is clockwise (IUPAC).
-    chain = np.array([[1, 0, -0.3], [0, 0, 0], [0, 0, 1.5], [np.cos(angle), np.sin(angle), 1.9]])
-    moved = chain @ np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    assert dihedral(chain[None], range(4))[0] == pytest.approx(degrees)
-    assert abs(dihedral(moved[None], range(4))[0]) == pytest.approx(abs(degrees))
-    assert dihedral((chain * [1, 1, -1])[None], range(4))[0] == pytest.approx(-degrees)
-
-
+@pytest.mark.slow  # fewer frames are not certified at this bandwidth
 def test_files_to_try_the_commands_on(tmp_path, capsys, monkeypatch):
     mdtraj = pytest.importorskip("mdtraj")
-    files = ["demo", "--files", str(tmp_path / "try"), "--stride", "10"]
+    files = ["demo", "--files", str(tmp_path / "try")]
     assert cli.main(files) == 0
     printed = capsys.readouterr().out
     monkeypatch.chdir(tmp_path / "try")
     assert sorted(path.name for path in (tmp_path / "try").iterdir()) == sorted(FILES)
-    molecule = alanine_dipeptide(stride=10)
+    molecule = alanine_dipeptide()
     read = mdtraj.load("traj.xtc", top="top.pdb")
-    np.testing.assert_allclose(read.xyz, molecule.frames[:2000], atol=6e-4)
-    np.testing.assert_allclose(read.time, molecule.times[:2000], atol=1e-2)
+    np.testing.assert_allclose(read.xyz, molecule.frames[:20000], atol=6e-4)
+    np.testing.assert_allclose(read.time, molecule.times[:20000], atol=1e-2)
     assert [atom.name for atom in read.topology.atoms] == list(molecule.atom_names)
     assert [bond[0].index for bond in read.topology.bonds]  # mdtraj knows the residues
-    assert mdtraj.load("new.xtc", top="top.pdb").n_frames == 501
+    assert mdtraj.load("new.xtc", top="top.pdb").n_frames == 5001
     phi = np.degrees(mdtraj.compute_phi(read)[1][:, 0])
     psi = np.degrees(mdtraj.compute_psi(read)[1][:, 0])
     written = np.genfromtxt("angles.csv", delimiter=",", names=True)
     for angle, column in ((phi, "phi"), (psi, "psi_angle")):
-        assert np.abs((written[column] - angle + 180) % 360 - 180).max() < 2.0  # xtc rounds to 1 pm
+        assert np.abs((written[column] - angle + 180) % 360 - 180).max() < 3.0  # xtc rounds to 1 pm
     # What it prints can be typed.
     assert cli.main(printed.strip().splitlines()[-1].split()[1:]) == 0
     assert cli.main(["report", "map.ldm", "-f"]) == 0

@@ -59,9 +59,9 @@ def test_all_points_the_same_leave_nothing_to_set_epsilon_by():
 # -- the bulk ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "neighbours"), [(2, 1.0), (12, 5.5), (300, 10.0), (1500, 14.99)])
-def test_the_bulk_reaches_one_percent_from_a_typical_point(n, neighbours):
-    """By sorting all distances; 1,000 rows of 1,500 points are drawn at random."""
+@pytest.mark.parametrize(("n", "neighbours"), [(2, 1.0), (12, 5.5), (300, 20.0), (4000, 20.0)])
+def test_the_bulk_reaches_half_a_percent_from_a_typical_point(n, neighbours):
+    """By sorting all distances; 1,000 rows of 4,000 points are drawn at random."""
     X = sheet(n, 0)
     squares = np.sort(euclidean_squares(X), axis=1)
     below = int(neighbours)
@@ -76,8 +76,35 @@ def test_the_bulk_reaches_one_percent_from_a_typical_point(n, neighbours):
 def test_disjoint_subsets_and_any_number_of_points_give_one_bulk(make):
     X = make(24_000, 3)
     found = [choose("bulk", part).epsilon for part in np.array_split(X, 4)]
-    found += [choose("bulk", X[:count]).epsilon for count in (1500, 24_000)]
+    found += [choose("bulk", X[:count]).epsilon for count in (5000, 24_000)]
     assert max(found) < 1.2 * min(found)
+
+
+def test_a_weight_is_so_many_copies_to_the_bulk():
+    X = np.random.default_rng(5).normal(size=(6000, 3))
+    weights = np.where(X[:, 0] > 0, 4.0, 1.0)
+    copies = np.repeat(X, weights.astype(int), axis=0)
+    weighted, repeated = choose("bulk", X, weights=weights).epsilon, choose("bulk", copies).epsilon
+    assert weighted == pytest.approx(repeated, rel=0.08)
+    assert choose("bulk", X).epsilon > 1.15 * weighted
+    few = np.random.default_rng(6).integers(1, 5, size=300).astype(float)
+    repeated = choose("bulk", np.repeat(X[:300], few.astype(int), axis=0)).epsilon
+    assert choose("bulk", X[:300], weights=few).epsilon == pytest.approx(repeated, rel=1e-12)
+    assert choose("bulk", X, weights=np.full(6000, 3.7)).epsilon == choose("bulk", X).epsilon
+
+
+def test_the_bulk_takes_no_more_distances_of_more_points():
+    class Counting(Euclidean):
+        n_pairs = 0
+
+        def squared_block(self, rows, chosen, columns, others, out):
+            Counting.n_pairs += out.size
+            super().squared_block(rows, chosen, columns, others, out)
+
+    for n_points in (20_000, 400_000):
+        Counting.n_pairs = 0
+        choose("bulk", np.random.default_rng(0).normal(size=(n_points, 2)), Counting())
+        assert 0 < Counting.n_pairs <= 4_000_000
 
 
 def test_the_bulk_depends_on_no_seed_and_no_threads():
@@ -183,7 +210,7 @@ def test_coifman_weights_are_repetition():
 def test_coifman_rule_looks_at_a_sample_of_large_data(monkeypatch):
     X = plane(800, 5)
     whole = choose("coifman", X)
-    monkeypatch.setattr(bandwidth, "COIFMAN_POINTS", 300)
+    monkeypatch.setattr(bandwidth, "SAMPLED_POINTS", 300)
     first, same, other = (choose("coifman", X, seed=seed) for seed in (1, 1, 2))
     assert first.epsilon == same.epsilon != other.epsilon
     # Fewer points see a coarser picture, so ε may only be of the same order.

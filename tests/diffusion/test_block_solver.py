@@ -23,8 +23,10 @@ from streamed_cases import (
 
 from ldmaps.diffusion import streamed_kernel
 from ldmaps.diffusion.block_solver import solve_streamed
-from ldmaps.diffusion.landmark_start import landmark_start
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import ConvergenceWarning, InvalidInputError
+from ldmaps.landmarks import Landmarks
+from ldmaps.maps.exact_map import landmark_start
 from ldmaps.progress import Progress, reporting
 
 #: What a converged result may differ by, beside the roundings of its tiles.
@@ -40,8 +42,15 @@ def small_bands(monkeypatch):
 
 def spread_start(kernel, width, alpha=0.0):
     """The modes of every fifth point's map."""
-    indices = np.arange(0, len(kernel), 5)
-    return landmark_start(kernel, indices, np.full(len(indices), 5.0), 0.0, width, alpha=alpha)
+    return start_of(kernel, np.arange(0, len(kernel), 5), 0.0, width, alpha)
+
+
+def start_of(kernel, indices, spread, width, alpha=0.0):
+    """The modes of a map of some points, which stand for as many others each, so far away on average."""
+    n = len(kernel)
+    counts, cells = np.full(len(indices), n / len(indices)), np.zeros(n, dtype=np.intp)
+    walk = Walk(kernel.metric, kernel.points, np.ones(n), kernel.epsilon, alpha)
+    return landmark_start(walk, Landmarks(indices, counts, cells, np.full(n, spread)), width)
 
 
 # -- the same pairs as the stored kernel's ------------------------------------------
@@ -174,11 +183,10 @@ def test_landmarks_of_a_small_map_save_passes():
 def test_start_holds_modes_of_a_wider_kernel_where_landmarks_are_sparse():
     kernel, weights = chain(), np.ones(500)
     indices = np.arange(10, 500, 20)
-    counts = np.full(len(indices), 20.0)
     spread = float(np.mean(np.square(np.linspace(-10, 10, 21) / 500)))
     exact = stored_spectrum(kernel, weights, 3)
-    narrow = landmark_start(kernel, indices, counts, 0.0, 8)
-    both = landmark_start(kernel, indices, counts, spread, 8)
+    narrow = start_of(kernel, indices, 0.0, 8)
+    both = start_of(kernel, indices, spread, 8)
     assert narrow.shape[1] == 8
     assert both.shape[1] == 16
     np.testing.assert_array_equal(both[:, :8], narrow)
@@ -369,7 +377,8 @@ import resource, sys
 import numpy as np
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.block_solver import solve_streamed
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.pairwise import (gaussian_kernel)
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.diffusion.solver_choice import streamed_room
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel

@@ -23,12 +23,12 @@ from ldmaps.diffusion.connectivity import (
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import squared_matrix
-from ldmaps.diffusion.sparse_kernel import sparse_squares
+from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.metrics import Euclidean, Periodic, Precomputed
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 
 METRICS = {

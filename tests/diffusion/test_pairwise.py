@@ -10,9 +10,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ldmaps import threads
 from ldmaps.diffusion import pairwise
-from ldmaps.diffusion.products import multiply
-from ldmaps.diffusion.sparse_kernel import sparse_squares
-from ldmaps.landmarks.grouping import neighbour_order
+from ldmaps.diffusion.solver_choice import sparse_squares
+from ldmaps.diffusion.spectrum import multiply
+from ldmaps.landmarks.base import neighbour_order
 from ldmaps.metrics import Euclidean, Function, Periodic, Precomputed
 
 N, M, K = 160, 37, 3

@@ -13,11 +13,12 @@ from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.solver_choice import (
     check_memory,
     choose_solver,
+    near_fraction,
     sparse_bytes,
+    sparse_squares,
     stored_bytes,
     streamed_room,
 )
-from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import Euclidean

@@ -6,41 +6,13 @@ import numpy as np
 import pytest
 
 from ldmaps.datasets import swiss_roll
-from ldmaps.diffusion import connectivity, sparse_kernel, spatial_tree
+from ldmaps.diffusion import connectivity, solver_choice, spatial_tree
 from ldmaps.diffusion.connectivity import minimum_spanning_tree
-from ldmaps.diffusion.pairwise import squared_matrix
-from ldmaps.diffusion.sparse_kernel import sparse_squares
+from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.metrics import Euclidean, Periodic
-
-
-def cloud(kind: str, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(500, 3))
-    if kind == "two blobs and duplicates":
-        return np.concatenate([points, points[:120] + 30.0, points[:60]])
-    if kind == "grid":  # every edge has ties
-        return np.stack(np.meshgrid(*[np.arange(8.0)] * 3), axis=-1).reshape(-1, 3)
-    if kind == "line":
-        return np.cumsum(rng.exponential(size=(700, 1)), axis=0)
-    return points
-
-
-@pytest.mark.parametrize("kind", ["blob", "two blobs and duplicates", "grid", "line"])
-@pytest.mark.parametrize("seed", range(3))
-def test_spanning_tree_is_minimal(kind, seed, monkeypatch):
-    X = cloud(kind, seed)
-    points = Euclidean().prepare(X)
-    by_rows = connectivity._prim(Euclidean(), points)
-    monkeypatch.setattr(spatial_tree, "MIN_POINTS", 2)
-    edges, lengths = spatial_tree.spanning_edges(X)
-    assert len(edges) == len(X) - 1
-    # All minimum spanning trees have the same edge lengths.
-    np.testing.assert_allclose(np.sort(lengths**2), np.sort(by_rows[1]), atol=1e-10)
-    tree = minimum_spanning_tree(Euclidean(), points)
-    assert tree.component_sizes(tree.connecting_epsilon).tolist() == [len(X)]
-    assert len(tree.component_sizes(tree.connecting_epsilon * 0.999)) > 1
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -74,7 +46,7 @@ def test_near_pairs_are_those_of_all_distances(monkeypatch, dtype, n_threads):
     metric = Euclidean()
     points = metric.prepare(X)
     found = sparse_squares(metric, points, 0.05, n_threads)
-    monkeypatch.setattr(sparse_kernel, "raw_values", lambda metric, points: None)
+    monkeypatch.setattr(solver_choice, "raw_values", lambda metric, points: None)
     rows = sparse_squares(metric, points, 0.05, n_threads)
     assert found.nnz < 0.03 * 5000**2, "too many pairs for a tree"
     assert (found.indices.dtype, found.data.dtype) == (rows.indices.dtype, rows.data.dtype)

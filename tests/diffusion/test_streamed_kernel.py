@@ -8,9 +8,10 @@ import pytest
 from point_sets import angles, sheet
 
 from ldmaps.diffusion import streamed_kernel
-from ldmaps.diffusion.pairwise import gaussian_kernel, squared_matrix
+from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.metrics import RMSD, Euclidean, Periodic
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 
 def molecules(n, seed, dtype=np.float32):

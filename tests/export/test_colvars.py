@@ -14,9 +14,8 @@ from lammps_engine import program, run_input
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError
 from ldmaps.export import check_export, export_map
-from ldmaps.export.atoms import EngineAtoms
 from ldmaps.export.colvars import check_files
-from ldmaps.export.units import engine_units
+from ldmaps.export.definition import Columns, Definition, engine_units
 from ldmaps.metrics import RMSD
 from ldmaps.metrics.squared_matrix import squared_matrix
 
@@ -47,18 +46,16 @@ def read_forces(path, n_atoms):
 
 def run_frames(folder, definition, numbers, frames):
     """Let LAMMPS compute frames, in its unit of length, of the atoms with such numbers."""
-    for name, text in check_files(definition, EngineAtoms(np.asarray(numbers), [], ""), frames).items():
+    for name, text in check_files(definition, np.asarray(numbers), frames).items():
         (folder / name).write_text(text)
     run_input(folder, "in.check")
     return read_rows(folder / "check.colvars.traj"), read_forces(folder / "forces.dump", len(numbers))
 
 
-class Names:
-    """As much of a definition as a check needs."""
-
-    def __init__(self, model, units):
-        self.names, self.units = ["psi2", "psi3"], engine_units(units, "colvars")
-        self.bumps = np.ptp(model.landmark_embedding_, axis=0) / 30
+def definition_of(model, units):
+    """As much of a definition as a check needs: no atoms."""
+    empty = Columns([], np.empty((0, 0)), np.empty(0), "", np.empty(0), [], [])
+    return Definition(model, engine_units(units, "colvars"), empty, "")
 
 
 @pytest.mark.parametrize(("kind", "units"), [("plain", "real"), ("weighted", "metal"), ("weighted", "lj")])
@@ -67,7 +64,7 @@ def test_coordinates_and_forces_of_real_frames(kind, units, frames, tmp_path, re
     atoms = np.random.default_rng(5).permutation(60)[:22]
     folder = export_map(model, tmp_path, "colvars", atoms=atoms, units=units)
     some = frames[::50]
-    found, forces = run_frames(folder, Names(model, units), atoms + 1, some / LENGTH[units])
+    found, forces = run_frames(folder, definition_of(model, units), atoms + 1, some / LENGTH[units])
     psi, gradient = model.transform_with_gradient(some)
     for column, name in enumerate(["psi2", "psi3"]):
         assert np.abs(found[name] - psi[:, column]).max() < 1e-9 * np.ptp(psi[:, column])
@@ -89,7 +86,7 @@ def test_a_map_of_torsions(periodic, angles, frames, tmp_path):
     )
     folder = export_map(model, tmp_path, "colvars", units="real", names=["phi", "psi"], define_columns=text)
     some = np.unique([*range(0, len(frames), 30), *np.argsort(angles, axis=0)[[0, -1]].ravel()])
-    found, forces = run_frames(folder, Names(model, "real"), np.arange(1, 23), frames[some] / 0.1)
+    found, forces = run_frames(folder, definition_of(model, "real"), np.arange(1, 23), frames[some] / 0.1)
     psi = model.transform(degrees[some])
     for column, name in enumerate(["psi2", "psi3"]):
         assert np.abs(found[name] - psi[:, column]).max() < 1e-5 * np.ptp(
@@ -98,7 +95,7 @@ def test_a_map_of_torsions(periodic, angles, frames, tmp_path):
     # Forces by differences: along the force the energy falls by |f|² per unit.
     step = 1e-6 * forces / np.linalg.norm(forces, axis=(1, 2), keepdims=True)
     moved = [
-        run_frames(folder, Names(model, "real"), np.arange(1, 23), frames[some] / 0.1 + s)[0]
+        run_frames(folder, definition_of(model, "real"), np.arange(1, 23), frames[some] / 0.1 + s)[0]
         for s in (step, -step)
     ]
     fall = sum(moved[1][name] - moved[0][name] for name in ("psi2", "psi3")) / 2e-6
@@ -111,7 +108,7 @@ def test_the_wall_begins_at_the_domain(kind, frames, tmp_path, request):
     folder = export_map(model, tmp_path, "colvars", atoms=range(22), units="real")
     (folder / "run.colvars").rename(folder / "map.colvars")
     far = np.concatenate([frames[::100], 2 * frames[:1]])
-    found, _ = run_frames(folder, Names(model, "real"), np.arange(1, 23), 10 * far)
+    found, _ = run_frames(folder, definition_of(model, "real"), np.arange(1, 23), 10 * far)
     squared = squared_matrix(model.metric_, model.embedder_.prepare(far), model.embedder_.landmarks)
     h = model.embedder_.bandwidth
     low = squared.min(axis=1, keepdims=True)
@@ -126,8 +123,27 @@ def test_the_check_of_a_folder(weighted, tmp_path):
     folder = export_map(weighted, tmp_path, "colvars", atoms=np.arange(22)[::-1], units="real")
     run_input(folder, "in.check")
     agreements = check_export([folder / "check.colvars.traj", folder / "forces.dump"])
-    assert [one.name for one in agreements] == ["psi2", "psi3", "forces"]
-    assert max(one.difference for one in agreements) < 1e-9
+    assert list(agreements) == ["psi2", "psi3", "forces"]
+    assert max(agreements.values()) < 1e-9
+
+
+def test_the_free_energy_is_that_of_the_runs_temperature(plain, tmp_path):
+    """F = −V·T/(T − T/8) of well-tempered metadynamics, with README's own line; Colvars takes 0 K if not told."""
+    folder = export_map(plain, tmp_path, "colvars", atoms=range(22), units="real")
+    text = (folder / "run.colvars").read_text()
+    (folder / "run.colvars").write_text(text.replace("newHillFrequency 500", "newHillFrequency 20"))
+    line = re.search(r"`(fix map all colvars .*)`", (folder / "README.md").read_text())[1]
+    (folder / "in.run").write_text(
+        "units real\natom_style atomic\natom_modify map yes\nread_data check.data\npair_style zero 10.0\n"
+        "pair_coeff * *\nmass * 12.0\ntimestep 1.0\nfix tether all spring/self 20.0\nfix move all nve\n"
+        f"fix bath all langevin 300 300 100 7\n{line}\nrun 200\n"
+    )
+    run_input(folder, "in.run")
+    state = (folder / "run.colvars.state").read_text()
+    block = re.search(r"hills_energy\n.*?\}\n(.*?)\n *hills_energy_gradients", state, re.DOTALL)[1]
+    bias, free = np.array(block.split(), float), np.loadtxt(folder / "run.pmf")[:, 1]
+    assert np.ptp(bias) > 0.1
+    assert np.allclose(free, 8 / 7 * (bias.max() - bias), atol=1e-6)
 
 
 def check_round_trip(model, folder):

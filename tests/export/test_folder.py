@@ -14,7 +14,7 @@ from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.export import check_export, export_map
-from ldmaps.export.atoms import engine_atoms
+from ldmaps.export.definition import engine_atoms
 from ldmaps.inputs import open as open_points
 
 
@@ -70,7 +70,7 @@ def test_other_atoms_are_refused(files):
     model = load(files / "map.ldm")
     with pytest.raises(InvalidInputError, match="ACE1-.*, but .* in the frames the model was fitted on"):
         engine_atoms(model, str(files / "top.pdb"), "index 0 to 9", None)
-    for atoms, why in (([0, 1], "2 atoms"), (np.zeros(10, int), "meant twice"), ([-1, 2], "indices from 0")):
+    for atoms, why in (([0, 1], "2 atoms"), (np.zeros(10, int), "index twice"), ([-1, 2], "indices from 0")):
         with pytest.raises(InvalidInputError, match=why):
             engine_atoms(model, None, None, atoms)
 

@@ -197,7 +197,7 @@ def square_and_gradient(metric, x, z, dtype=np.float64):
     metric.squared_block(points, slice(0, 1), landmarks, slice(0, 1), squared)
     gradient = np.full((1, 1, x.size), np.nan, dtype)
     X = x.reshape(1, -1).astype(np.float64)
-    metric.squares_gradient(landmarks).add_up(X, squared, np.ones((1, 1, 1), dtype), gradient)
+    metric.squares_gradient(landmarks)(X, squared, np.ones((1, 1, 1), dtype), gradient)
     return squared[0, 0], gradient.reshape(x.shape)
 
 

@@ -46,9 +46,9 @@ def test_only_measurements_are_features_and_the_time_is_kept(tmp_path, kind):
     (tmp_path / "sensors.csv").write_text(csv("Timestamp", said))
     source = ldmaps.inputs.open(tmp_path / "sensors.csv")
     assert source.columns == ["flow", "load"]
-    assert source.columns_used == (
+    assert source.remarks == [
         "columns used: flow, load; time: Timestamp; left out: id (counts rows), site (words)"
-    )
+    ]
     read = source.read()
     np.testing.assert_array_equal(read.frames, VALUES)
     np.testing.assert_allclose(read.times, [meant(i) for i in range(300)], rtol=0, atol=1e-6)
@@ -58,7 +58,7 @@ def test_chosen_columns_are_taken_whatever_they_are(tmp_path):
     (tmp_path / "sensors.csv").write_text(csv("time", TIMES["seconds"][0]))
     source = ldmaps.inputs.open(tmp_path / "sensors.csv", columns=["time", "id", "flow"])
     assert source.columns == ["time", "id", "flow"]
-    assert source.columns_used == ""
+    assert source.remarks == []
     assert source.read().times is None
 
 
@@ -66,7 +66,7 @@ def test_a_table_of_measurements_alone_is_read_as_ever(tmp_path):
     path = tmp_path / "plain.csv"
     path.write_text("flow,load\n1,2\n3,4\n")
     source = ldmaps.inputs.open(path)
-    assert source.columns_used == ""
+    assert source.remarks == []
     assert source.read().frames.tolist() == [[1, 2], [3, 4]]
 
 
@@ -146,8 +146,8 @@ def test_an_index_of_pandas_and_dates_in_parquet(tmp_path):
     table.to_parquet(tmp_path / "sensors.parquet")
     source = ldmaps.inputs.open(tmp_path / "sensors.parquet")
     assert source.columns == ["flow", "load", "open"]
-    assert "time: when" in source.columns_used
-    assert "__index_level_0__ (index)" in source.columns_used
+    assert "time: when" in source.remarks[0]
+    assert "__index_level_0__ (index)" in source.remarks[0]
     read = source.read()
     np.testing.assert_array_equal(read.frames[:, :2], VALUES)
     np.testing.assert_allclose(read.times, 1714521600.0 + 60 * np.arange(300))

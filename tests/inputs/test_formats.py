@@ -32,8 +32,8 @@ def reaches(kind):
 def readers(monkeypatch):
     monkeypatch.setattr("ldmaps.inputs.trajectory_files.TrajectoryFiles", reaches("trajectory"))
     monkeypatch.setattr("ldmaps.inputs.table_source.TableSource", reaches("table"))
-    monkeypatch.setattr("ldmaps.streaming.sources.pipe.FileSource", reaches("table"))
-    monkeypatch.setattr("ldmaps.streaming.sources.growing_table.GrowingTable", reaches("table"))
+    monkeypatch.setattr("ldmaps.streaming.sources.tables.FileSource", reaches("table"))
+    monkeypatch.setattr("ldmaps.streaming.sources.tables.GrowingTable", reaches("table"))
     monkeypatch.setattr(
         "ldmaps.streaming.sources.growing_trajectory.GrowingTrajectory", reaches("trajectory")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import FrameChunk, PointSource
-from ldmaps.inputs.tables import open_table, read_any_columns, read_columns, read_numbers
+from ldmaps.inputs.source import Reading
+from ldmaps.inputs.tables import open_table, read_columns, read_numbers
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
 from ldmaps.progress import Progress, reporting
 from ldmaps.streaming import StreamEmbedder
@@ -113,10 +115,10 @@ def test_several_tables_have_the_same_columns(folder):
 
 def test_settings_of_the_other_kind_are_refused(folder, files):
     for name in ("top", "select"):
-        with pytest.raises(InvalidInputError, match=rf"{name} chooses atoms of trajectories"):
+        with pytest.raises(InvalidInputError, match=rf"{name} is about trajectories"):
             ldmaps.inputs.open(folder / "roll.csv", **{name: "all"})
     for name in ("columns", "array"):
-        with pytest.raises(InvalidInputError, match=rf"{name} chooses columns of tables"):
+        with pytest.raises(InvalidInputError, match=rf"{name} is about tables"):
             ldmaps.inputs.open(files["h5"], **{name: "x"})
     with pytest.raises(InvalidInputError, match="is a table and .* a trajectory; give inputs of one kind"):
         ldmaps.inputs.open([folder / "roll.csv", files["h5"]])
@@ -153,7 +155,6 @@ def test_streams_take_table_sources(folder):
         ('1,"2', None, "not CSV (a quote is not closed)"),
         ("1_0,2", None, "column 1 (a): '1_0' is not a number"),
         ("٣,2", None, "column 1 (a): '٣' is not a number"),
-        (",2", None, "column 1 (a): the cell is empty"),
     ],
 )
 def test_a_line_is_judged_alike_by_itself_and_in_a_table(tmp_path, line, row, reason):
@@ -267,16 +268,29 @@ def test_rows_are_mapped_only_where_they_need_no_conversion(kept, folder):
     assert open_table(str(folder / "roll.csv"), None).mapped() is None
 
 
-def test_which_row_blocks_may_begin_at(kept, folder):
-    table = open_table(kept(ROLL), None)
-    assert [table.first_block(row) for row in (0, 17, 120, 500)] == [0, 17, 120, 120]
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks(50, 17))), ROLL[17:])
-    assert open_table(str(folder / "roll.csv"), None).first_block(17) == 0
+def all_rows(table, chunk=30, **reading):
+    parts = list(table.rows(chunk, Reading(**reading)))
+    return np.concatenate([part for part, _ in parts]), np.concatenate([rows for _, rows in parts])
+
+
+@pytest.mark.parametrize("name", ["roll.npy", "roll.csv"])
+@pytest.mark.parametrize("chunk", [1, 7, 500])
+@pytest.mark.parametrize("wanted", [(0, None, 1), (17, None, 1), (5, 90, 7), (119, None, 3), (3, 5, 200)])
+def test_rows_are_those_of_a_slice_and_hold_no_others(folder, name, chunk, wanted):
+    start, stop, stride = wanted
+    table = open_table(str(folder / name), None)
+    numbers, rows = all_rows(table, chunk, start=start, stop=stop, stride=stride)
+    np.testing.assert_array_equal(numbers, np.arange(120)[start:stop:stride])
+    np.testing.assert_allclose(rows, ROLL[start:stop:stride], rtol=1e-15)
+    for _, part in table.rows(chunk, Reading(start=start, stop=stop, stride=stride)):
+        owner = part if part.base is None else part.base
+        assert owner.nbytes <= max(part.nbytes, chunk * ROLL[0].nbytes)
+        assert stride == 1 or owner.nbytes == part.nbytes
 
 
 def test_archives(folder, tmp_path):
     np.savez(tmp_path / "one.npz", only=ROLL)
-    np.testing.assert_array_equal(next(open_table(str(tmp_path / "one.npz"), None).blocks(500)), ROLL)
+    np.testing.assert_array_equal(all_rows(open_table(str(tmp_path / "one.npz"), None))[1], ROLL)
     several = str(folder / "roll.npz")
     with pytest.raises(
         InvalidInputError, match="holds several arrays; choose one of points, other with array"
@@ -348,21 +362,21 @@ def test_columns_of_words_name_the_row_at_fault(tmp_path):
 
 def test_columns_of_arrays(kept):
     named = np.array([(1.0, 2), (3.0, 4)], dtype=[("x", float), ("n", int)])
-    for read in (read_columns, read_any_columns):
+    for read in (read_columns, partial(read_columns, named=False)):
         columns = read(kept(named))
         assert {name: values.tolist() for name, values in columns.items()} == {"x": [1.0, 3.0], "n": [2, 4]}
     with pytest.raises(
         InvalidInputError, match="has no named columns; give it a .npy that ldmaps embed wrote"
     ):
         read_columns(kept(ROLL))
-    by_number = read_any_columns(kept(ROLL))
+    by_number = read_columns(kept(ROLL), named=False)
     assert list(by_number) == ["1", "2", "3"]
     np.testing.assert_array_equal(by_number["2"], ROLL[:, 1])
-    np.testing.assert_array_equal(read_any_columns(kept(ROLL[:, 0]))["1"], ROLL[:, 0])
+    np.testing.assert_array_equal(read_columns(kept(ROLL[:, 0]), named=False)["1"], ROLL[:, 0])
     with pytest.raises(
         InvalidInputError, match=r"shape \(2, 2, 3\); \(rows,\) or \(rows, columns\) is needed"
     ):
-        read_any_columns(kept(np.ones((2, 2, 3))))
+        read_columns(kept(np.ones((2, 2, 3))), named=False)
 
 
 @pytest.fixture
@@ -382,29 +396,27 @@ def test_parquet_is_read_from_the_row_group_asked_for(parquet):
     path = parquet(x=ROLL[:, 0], y=ROLL[:, 1], n=np.arange(120))
     table = open_table(path, None)
     assert (table.columns, table.n_rows, table.shape) == (["x", "y", "n"], 120, (3,))
-    assert [table.first_block(row) for row in (0, 49, 50, 119, 120, 500)] == [0, 0, 50, 100, 120, 120]
-    rows = np.concatenate(list(table.blocks(30, 50)))
-    np.testing.assert_array_equal(rows, np.column_stack([ROLL[50:, :2], np.arange(50, 120)]))
-    assert list(table.blocks(30, 120)) == []
+    numbers, rows = all_rows(table, start=70)
+    np.testing.assert_array_equal(numbers, np.arange(70, 120))
+    np.testing.assert_array_equal(rows, np.column_stack([ROLL[70:, :2], np.arange(70, 120)]))
+    assert list(table.rows(30, Reading(start=120))) == []
     np.testing.assert_array_equal(read_numbers(path, "y"), ROLL[:, 1])
-    for read in (read_columns, read_any_columns):
+    for read in (read_columns, partial(read_columns, named=False)):
         np.testing.assert_array_equal(read(path)["n"], np.arange(120))
 
 
 def test_what_is_wrong_with_parquet_is_named(parquet, tmp_path):
     values = [float(row) for row in range(120)]
-    table = open_table(parquet(x=values, y=[None if row in (70, 90) else row for row in values]), None)
-    with pytest.raises(InvalidInputError, match=r"table\.parquet, row 70, column 'y': the cell is empty"):
-        list(table.blocks(30))
-    with pytest.raises(InvalidInputError, match=r"row 70, column 'y'"):
-        list(table.blocks(30, 50))
+    path = parquet(x=values, y=[None if row in (70, 90) else row for row in values])
+    with pytest.raises(InvalidInputError, match=r"table\.parquet: row 70 \(column 2\) holds NaN"):
+        ldmaps.inputs.open(path).read()
     table = open_table(parquet(x=values, word=["w"] * 120), None)
     with pytest.raises(
         InvalidInputError, match=r"column 'word': string is not a number; leave it out with columns"
     ):
-        list(table.blocks(30))
+        all_rows(table)
     table.choose(["x"])
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks(30)))[:, 0], values)
+    np.testing.assert_array_equal(all_rows(table)[1][:, 0], values)
     (tmp_path / "other.parquet").write_text("no table at all, and long enough to have a footer")
     with pytest.raises(InvalidInputError, match=r"other\.parquet is not a Parquet file \(.+\)"):
         open_table(str(tmp_path / "other.parquet"), None)
@@ -415,7 +427,7 @@ def test_zarr_groups_name_their_arrays(tmp_path):
     store = str(tmp_path / "points.zarr")
     group = zarr.open_group(store, mode="w")
     group.create_array("roll", shape=ROLL.shape, dtype=ROLL.dtype)[:] = ROLL
-    np.testing.assert_array_equal(next(open_table(store, "roll").blocks(500)), ROLL)
+    np.testing.assert_array_equal(all_rows(open_table(store, "roll"))[1], ROLL)
     with pytest.raises(InvalidInputError, match="holds a group of arrays; choose one of roll with array"):
         open_table(store, None)
 

@@ -12,7 +12,7 @@ import ldmaps
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError
-from ldmaps.maps.absorbing import UnreachableError, absorb
+from ldmaps.maps import UnreachableError, absorb
 from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import align, rms_error
 from ldmaps.streaming.reservoir import Reservoir
@@ -137,11 +137,11 @@ def test_the_map_comes_close_to_one_fitted_to_everything(model, roll, known, cap
 
 def test_old_points_move_little_and_the_residual_says_how_much(model, grown, roll, known):
     moved = rms_error(model.embedding_, grown.transform(roll.points[known]), aligned=True)
-    assert moved < 12
-    assert grown.absorption_.z == pytest.approx(moved, rel=0.1)
+    assert moved < 0.5
+    assert grown.absorption_.z == pytest.approx(moved, rel=0.5)
     raw = absorb(model, roll.points[~known], align=False)
     unaligned = rms_error(model.embedding_, raw.transform(roll.points[known]), aligned=True)
-    assert moved < 0.9 * unaligned
+    assert moved < 0.1 * unaligned
     assert raw.absorption_.z == pytest.approx(unaligned, rel=0.1)
     assert (grown.absorption_.in_common > 0.9).all()
 
@@ -382,7 +382,7 @@ def frames():
 def tiny(request, frames):
     """Maps whose few landmarks were moved off the data."""
     points, core = frames
-    model = LandmarkDiffusionMap(1, metric="rmsd", **request.param).fit(points[~core])
+    model = LandmarkDiffusionMap(1, "connected", "rmsd", **request.param).fit(points[~core])
     assert model.map_.representatives is not None
     return model
 
@@ -413,16 +413,14 @@ def test_a_distilled_map_comes_close_to_one_fitted_to_everything(distilled, roll
     np.testing.assert_allclose(-np.log(new.eigenvalues_), -np.log(exact.eigenvalues_), rtol=0.1)
     assert new.multiplicities_.sum() == pytest.approx(len(roll))
     assert new.extension_ == "distilled"
-    assert new.embedder_.bandwidth == distilled.embedder_.bandwidth
 
 
-def test_a_distilled_map_keeps_old_points_where_an_aligned_one_would_have_them(
-    distilled, model, grown, roll, known
-):
+def test_a_distilled_map_keeps_old_points_and_goes_on_from_there(distilled, model, roll, known):
     new = absorb(distilled, roll.points[~known])
     moved = rms_error(distilled.embedding_, new.transform(roll.points[known]), aligned=True)
-    assert new.absorption_.z == pytest.approx(moved, rel=0.1)
-    assert moved == pytest.approx(grown.absorption_.z, rel=0.3)
+    assert moved < 1
+    assert new.absorption_.z == pytest.approx(moved, rel=0.5)
+    assert new.embedder_.bandwidth == distilled.embedder_.bandwidth
     for column in range(2):
         assert (
             np.corrcoef(distilled.embedding_[:, column], new.transform(roll.points[known])[:, column])[0, 1]
@@ -473,7 +471,7 @@ def test_a_map_too_coarse_to_tell_what_changes_says_so_and_stays(roll, edge):
     known = roll.position < edge
     model = LandmarkDiffusionMap(2, epsilon=EPSILON, tolerance=10.0).fit(roll.points[known])
     assert model.embedder_.n_landmarks < 30
-    with pytest.warns(AccuracyWarning, match="too few landmarks to tell what the points change"):
+    with pytest.warns(AccuracyWarning, match="has less than half in common with any mode"):
         new = absorb(model, roll.points[~known])
     assert new.coverage(roll.points).inside.all()
     assert rms_error(model.embedding_, new.transform(roll.points[known]), aligned=True) < 1
@@ -528,3 +526,16 @@ def test_what_is_refused(model, roll, known):
             absorb(model, points[:5], **setting)
     with pytest.raises(ValueError, match="features"):
         absorb(model, np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("kind", ["model", "distilled"])
+def test_new_points_continue_the_coordinates_across_the_border(kind, roll, known, request):
+    """The roll is one strip: along it the first coordinate of the new end goes on without a jump, and further."""
+    old = request.getfixturevalue(kind)
+    new = absorb(old, roll.points[~known])
+    order = np.argsort(roll.position)
+    along, values = roll.position[order], new.transform(roll.points[order])[:, 0]
+    steps = [np.median(values[(along >= at) & (along < at + 0.25)]) for at in np.arange(12.0, 13.75, 0.25)]
+    jumps = np.diff(steps)
+    assert (np.sign(jumps) == np.sign(jumps[0])).all()
+    assert np.abs(jumps).max() < 0.1 * np.ptp(values)

@@ -68,6 +68,17 @@ def test_a_fit_of_points_in_blocks_leaves_out_the_same():
     assert model.epsilon_ == here.epsilon_
 
 
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_points_that_no_landmark_stands_for_are_left_out(in_blocks):
+    X = np.concatenate([ROLL, ROLL[:3] + np.diag([200.0, 300.0, 400.0])])
+    if in_blocks:
+        X = pytest.importorskip("dask.array").from_array(X, chunks=(400, 3))
+    with pytest.warns(OutlierWarning, match="3 of 1,203 points"):
+        model = LandmarkDiffusionMap(2, landmarks=np.arange(0, 1200, 6)).fit(X)
+    assert model.diagnosis_.left_out.tolist() == [1200, 1201, 1202]
+    assert model.multiplicities_.sum() == 1200
+
+
 def test_a_tolerance_is_met_without_what_lies_apart():
     with pytest.warns(OutlierWarning, match="6 of 1,206"):
         model = LandmarkDiffusionMap(2, "bulk", tolerance=8).fit(SPOILT)

@@ -43,7 +43,7 @@ def test_a_fit_judges_its_own_landmarks_cells_and_spectrum(frames_map):
     np.testing.assert_allclose(found.landmark_errors, expected.landmark_errors, rtol=0.02, atol=1e-4)
     np.testing.assert_allclose(found.eigenvalues, frames_map.spectrum_[: len(found.eigenvalues)])
     assert found.unit == "frames"
-    assert found.n_resamples == 100
+    assert found.n_resamples == 50
 
 
 def test_a_given_number_of_coordinates_is_judged_on_request_alone():
@@ -59,7 +59,7 @@ def test_a_given_number_of_coordinates_is_judged_on_request_alone():
 @pytest.mark.parametrize("most", [1000, 50])
 def test_exact_and_distilled_maps_have_errors_around_their_own_eigenvalues(most, monkeypatch):
     """With and without landmarks that stand for all points; errors of the three kinds of maps agree."""
-    monkeypatch.setattr(map_sampling, "ALL_MODES", most)
+    monkeypatch.setattr(map_sampling, "MOST_LANDMARKS", most)
     X = plane(500)
     exact = ldmaps.DiffusionMap(2, epsilon=2.0).fit(X)
     distilled = ldmaps.LandmarkDiffusionMap(2, epsilon=2.0, extension="distilled", n_landmarks=60).fit(X)

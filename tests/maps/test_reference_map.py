@@ -8,12 +8,12 @@ import pytest
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion import sampled_residuals
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import CheckpointError, ConvergenceWarning, DisconnectedError, InvalidInputError
 from ldmaps.maps import exact_map
 from ldmaps.maps.exact_map import Limits, reference_passes, reference_size, solve_reference
 from ldmaps.metrics import Euclidean, Function
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.fidelity import align, rms_error
 
 ROLL = swiss_roll(700, random_state=1).points

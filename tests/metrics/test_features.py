@@ -10,7 +10,7 @@ from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import Atoms
 from ldmaps.metrics import Features, Periodic, resolve_metric
-from ldmaps.metrics.gradient import CONTACT_RADIUS
+from ldmaps.metrics.features import CONTACT_RADIUS
 
 DIHEDRALS = [[0, 1, 2, 3], [4, 2, 0, 5], [1, 2, 3, 4]]
 ANGLES = [[0, 1, 2], [5, 0, 3]]
@@ -124,9 +124,7 @@ def test_gradients_are_central_differences(dtype):
     frames = frames_of(3, rng)
     shares = rng.normal(size=(3, 2, 5)).astype(dtype)
     gradient = np.full((3, 2, 18), np.nan, dtype)
-    metric.squares_gradient(landmarks).add_up(
-        frames.reshape(3, -1), np.empty((3, 5), dtype), shares, gradient
-    )
+    metric.squares_gradient(landmarks)(frames.reshape(3, -1), np.empty((3, 5), dtype), shares, gradient)
     exact = metric.import_points(
         {name: v.astype(float) for name, v in metric.export_points(landmarks).items()}
     )
@@ -364,5 +362,5 @@ def test_gradients_are_those_of_jax():
         expected = np.asarray(jax.grad(squared)(jnp.asarray(frame[0])))
     gradient = np.empty((1, 1, 18))
     sums = metric.squares_gradient(metric.prepare(landmark))
-    sums.add_up(frame.reshape(1, -1), np.empty((1, 1)), np.ones((1, 1, 1)), gradient)
+    sums(frame.reshape(1, -1), np.empty((1, 1)), np.ones((1, 1, 1)), gradient)
     np.testing.assert_allclose(gradient.reshape(6, 3), expected, rtol=1e-7, atol=1e-9)

@@ -162,3 +162,15 @@ def test_a_scale_of_angles_is_refused(tmp_path, monkeypatch, capfd):
     np.save("points.npy", sensors(20))
     assert main(["fit", "points.npy", "--metric", "periodic", "--scale", "robust", "-o", "map.ldm"]) == 1
     assert "--scale belongs to --metric euclidean" in capfd.readouterr().err
+
+
+def test_a_map_of_a_feature_that_never_varies_is_saved(tmp_path):
+    """Its scale is infinite, which JSON has no number for."""
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    points[:, 1] = 5.0
+    model = LandmarkDiffusionMap(2, "connected", Scaled(), n_landmarks=12).fit(points)
+    model.save(tmp_path / "map.ldm")
+    again = load(tmp_path / "map.ldm")
+    np.testing.assert_array_equal(again.metric_.scale, model.metric_.scale)
+    assert np.isinf(again.metric_.scale[1])
+    np.testing.assert_array_equal(again.transform(points), model.transform(points))

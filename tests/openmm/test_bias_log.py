@@ -15,7 +15,7 @@ from ldmaps import LandmarkDiffusionMap  # noqa: E402
 from ldmaps.errors import InvalidInputError, OutsideDomainWarning  # noqa: E402
 from ldmaps.metrics import RMSD  # noqa: E402
 from ldmaps.openmm import BiasLog, bias_variable  # noqa: E402
-from ldmaps.views.point_tables import read_table  # noqa: E402
+from ldmaps.views.own_points import read_table  # noqa: E402
 
 SHAPE = np.array([[0.0, 0, 0], [0.15, 0, 0], [0.2, 0.14, 0], [0.35, 0.16, 0.05]])
 

@@ -158,9 +158,9 @@ def test_bad_input_is_explained(run, tmp_path):
         metadynamics_weights(frames[:, 0], np.zeros(50), [variable()], 300)
     with pytest.raises(InvalidInputError, match="no bias_"):
         metadynamics_weights(frames[:, 0], tmp_path, [variable()], 300)
-    with pytest.raises(InvalidInputError, match="temperature must be positive"):
+    with pytest.raises(InvalidInputError, match="temperature must be a positive number"):
         metadynamics_weights(frames[:, 0], metadynamics, temperature=-3)
-    with pytest.raises(InvalidInputError, match="temperature must be in K"):
+    with pytest.raises(InvalidInputError, match="temperature must be in kelvin"):
         metadynamics_weights(frames[:, 0], metadynamics, temperature=3 * unit.nanometer)
     with pytest.raises(InvalidInputError, match="finite"):
         metadynamics_weights([np.nan], metadynamics)

@@ -31,17 +31,17 @@ def test_a_single_bad_point_is_named_with_a_remedy_that_works(estimator):
     with pytest.warns(
         OutlierWarning, match=r"psi2 is carried by 1\.\d of 201 points, mostly point 200;"
     ) as caught:
-        ruined = estimator(n_components=1, **settings).fit(with_outlier())
+        ruined = estimator(1, "connected", **settings).fit(with_outlier())
     message = str(caught[0].message)
     assert "times smaller, without point 200" in message
     assert "outliers=0.005" in message
     assert ruined.diagnosis_.isolated.tolist() == [200]
     assert ruined.diagnosis_.carriers[0].tolist() == [200]
 
-    mended = estimator(n_components=1, outliers=0.005, **settings).fit(with_outlier())
+    mended = estimator(1, "connected", outliers=0.005, **settings).fit(with_outlier())
     assert mended.diagnosis_.left_out.tolist() == [200]
     assert mended.epsilon_ < ruined.epsilon_ / 1000
-    clean = estimator(n_components=1, **settings).fit(strip())
+    clean = estimator(1, "connected", **settings).fit(strip())
     assert mended.epsilon_ == clean.epsilon_
     order = np.abs(np.corrcoef(np.argsort(np.argsort(mended.embedding_[:200, 0])), np.arange(200))[0, 1])
     assert order > 0.99
@@ -64,7 +64,7 @@ def test_frames_are_named_by_file_and_number(tmp_path):
     files = [str(tmp_path / "good.xtc"), str(tmp_path / "bad.xtc")]
     source = ldmaps.inputs.open(files, top=str(tmp_path / "top.pdb"))
     with pytest.warns(OutlierWarning, match=r"mostly frame 7 of .*bad\.xtc"):
-        LandmarkDiffusionMap(n_components=1, metric="rmsd").fit(source)
+        LandmarkDiffusionMap(1, "connected", "rmsd").fit(source)
     assert mdtraj
 
 
@@ -99,10 +99,10 @@ def test_outliers_leave_the_papers_rule_alone():
 def test_the_robust_rule_joins_all_but_the_share():
     rng = np.random.default_rng(1)
     points = np.concatenate([strip(), rng.uniform(20, 40, size=(6, 2))])
-    model = DiffusionMap(n_components=1, outliers=6 / 206).fit(points)
+    model = DiffusionMap(1, "connected", outliers=6 / 206).fit(points)
     assert model.diagnosis_.left_out.tolist() == list(range(200, 206))
     with pytest.warns(OutlierWarning):
-        fewer = DiffusionMap(n_components=1, outliers=3 / 206).fit(points)
+        fewer = DiffusionMap(1, "connected", outliers=3 / 206).fit(points)
     assert len(fewer.diagnosis_.left_out) <= 3
 
 

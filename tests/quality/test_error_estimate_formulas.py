@@ -1,4 +1,4 @@
-"""The stand-in for the exact map against a dense transcription, and the sampling error against other weights."""
+"""The stand-in for the exact map against a dense transcription, and the sampling error against halves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ldmaps.metrics import Euclidean
 from ldmaps.quality import error_estimate
 from ldmaps.quality.error_estimate import ErrorEstimator, Reference
 from ldmaps.quality.fidelity import alignment, rms_error
-from ldmaps.quality.sampling_noise import SampledWalk, draw_disturbances, first_order_changes
 
 EPSILON = 16.0
 ROLL = swiss_roll(400, random_state=8).points
@@ -134,44 +133,24 @@ def test_residuals_are_added_until_the_estimate_has_settled():
 
 @quiet
 @pytest.mark.parametrize("n_training", [250, 400])
-def test_the_sampling_error_is_that_of_other_weights(judged, n_training):
-    """Averaged near a point, and scaled by the share of the training points that the sample lacks."""
-    sample = ROLL[:200]
-    points = METRIC.prepare(sample)
+def test_the_sampling_error_is_how_far_halves_of_the_sample_are_from_it(judged, n_training):
+    """Scaled by the share of the training points that the sample lacks; halves keep each cell's weight."""
+    points, new = METRIC.prepare(ROLL[:200]), METRIC.prepare(NEW)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 200)
-    found = ErrorEstimator(judged, Reference(points, weights, n_training)).estimate(METRIC.prepare(NEW))
-    A = kernel(sample, sample)
-    D = A @ weights
-    P = A * weights / D[:, None]
-    f = judged.embedder.extend(points).coordinates
-    F = np.column_stack([np.ones(200), f])
-    stationary = weights * D / (weights @ D)
-
-    def pairs():
-        values, mixtures = eigh(F.T @ (stationary[:, None] * (P @ F)), F.T @ (stationary[:, None] * F))
-        return values[::-1], mixtures[:, ::-1]
-
-    values, mixtures = pairs()
-    for _ in range(naive_steps(P, F, np.diag(stationary), f)):
-        F = np.column_stack([F, P @ F @ mixtures[:, 1:3] - F @ mixtures[:, 1:3] * values[1:3]])
-        values, mixtures = pairs()
-    walk = SampledWalk(
-        lambda s, g: (A @ s, (A @ (s[:, None] * g)) / (A @ s)[:, None]),
-        weights,
-        weights,
-        0.0,
-        stationary,
-        F @ mixtures,
-        values,
-    )
-    cells = cdist(sample, ROLL[judged_indices(judged)]).argmin(axis=1)
-    changes = first_order_changes(walk, 2, draw_disturbances(weights, cells, np.random.default_rng(0)))
-    psi = P @ F @ mixtures[:, 1:3] / values[1:3]
-    lengths = np.sqrt(weights @ psi**2 * judged.walk.weights.sum() / weights.sum())
-    variances = (1 - 200 / n_training) * np.mean((changes / lengths) ** 2, axis=0).sum(axis=1)
-    Q = kernel(NEW, sample) * weights
-    expected = np.sqrt(Q @ variances / Q.sum(axis=1))
-    np.testing.assert_allclose(found.sampling, expected, rtol=1e-4)
+    reference = Reference(points, weights, n_training)
+    found = ErrorEstimator(judged, reference).estimate(new)
+    cells = cdist(ROLL[:200], ROLL[judged_indices(judged)]).argmin(axis=1)
+    halves = error_estimate._halves(judged, reference)
+    assert sum(len(half.points) for half in halves) == 200
+    squares = 0.0
+    for half in halves:
+        values = METRIC.export_points(half.points)["values"]
+        own = cdist(values, ROLL[:200]).argmin(axis=1)
+        for cell in np.unique(cells[own]):
+            assert half.weights[cells[own] == cell].sum() == pytest.approx(weights[cells == cell].sum())
+        alone = ErrorEstimator(judged, replace(half, n_training=len(half.points))).estimate(new)
+        squares = squares + ((alone.change - found.change) ** 2).sum(axis=1)
+    np.testing.assert_allclose(found.sampling, np.sqrt((1 - 200 / n_training) * squares / 2), rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -93,36 +93,6 @@ def test_the_papers_formula_is_the_one_printed(small):
         np.testing.assert_allclose(found.at_landmarks[:, i], psi @ alpha, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::ldmaps.errors.AccuracyWarning")
-@pytest.mark.parametrize("linearise", [True, False])
-def test_first_order_closure(small, linearise):
-    X, Z, labels, w, epsilon = small
-    naive = Naive(X, Z, labels, w, epsilon)
-    k, p = 2, 8
-    change = naive.linear if linearise else naive.exact
-    dM, dC = change(naive.moved), change(naive.moved_columns)
-    found = expand(
-        X, Z, labels, w, epsilon, naive.lam[1:p], naive.psi[:, 1:p], k, order=1, linearise=linearise
-    )
-    P = naive.A * w / naive.D[:, None]
-    lam, psi = naive.lam[:p], naive.psi[:, :p]
-    phi = (w * naive.D)[:, None] * psi
-    phi /= (phi * psi).sum(axis=0)
-    np.testing.assert_allclose(phi.T @ psi, np.eye(p), atol=1e-10)
-    rest = np.eye(len(X)) - psi @ phi.T
-    for i in range(1, k + 1):
-        v = dM @ psi[:, i]
-        modes = sum(psi[:, m] * (phi[:, m] @ v) / (lam[i] - lam[m]) for m in range(p) if m != i)
-        moved = psi[:, i] + modes + rest @ v / lam[i]
-        length = np.sqrt(w @ moved**2)
-        np.testing.assert_allclose(found.at_landmarks[:, i - 1], moved / length - psi[:, i], atol=1e-11)
-        shift = phi[:, i] @ v
-        assert found.eigenvalue_changes[i - 1] == pytest.approx(shift)
-        # ψ′(x) = (1/λ′) Σ_j P′(x, j) ψ′_j to first order; the closure takes P·rest for 0
-        extended = psi[:, i] + (P @ modes + dC @ psi[:, i] - shift * psi[:, i]) / lam[i]
-        np.testing.assert_allclose(found.at_points[:, i - 1], extended / length - psi[:, i], atol=1e-11)
-
-
 def test_second_order_with_every_mode_is_exact(small):
     """Nothing is left to close: the p×p problem is the landmark problem in another basis."""
     X, _, _, w, epsilon = small
@@ -147,52 +117,18 @@ def test_second_order_with_every_mode_is_exact(small):
 # -- order ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("linearise", [True, False])
-def test_what_first_order_leaves_is_of_second_order(linearise):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 3)) * [2.0, 1.0, 0.3]
-    push, w, labels = rng.normal(size=X.shape), np.ones(50), np.arange(50)
-    left = []
-    for step in (0.02, 0.01, 0.005):
-        naive = Naive(X, X + step * push, labels, w, 1.5)
-        values, vectors, _ = naive.displaced_pairs()
-        found = expand(
-            X,
-            X + step * push,
-            labels,
-            w,
-            1.5,
-            naive.lam[1:],
-            naive.psi[:, 1:],
-            2,
-            order=1,
-            linearise=linearise,
-        )
-        predicted = naive.psi[:, 1:3] + found.at_landmarks
-        left.append(
-            [
-                np.linalg.norm(align(predicted, vectors[:, 1:3]) - predicted),
-                np.abs(values[1:3] - naive.lam[1:3] - found.eigenvalue_changes).max(),
-            ]
-        )
-    ratios = np.array(left[:-1]) / np.array(left[1:])
-    assert ((ratios > 3.4) & (ratios < 4.6)).all(), ratios
-
-
 def test_second_order_eigenvalues_leave_the_third():
     """With few modes, so that the folded term and not the small matrix alone carries the order."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(50, 3)) * [2.0, 1.0, 0.3]
     push, w, labels = rng.normal(size=X.shape), np.ones(50), np.arange(50)
-    first, second = [], []
     for step in (0.08, 0.04):
         naive = Naive(X, X + step * push, labels, w, 4.0)
         truth = naive.displaced_pairs()[0][1] - naive.lam[1]
         given = X, X + step * push, labels, w, 4.0, naive.lam[1:16], naive.psi[:, 1:16], 1
-        first.append(abs(expand(*given, order=1).eigenvalue_changes[0] - truth))
-        second.append(abs(expand(*given).eigenvalue_changes[0] - truth))
-    assert second[0] < 0.05 * first[0]
-    assert second[1] < 0.05 * first[1]
+        phi = (w * naive.D) * naive.psi[:, 1]
+        first = phi @ naive.exact(naive.moved) @ naive.psi[:, 1] / (phi @ naive.psi[:, 1])
+        assert abs(expand(*given).eigenvalue_changes[0] - truth) < 0.05 * abs(first - truth)
 
 
 @pytest.mark.filterwarnings("ignore::ldmaps.errors.AccuracyWarning")
@@ -220,9 +156,7 @@ def test_second_order_eigenvalues_solve_the_folded_problem(small):
 
 
 @pytest.mark.filterwarnings("ignore::ldmaps.errors.AccuracyWarning")
-@pytest.mark.parametrize(
-    "settings", [{}, {"order": 1}, {"order": 1, "linearise": True}, {"method": "paper"}], ids=str
-)
+@pytest.mark.parametrize("settings", [{}, {"method": "paper"}], ids=str)
 def test_tiles_and_threads_do_not_matter(small, monkeypatch, settings):
     X, Z, labels, w, epsilon = small
     naive = Naive(X, Z, labels, w, epsilon)
@@ -330,24 +264,14 @@ def test_warns_of_changes_as_large_as_the_vector(small):
     lam = naive.lam[1:6].copy()
     lam[1] = lam[0] - 1e-7
     push = 0.01 * np.random.default_rng(0).normal(size=X.shape)
-    for method in ("paper", "biorthogonal"):
-        with pytest.warns(AccuracyWarning, match="squared change of coordinate 1"):
-            expand(X, X + push, np.arange(60), w, epsilon, lam, naive.psi[:, 1:6], 2, method=method, order=1)
+    with pytest.warns(AccuracyWarning, match="squared change of coordinate 1"):
+        expand(X, X + push, np.arange(60), w, epsilon, lam, naive.psi[:, 1:6], 2, method="paper")
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"method": "papers"}, 'must be "biorthogonal" or "paper"'),
-        ({"order": 3}, "order must be 1 or 2"),
-        ({"linearise": True}, "set order=1"),
-    ],
-    ids=str,
-)
-def test_refuses_settings_that_do_not_exist(small, settings, message):
+def test_refuses_methods_that_do_not_exist(small):
     X, Z, labels, w, epsilon = small
-    with pytest.raises(InvalidInputError, match=message):
-        expand(X, Z, labels, w, epsilon, np.array([0.5]), np.ones((60, 1)), 1, **settings)
+    with pytest.raises(InvalidInputError, match='must be "biorthogonal" or "paper"'):
+        expand(X, Z, labels, w, epsilon, np.array([0.5]), np.ones((60, 1)), 1, method="papers")
 
 
 def test_refuses_maps_that_do_not_belong_together():

@@ -137,9 +137,8 @@ def dense_modes(A, c, alpha, count):
 def test_resampled_modes_are_those_of_a_dense_solver(alpha, some, monkeypatch):
     import ldmaps.quality.resampled_modes as module
 
-    if some:  # as for more than a thousand landmarks
-        monkeypatch.setattr(module, "ALL_MODES", 10)
-        monkeypatch.setattr(module, "SOME_MODES", 25)
+    if some:  # fewer modes than landmarks
+        monkeypatch.setattr(module, "N_MODES", 25)
     A, c = landmark_walk()
     rng = np.random.default_rng(0)
     drawn = rng.poisson(c / 3, size=(12, len(c))) * 3.0

@@ -136,6 +136,6 @@ def test_a_result_that_does_not_exist_is_named(capsys):
 
 
 def test_without_matplotlib_the_command_says_what_to_install(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["--reduced", "--output", str(tmp_path)]) == 1
     assert "pip install matplotlib" in capsys.readouterr().err

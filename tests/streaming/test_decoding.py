@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.streaming.sources.decoders import open_decoder
 from ldmaps.streaming.sources.decoding import form_of
+from ldmaps.streaming.sources.tables import open_decoder
 from ldmaps.text_rows import PlainRows
 
 ROWS = np.random.default_rng(0).normal(size=(50, 3))
@@ -120,7 +120,7 @@ def test_bad_lines_cost_their_neighbours_nothing(form):
     bad = {
         3: b"1,2" if form == "csv" else b"[1,2]",
         4: b"1,zwei,3" if form == "csv" else b'[1,"zwei",3]',
-        17: b"1,,3" if form == "csv" else b"[1,",
+        17: b"1,two,3" if form == "csv" else b"[1,",
         18: b"1,2,3,4" if form == "csv" else b"2,3]",
         19: b"\xff\xfe\x00" if form == "csv" else b'"\xff"',
         49: b"1_0,2,3" if form == "csv" else b"[1,2,3] [4,5,6]",
@@ -141,7 +141,11 @@ def test_bad_lines_cost_their_neighbours_nothing(form):
     [
         (b"1,2", "2 columns, but 3 are expected"),
         (b"1,x,3", "column 2: 'x' is not a number"),
-        (b"1,,3", "column 2: the cell is empty"),
+        (
+            b"1,2.5.3,3",
+            "column 2: '2.5.3' is not a number; write it with a point and no thousands separators, or "
+            "separate columns by semicolons",
+        ),
     ],
 )
 def test_reasons_of_csv(line, reason):
@@ -157,7 +161,7 @@ def test_reasons_of_csv(line, reason):
         (b"[1,2]", "2 numbers, but the map takes 3"),
         (b'[1,"a",3]', "not all numbers"),
         (b"7", "int is neither a list of numbers nor an object"),
-        (b'{"a":1}', 'has no list "x", and the names of the columns are not known'),
+        (b'{"a":1}', 'there is no list "x", and the names of the columns are not known'),
         (b'{"x":[1,2,3],"time":"noon"}', "the time 'noon' is neither a number nor a date"),
         (b"[" * 100_000, "not JSON"),
         (b"[1,2,1" + b"0" * 5000 + b"]", "not JSON"),

@@ -17,7 +17,7 @@ from ldmaps import LandmarkDiffusionMap, door
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError, SourceError, StreamStalledError
 from ldmaps.streaming import Records, Source, StreamEmbedder
-from ldmaps.streaming.sources.pipe import PipeSource
+from ldmaps.streaming.sources.tables import PipeSource
 
 POINTS = swiss_roll(400, random_state=0).points
 

@@ -28,7 +28,7 @@ from ldmaps.streaming import EventsFile, OutputFile, QuarantineFile, Sink, Strea
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
 from ldmaps.streaming.records import Records
 from ldmaps.streaming.reservoir import OutsideFile
-from ldmaps.streaming.sources.pipe import FileSource
+from ldmaps.streaming.sources.tables import FileSource
 from tools import kills
 
 POINTS = swiss_roll(400, random_state=0).points
@@ -409,7 +409,7 @@ def test_an_input_that_was_written_anew_is_refused(model, place):
     run(model, place, max_records=50)
     text = (place / "input.csv").read_text()
     (place / "input.csv").write_text(text[:100])
-    refused("is not the file that was read before", model, place, error=SourceError)
+    refused("shrank: it has", model, place, error=SourceError)
     (place / "input.csv").write_text(text.replace("1", "2"))
     refused("is not the file that was read before", model, place, error=SourceError)
     (place / "input.csv").write_text(text)

@@ -147,16 +147,6 @@ def test_memory_does_not_depend_on_the_length(files, tmp_path):
     assert peak < 4e6
 
 
-def test_a_frame_number_alone_is_a_position(files):
-    rest = drain(GrowingTrajectory(files["xtc"], top=files["top"], idle_end=0.0), position={"frame": 5})
-    np.testing.assert_array_equal(joined(rest)[0], finished(files, "xtc").frames[5:])
-
-
-def test_a_frame_number_beyond_the_file_is_refused(files):
-    with pytest.raises(SourceError, match="whole frames, but 100000 were read before"):
-        drain(GrowingTrajectory(files["xtc"], top=files["top"]), position={"frame": 100_000})
-
-
 @pytest.mark.parametrize("extension", FORMATS)
 def test_atoms_and_images_are_treated_as_in_a_finished_file(tmp_path, extension):
     trajectory = mdtraj_trajectory(stride=2500, box=2.5)

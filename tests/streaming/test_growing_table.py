@@ -13,8 +13,7 @@ from polling import drain, in_background, joined
 
 from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.streaming.sources import open_source
-from ldmaps.streaming.sources.growing_table import GrowingTable
-from ldmaps.streaming.sources.pipe import FileSource
+from ldmaps.streaming.sources.tables import FileSource, GrowingTable
 
 ROWS = np.random.default_rng(3).normal(size=(400, 3))
 FACTS = {"kind": "table", "columns": ["a", "b", "c"], "n_features": 3}

@@ -12,7 +12,7 @@ from ldmaps.errors import CheckpointError, InvalidInputError, SourceError
 from ldmaps.streaming import OutputFile, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
 from ldmaps.streaming.reservoir import OutsideFile, read_outside
-from ldmaps.streaming.sources.decoders import open_decoder
+from ldmaps.streaming.sources.tables import open_decoder
 
 POINTS = swiss_roll(300, random_state=0).points
 

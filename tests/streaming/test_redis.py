@@ -119,7 +119,7 @@ BAD = [
     ({"x": b"\0" * 12, "dtype": "int32"}, "the dtype 'int32'"),
     ({"x": b"\xff\xfe"}, "x is not JSON"),
     ({"a": "1", "b": "2", "c": "high"}, "c: 'high' is not a number"),
-    ({"x": "[1,2,3]", "time": "noon"}, "time: 'noon' is not a number"),
+    ({"x": "[1,2,3]", "time": "noon"}, "the time 'noon' is neither a number nor a date"),
     ({"x": "[[[1]]]"}, "shape"),
 ]
 

@@ -28,8 +28,8 @@ from ldmaps.streaming import (
     StreamEmbedder,
     open_source,
 )
-from ldmaps.streaming.latency import LatencyHistogram
-from ldmaps.streaming.sources.pipe import PipeSource
+from ldmaps.streaming.sources.tables import PipeSource
+from ldmaps.streaming.summary import LatencyHistogram
 
 POINTS = swiss_roll(400, random_state=0).points
 FRAMES = alanine_dipeptide(stride=500).frames

@@ -16,6 +16,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.frame_writer import open_frame_writer
 from ldmaps.regions import Ball, Box, learn_basins, representatives
 from ldmaps.views import FramePicks, write_landmarks
+from ldmaps.views.frames import picked, read_picks
 
 mdtraj = pytest.importorskip("mdtraj", reason="mdtraj writes the trajectories")
 STRIDE = 100
@@ -32,7 +33,7 @@ def folder(tmp_path_factory):
     source = ldmaps.inputs.open(
         [folder / "a.trr", folder / "b.trr"], top=folder / "top.pdb", select="not element H"
     )
-    model = ldmaps.LandmarkDiffusionMap(3, metric="rmsd", n_landmarks=60).fit(source)
+    model = ldmaps.LandmarkDiffusionMap(3, "connected", "rmsd", n_landmarks=60).fit(source)
     model.save(folder / "map.ldm")
     return folder
 
@@ -93,7 +94,7 @@ def test_a_box_is_written_with_all_atoms_times_and_boxes(folder, model, suffix, 
 
 
 def test_nothing_is_left_where_writing_fails(folder, model):
-    picks = FramePicks.of([str(folder / "a.trr")], [0, 0], [5, 500])
+    picks = picked([str(folder / "a.trr")], [0, 0], [5, 500])
     before = sorted(os.listdir(folder))
     with pytest.raises(InvalidInputError, match=r"a.trr has 100 frames, 0 to 99, and no frame 500"):
         picks.write(str(folder / "never.xtc"), folder / "top.pdb")
@@ -145,15 +146,15 @@ def test_picks_of_a_table(folder, capsys):
     assert [row["time"] for row in said] == pytest.approx(whole.time[[3, 100, 107]])
     # One file needs no names; a wrong table is explained.
     (folder / "one.csv").write_text("frame\n4\n")
-    np.testing.assert_array_equal(FramePicks.from_table(str(folder / "one.csv"), ["x/a.trr"]).numbers, [4])
+    np.testing.assert_array_equal(read_picks(str(folder / "one.csv"), ["x/a.trr"]).numbers, [4])
     (folder / "bad.csv").write_text("number\n4\n")
     assert run(folder, "--picks", "bad.csv", "-t", "top.pdb", "-o", "x.xtc") == 1
     assert "has no column frame; it has number" in capsys.readouterr().err
     with pytest.raises(InvalidInputError, match="no column file, so its frames are those of one file, but 2"):
-        FramePicks.from_table(str(folder / "one.csv"), ["a.trr", "b.trr"])
+        read_picks(str(folder / "one.csv"), ["a.trr", "b.trr"])
     (folder / "half.csv").write_text("frame\n4.5\n")
     with pytest.raises(InvalidInputError, match="whole numbers from 0, got 4.5"):
-        FramePicks.from_table(str(folder / "half.csv"), ["a.trr"])
+        read_picks(str(folder / "half.csv"), ["a.trr"])
 
 
 def test_landmarks_with_all_atoms_are_the_training_frames(folder, model, capsys):
@@ -244,7 +245,7 @@ def test_mistakes_are_explained(folder, model, capsys):
     assert run(folder, "a.trr", "-t", "top.pdb", "--basin", "1", "-o", "x.gro") == 1
     assert "must end in one of .xtc, .trr, .dcd, .pdb\n" in capsys.readouterr().err
     with pytest.raises(InvalidInputError, match=r"c.trr is not among the inputs \(a.trr, b.trr\)"):
-        FramePicks.from_table(str(picks_of(folder, "c.trr")), ["a.trr", "b.trr"])
+        read_picks(str(picks_of(folder, "c.trr")), ["a.trr", "b.trr"])
     arrays = ldmaps.LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=10).fit(boxed().xyz)
     with pytest.raises(InvalidInputError, match="does not remember which frames its landmarks are"):
         FramePicks.of_landmarks(arrays)
@@ -262,7 +263,7 @@ def test_formats_that_are_loaded_whole(folder, tmp_path):
     whole.save_gro(str(tmp_path / "run.gro"))
     whole.save_pdb(str(tmp_path / "run.pdb"))
     for name, tolerance in (("run.gro", 1e-3), ("run.pdb", 1e-4)):
-        picks = FramePicks.of([str(tmp_path / name)], [0, 0], [4, 1])
+        picks = picked([str(tmp_path / name)], [0, 0], [4, 1])
         assert picks.write(str(tmp_path / "out.dcd")) is None
         written = mdtraj.load(str(tmp_path / "out.dcd"), top=str(folder / "top.pdb"))
         np.testing.assert_allclose(written.xyz, whole.xyz[[1, 4]], atol=tolerance)

@@ -9,7 +9,8 @@ from written_trajectories import mdtraj_trajectory
 import ldmaps.inputs
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import Atoms
-from ldmaps.views import correlations, shape_of_frames
+from ldmaps.views import correlations
+from ldmaps.views.observables import shape_of_frames
 
 
 def test_correlations_are_spearmans():

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import add_common, not_negative, positive
+from ldmaps.cli.options import add_common, not_negative, option, positive
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
-
-__all__ = ["add_options", "run"]
 
 SHOWN = ""
 EPILOG = """\
@@ -26,26 +24,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="the map that the stream was run with")
     parser.add_argument("outside", metavar="OUTSIDE", help="what ldmaps stream --outside wrote")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the new map, .ldm")
-    parser.add_argument(
-        "--max-landmarks",
-        type=positive,
-        metavar="N",
-        help="most landmarks of the new map (as many as needed)",
-    )
-    parser.add_argument(
+    option(parser, "-o --output FILE", "the new map, .ldm", required=True)
+    option(parser, "--max-landmarks N", "most landmarks of the new map (as many as needed)", positive)
+    option(
+        parser,
         "--unreachable",
+        "records too far for the random walk: an error, or left out (raise)",
         dest="disconnected",
         choices=("raise", "leave"),
         default="raise",
-        help="records too far for the random walk: an error, or left out (raise)",
     )
-    parser.add_argument(
-        "--new-components",
-        type=not_negative,
+    option(
+        parser,
+        "--new-components N",
+        "further coordinates, for motions that the old map did not know (0)",
+        not_negative,
         default=0,
-        metavar="N",
-        help="further coordinates, for motions that the old map did not know (0)",
     )
     add_common(parser, threads=False)
 

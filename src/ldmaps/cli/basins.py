@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import add_common, add_enter_option, positive
+from ldmaps.cli.options import add_common, add_enter_option, option, positive
 from ldmaps.cli.session import check_output, printable, say, write_json
-
-__all__ = ["add_options", "run"]
 
 SHOWN = ""
 EPILOG = """\
@@ -27,12 +25,10 @@ examples:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument(
-        "--n-basins", type=positive, metavar="N", help="how many (as many as the spectrum shows)"
-    )
+    option(parser, "--n-basins N", "how many (as many as the spectrum shows)", positive)
     add_enter_option(parser)
-    parser.add_argument("--data", metavar="TABLE", help="rows of ldmaps embed, in the order of time")
-    parser.add_argument("-o", "--output", metavar="FILE", help="regions file to write, such as basins.json")
+    option(parser, "--data TABLE", "rows of ldmaps embed, in the order of time")
+    option(parser, "-o --output FILE", "regions file to write, such as basins.json")
     add_common(parser, threads=False)
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from ldmaps.cli.help import commands_of, show_all
 from ldmaps.errors import LdmapsError
 
-__all__ = ["SHELLS", "add_options", "run", "script"]
-
 #: Of those that shtab knows, the shells that our tests press Tab in.
 SHELLS = ("bash", "fish", "zsh")
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, add_matching_options
+from ldmaps.cli.options import add_common, add_input_options, add_matching_options, open_inputs, option
 from ldmaps.cli.session import check_output, printable, say, write_json
 from ldmaps.errors import InvalidInputError
-
-__all__ = ["add_options", "run"]
 
 SHOWN = "output data reference top force"
 EPILOG = """\
@@ -33,15 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", nargs="*", metavar="INPUT", help="trajectories to place on the map and measure"
     )
-    parser.add_argument(
-        "--reference", metavar="FILE", help="structure that rmsd is measured to (the first frame)"
-    )
-    parser.add_argument(
-        "--data", metavar="TABLE", help="table instead of INPUT: rows of ldmaps embed, or columns"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help=".csv of the measured frames, for ldmaps report --data"
-    )
+    option(parser, "--reference FILE", "structure that rmsd is measured to (the first frame)")
+    option(parser, "--data TABLE", "table instead of INPUT: rows of ldmaps embed, or columns")
+    option(parser, "-o --output FILE", ".csv of the measured frames, for ldmaps report --data")
     add_input_options(parser, tables=False)
     add_matching_options(parser)
     add_common(parser)
@@ -86,12 +78,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     """Place frames on the map and measure them; write the rows if asked."""
-    from ldmaps.cli.inputs import open_inputs
     from ldmaps.inputs import FrameSource
     from ldmaps.inputs import open as open_points
     from ldmaps.inputs.formats import format_of
     from ldmaps.progress import Progress, reporting
-    from ldmaps.views import shape_of_frames
+    from ldmaps.views.observables import shape_of_frames
     from ldmaps.views.own_points import PointsOfMap
 
     source = open_inputs(arguments, arguments.inputs, model.source_)

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ldmaps.cli.options import add_common, not_negative, positive
+from ldmaps.cli.options import add_common, not_negative, option, positive
 from ldmaps.cli.session import shown_progress, write_json
 from ldmaps.errors import InvalidInputError
-
-__all__ = ["add_options", "run"]
 
 SHOWN = ""
 EPILOG = """\
@@ -29,20 +27,16 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--output",
-        type=_figure_path,
+    option(
+        parser,
+        "--output FIGURE",
+        "figure, .png, .pdf or .svg; a PNG and a vector copy are written (%(default)s)",
+        _figure_path,
         default=Path("demo/alanine_dipeptide.png"),
-        metavar="FIGURE",
-        help="figure, .png, .pdf or .svg; a PNG and a vector copy are written (%(default)s)",
     )
-    parser.add_argument(
-        "--files", metavar="DIR", help="write a trajectory, tables, a map and its report into DIR instead"
-    )
-    parser.add_argument("--stride", type=positive, default=1, metavar="N", help="use every N-th frame (1)")
-    parser.add_argument(
-        "--seed", type=not_negative, default=0, metavar="N", help="seed of split and landmarks (0)"
-    )
+    option(parser, "--files DIR", "write a trajectory, tables, a map and its report into DIR instead")
+    option(parser, "--stride N", "use every N-th frame (1)", positive, default=1)
+    option(parser, "--seed N", "seed of split and landmarks (0)", not_negative, default=0)
     add_common(parser, threads=False)
 
 
@@ -52,7 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.demo.comparison import run as compare
     from ldmaps.demo.comparison import table
-    from ldmaps.demo.figure import draw, matplotlib_figure
+    from ldmaps.demo.figure import draw
+    from ldmaps.views.plot import import_pyplot
 
     if arguments.files is not None:
         _write_files(arguments)
@@ -62,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise InvalidInputError(
                 f"{arguments.output.with_suffix(suffix)} exists already; name another with --output, or use --force"
             )
-    matplotlib_figure()  # before a minute's work, not after it
+    import_pyplot()  # before a minute's work, not after it
     start = time.perf_counter()
     with _stages_on_stderr():
         demonstration = compare(stride=arguments.stride, seed=arguments.seed)

@@ -6,7 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import add_common, add_input_options, add_matching_options
+from ldmaps.cli.options import (
+    add_common,
+    add_input_options,
+    add_matching_options,
+    open_inputs,
+    option,
+    reading_settings,
+)
 from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
 from ldmaps.cli.workers import add_worker_options, asks_for_workers
 from ldmaps.errors import InvalidInputError, Named
@@ -18,8 +25,6 @@ if TYPE_CHECKING:
     from ldmaps.maps.model_file import StoredMap
     from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
-
-__all__ = ["add_options", "embed_source", "run"]
 
 SHOWN = "output top stride match_atoms threads force quiet json"
 EPILOG = """\
@@ -49,27 +54,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="trajectories or tables; - is CSV from stdin"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help=".csv, .tsv, .npy or .parquet; - is CSV on stdout",
-    )
+    option(parser, "-o --output FILE", ".csv, .tsv, .npy or .parquet; - is CSV on stdout", required=True)
     add_input_options(parser)
     add_matching_options(parser)
     add_worker_options(parser)
-    parser.add_argument(
+    option(
+        parser,
         "--parts",
-        action="store_true",
-        help="with workers: make the output a folder of one file per piece and index.json, which workers write",
+        "with workers: make the output a folder of one file per piece and index.json, which workers write",
     )
     add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
-    from ldmaps.cli.inputs import open_inputs, reading_settings
     from ldmaps.cli.workers import embed_blocks, in_blocks, workers_of
     from ldmaps.cli.writers import check_format, open_writer
     from ldmaps.inputs import FrameSource
@@ -107,6 +105,8 @@ def run(arguments: argparse.Namespace) -> int | None:
         write_json(summary, sys.stderr if arguments.output == "-" else None)
     elif arguments.output != "-":
         say(arguments, f"{arguments.output}: {stage.summary()}, {100 * share:.1f} % inside the map")
+        for line in source.remarks:
+            say(arguments, line)
     if warning is None:
         return None
     complain(f"warning: {warning}")

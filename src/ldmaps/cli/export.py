@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from ldmaps.cli.options import add_atom_options, add_common, names
+from ldmaps.cli.options import add_atom_options, add_common, names, option
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
-
-__all__ = ["add_options", "run"]
 
 SHOWN = "to output check units top select names force"
 EPILOG = """\
@@ -29,26 +27,19 @@ examples:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", nargs="?", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument("--to", choices=("plumed", "colvars"), help="the library that computes the map")
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="folder to write")
-    parser.add_argument(
-        "--check", nargs="+", metavar="FILE", help="what the engine printed (and its forces), to be compared"
-    )
-    parser.add_argument(
+    option(parser, "--to", "the library that computes the map", choices=("plumed", "colvars"))
+    option(parser, "-o --output FOLDER", "folder to write")
+    option(parser, "--check FILE", "what the engine printed (and its forces), to be compared", nargs="+")
+    option(
+        parser,
         "--units",
+        "the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'",
         choices=("nm", "real", "metal", "lj"),
-        help="the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'",
     )
     add_atom_options(parser.add_argument_group("the engine's whole system (that of the fit)"))
     group = parser.add_argument_group("maps of tables")
-    group.add_argument(
-        "--names", type=names, metavar="A,B,...", help="what the engine calls the columns (as the table)"
-    )
-    group.add_argument(
-        "--define-columns",
-        metavar="FILE",
-        help="text that defines them: PLUMED's lines or Colvars' components",
-    )
+    option(group, "--names A,B,...", "what the engine calls the columns (as the table)", names)
+    option(group, "--define-columns FILE", "text that defines them: PLUMED's lines or Colvars' components")
     add_common(parser, threads=False)
 
 
@@ -61,10 +52,10 @@ def run(arguments: argparse.Namespace) -> None:
         model = None if arguments.model is None else load(arguments.model)
         found = check_export(arguments.check, arguments.output, model=model)
         if arguments.json:
-            write_json([agreement._asdict() for agreement in found])
+            write_json(found)
             return
-        for name, count, difference in found:
-            print(f"{name:<8}{count:>7} numbers, largest difference {100 * difference:.1e} % of their range")
+        for name, difference in found.items():
+            print(f"{name:<8} largest difference {100 * difference:.1e} % of the range")
         return
     if arguments.model is None or arguments.to is None or arguments.output is None:
         raise InvalidInputError(

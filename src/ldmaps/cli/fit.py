@@ -11,6 +11,10 @@ from ldmaps.cli.options import (
     add_setting,
     add_weight_options,
     fit_settings,
+    open_inputs,
+    option,
+    reading_settings,
+    window,
 )
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.cli.workers import add_worker_options
@@ -19,8 +23,6 @@ from ldmaps.settings import LANDMARK_FIT
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
-
-__all__ = ["add_map_options", "add_options", "estimator_of", "metric_of", "run"]
 
 #: Settings that are not about the map, and have their options elsewhere.
 _ELSEWHERE = ("resume", "random_state", "n_threads")
@@ -56,20 +58,14 @@ dihedrals compares torsions instead of superposed atoms.
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="trajectories or tables")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="MODEL", help="model file to write, such as map.ldm"
-    )
-    parser.add_argument(
-        "--no-embedding",
-        action="store_true",
-        help="leave the training points' coordinates out of the model file",
-    )
-    parser.add_argument(
-        "--lag",
-        type=float,
-        metavar="TIME",
-        help="time after which coordinates are compared with themselves, in ps, frames or rows (the longest "
+    option(parser, "-o --output MODEL", "model file to write, such as map.ldm", required=True)
+    option(parser, "--no-embedding", "leave the training points' coordinates out of the model file")
+    option(
+        parser,
+        "--lag TIME",
+        "time after which coordinates are compared with themselves, in ps, frames or rows (the longest "
         "correlation time of one)",
+        float,
     )
     add_setting(parser, LANDMARK_FIT["resume"])
     add_map_options(parser)
@@ -83,21 +79,26 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
     """Add what says which map to fit."""
     group = parser.add_argument_group("the map")
     add_setting(group, LANDMARK_FIT["metric"], default=None)  # which the inputs decide
-    group.add_argument(
-        "--features",
-        metavar="WHAT",
-        help="compare frames by internal coordinates: dihedrals, chi, distances, contacts, angles (several with "
+    option(
+        group,
+        "--features WHAT",
+        "compare frames by internal coordinates: dihedrals, chi, distances, contacts, angles (several with "
         "commas), or a file that lists some",
     )
-    group.add_argument(
-        "--mass-weighted", action="store_true", help="weight atoms by their masses in the RMSD"
-    )
-    group.add_argument("--period", type=float, metavar="P", help="period of --metric periodic (2 pi)")
-    group.add_argument(
+    option(group, "--mass-weighted", "weight atoms by their masses in the RMSD")
+    option(group, "--period P", "period of --metric periodic (2 pi)", float)
+    option(
+        group,
         "--scale",
-        choices=("standard", "robust", "none"),
-        help="divide columns of a table by their standard deviation, by the distance of their quartiles, or not at all "
+        "divide columns of a table by their standard deviation, by the distance of their quartiles, or not at all "
         "(standard where columns have names and no --metric is given)",
+        choices=("standard", "robust", "none"),
+    )
+    option(
+        group,
+        "--window W",
+        "points are windows of W consecutive rows of a table, or of as many as their autocorrelation says (auto)",
+        window,
     )
     for setting in LANDMARK_FIT.values():
         if setting.option and setting.name not in ("metric", *_ELSEWHERE):
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from ldmaps.cli.info import facts_of
-    from ldmaps.cli.inputs import open_inputs, reading_settings
+    from ldmaps.cli.representation import said_of_representation
     from ldmaps.cli.workers import in_blocks, workers_of
     from ldmaps.progress import reporting
     from ldmaps.quality.sampling import N_RESAMPLES
@@ -131,8 +132,11 @@ def run(arguments: argparse.Namespace) -> None:
             f"warning: {n_points} {source.item} are too few for a map: its coordinates only order these points. Use "
             "hundreds or more; if the input has them, check --stride, --start and --stop"
         )
+    is_told = arguments.json or not arguments.quiet
+    representation = said_of_representation(arguments, source, model) if is_told else ""
     if arguments.json:
         facts = facts_of(arguments.output)
+        facts["representation"] = representation
         facts["participation"] = model.diagnosis_.participation.tolist()
         facts["left_out"] = model.diagnosis_.left_out.tolist()
         if model.certificate_ is not None:
@@ -140,7 +144,9 @@ def run(arguments: argparse.Namespace) -> None:
         write_json({"output": arguments.output, **facts})
     else:
         say(arguments, _summary(arguments.output, model, arguments.weights is not None))
-        for line in filter(None, (source.columns_used, _said_of_scale(model))):
+        for line in filter(
+            None, (*source.remarks, representation, _said_of_constants(model), _said_of_scale(model))
+        ):
             say(arguments, line)
 
 
@@ -162,9 +168,9 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     if arguments.features is not None:
         if not isinstance(source, FrameSource):
             raise InvalidInputError("--features are of frames, but the input is a table; leave it out")
-        if arguments.metric is not None or arguments.mass_weighted or arguments.period is not None:
+        if arguments.metric or arguments.mass_weighted or arguments.period is not None or arguments.scale:
             raise InvalidInputError(
-                "--features say how frames are compared; leave out --metric, --mass-weighted and --period"
+                "--features say how frames are compared; leave out --metric, --mass-weighted, --period and --scale"
             )
         return Features.of(source, arguments.features)
     name = arguments.metric or ("rmsd" if frames else "euclidean")
@@ -175,9 +181,9 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     if arguments.scale is not None and name != "euclidean":
         raise InvalidInputError(f"--scale belongs to --metric euclidean, got --metric {name}")
     # Columns with names have units of their own; an array without any is one quantity in many places.
-    has_names = arguments.metric is None and bool(getattr(source, "columns", None)) and source.shape != (1,)
+    has_names = arguments.metric is None and len(getattr(source, "columns", None) or ()) > 1
     scale = arguments.scale or ("standard" if has_names else "none")
-    if name == "euclidean" and scale != "none":
+    if name == "euclidean" and scale != "none" and not arguments.mass_weighted and arguments.period is None:
         return Scaled(scale)
     if arguments.period is not None:
         if name != "periodic":
@@ -201,6 +207,12 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     return RMSD(weights=masses)
 
 
+def _said_of_constants(model: Any) -> str:
+    """Say which columns never vary."""
+    names = (model.source_ or {}).get("constant")
+    return f"constant: {', '.join(names)}; what never varies adds nothing to distances" if names else ""
+
+
 def _said_of_scale(model: Any) -> str:
     """Say that columns were scaled, or that one of them is all that counts."""
     import numpy as np
@@ -212,17 +224,19 @@ def _said_of_scale(model: Any) -> str:
         return "scale: each column divided by how much it varies; --scale none takes columns as they are"
     places, weights = metric.places(model.embedder_.landmarks).values, model.multiplicities_
     shares = weights @ (places - weights @ places / weights.sum()) ** 2
+    columns, windows = (model.source_ or {}).get("columns"), (model.source_ or {}).get("windows")
+    if windows is not None:
+        shares = shares.reshape(windows["length"], -1).sum(axis=0)
     largest = int(np.argmax(shares))
     if shares[largest] <= MOST_OF_DISTANCE * shares.sum():
         return ""
-    columns = (model.source_ or {}).get("columns")
     name = columns[largest] if columns else f"column {largest + 1}"
     share = f"{shares[largest] / shares.sum():.1%}"
     return f"warning: {name} makes up {share} of squared distances; --scale standard lets the other columns count"
 
 
 def _summary(path: str, model: Any, weighted: bool) -> str:
-    from ldmaps.maps.summary import summary_lines
+    from ldmaps.maps.fitted_map import summary_lines
 
     first, *lines = summary_lines(model)
     weights = model.training_.weights

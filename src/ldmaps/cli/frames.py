@@ -11,16 +11,16 @@ from ldmaps.cli.options import (
     add_input_options,
     add_matching_options,
     names,
+    open_inputs,
+    option,
     positive,
 )
-from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.cli.session import check_output, say, tell, write_json
 from ldmaps.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ldmaps.regions import Region
     from ldmaps.views import FramePicks
-
-__all__ = ["add_options", "bounds", "run"]
 
 SHOWN = "output box region basin enter picks landmarks representatives regions atoms top force"
 EPILOG = """\
@@ -44,41 +44,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help="trajectories to take frames from")
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="file to write: .xtc, .trr, .dcd or .pdb"
-    )
+    option(parser, "-o --output FILE", "file to write: .xtc, .trr, .dcd or .pdb", required=True)
     group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
-    group.add_argument(
-        "--box",
-        type=bounds,
-        metavar="psi2=LOW:HIGH,...",
-        help="those within bounds; a bound may be left open",
-    )
-    group.add_argument("--region", metavar="NAME", help="those in a region of --regions")
-    group.add_argument(
-        "--basin", metavar="NUMBER|NAME", help="those in a learned basin; 1 has the most points"
-    )
-    group.add_argument(
-        "--picks", metavar="TABLE", help="rows with columns frame and file, as ldmaps embed writes"
-    )
-    group.add_argument(
-        "--landmarks",
+    option(group, "--box psi2=LOW:HIGH,...", "those within bounds; a bound may be left open", bounds)
+    option(group, "--region NAME", "those in a region of --regions")
+    option(group, "--basin NUMBER|NAME", "those in a learned basin; 1 has the most points")
+    option(group, "--picks TABLE", "rows with columns frame and file, as ldmaps embed writes")
+    option(
+        group,
+        "--landmarks N,N,...",
+        "the frames that are landmarks: all, or some by their numbers from 0",
         nargs="?",
         const="all",
-        metavar="N,N,...",
-        help="the frames that are landmarks: all, or some by their numbers from 0",
     )
-    group.add_argument(
+    option(
+        group,
         "--representatives",
-        action="store_true",
-        help="one landmark per basin, or per region of --regions: the one in its middle",
+        "one landmark per basin, or per region of --regions: the one in its middle",
     )
-    parser.add_argument("--regions", metavar="FILE", help="regions file for --region and --representatives")
-    parser.add_argument("--n-basins", type=positive, metavar="N", help="how many basins to look for")
-    parser.add_argument("--atoms", metavar="ATOMS", help="atoms to write, in mdtraj's language (all)")
-    parser.add_argument(
-        "--table", metavar="FILE", help="also write a .csv that says where each frame is from"
-    )
+    option(parser, "--regions FILE", "regions file for --region and --representatives")
+    option(parser, "--n-basins N", "how many basins to look for", positive)
+    option(parser, "--atoms ATOMS", "atoms to write, in mdtraj's language (all)")
+    option(parser, "--table FILE", "also write a .csv that says where each frame is from")
     add_enter_option(parser)
     add_input_options(parser, tables=False)
     add_matching_options(parser)
@@ -107,6 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.inputs.formats import output_format
     from ldmaps.maps.loading import load
     from ldmaps.progress import Progress, reporting
+    from ldmaps.views.frames import rows_of, summary_of
 
     output_format(arguments.output, "frames")
     check_output(arguments.output, arguments.force)
@@ -139,7 +127,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
         return
     labelled = any(picks.labels)
-    lines = picks.rows(times)[:40] if labelled else picks.summary()
+    lines = rows_of(picks, times)[:40] if labelled else summary_of(picks)
     if labelled and len(picks.numbers) > 40:
         lines.append(f"and {len(picks.numbers) - 40:,} more; --table writes them all")
     if arguments.basin is not None and arguments.regions is None:
@@ -152,13 +140,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
-    from ldmaps.cli.inputs import open_inputs
     from ldmaps.inputs import FrameSource
     from ldmaps.inputs.opening import expanded
-    from ldmaps.views import FramePicks
+    from ldmaps.views.frames import FramePicks, read_picks
 
     if arguments.picks is not None:
-        return FramePicks.from_table(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
+        return read_picks(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
     # Opened in any case, so that a trajectory of other atoms is refused.
     source = open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
@@ -183,14 +170,12 @@ def _from_the_map_alone(arguments: argparse.Namespace, model: Any) -> None:
     numbers, labels = _landmarks(arguments, model)
     write_landmarks(model, arguments.output, numbers, labels)
     count = len(model.landmark_indices_) if numbers is None else len(numbers)
-    if arguments.json:
-        write_json({"output": arguments.output, "landmarks": numbers, "labels": labels})
-    else:
-        say(
-            arguments,
-            f"{arguments.output}: {count:,} landmarks as the model holds them ({model.n_features_in_ // 3} atoms each, "
-            "superposed); name the trajectory for all atoms as they were",
-        )
+    tell(
+        arguments,
+        {"output": arguments.output, "landmarks": numbers, "labels": labels},
+        f"{arguments.output}: {count:,} landmarks as the model holds them ({model.n_features_in_ // 3} atoms each, "
+        "superposed); name the trajectory for all atoms as they were",
+    )
 
 
 def _landmarks(arguments: argparse.Namespace, model: Any) -> tuple[list[int] | None, list[str] | None]:

@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 
 from ldmaps.cli.session import printable
 
-__all__ = ["CommandParser", "commands_of", "hide", "show_all", "usage_of"]
-
 
 class CommandParser(argparse.ArgumentParser):
     """A parser that prints nothing a terminal would obey, and of an error the error, not all options."""

@@ -12,28 +12,38 @@ from ldmaps.errors import InvalidInputError, ModelFileError
 if TYPE_CHECKING:
     from ldmaps.maps.model_file import StoredMap
 
-__all__ = ["add_options", "facts_of", "run"]
-
 SHOWN = ""
 EPILOG = """\
 example:
   ldmaps info map.ldm --json
+  ldmaps info map.ldm --scan      # how the map changes with epsilon
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
+    parser.add_argument(
+        "--scan",
+        action="store_true",
+        help="solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of the map",
+    )
     add_common(parser, quiet=False, force=False, threads=False)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    facts = facts_of(arguments.model)
+    facts, lines = facts_of(arguments.model), []
+    if arguments.scan:
+        from ldmaps.maps.bandwidth_scan import scan_bandwidth
+        from ldmaps.maps.model_file import read_model
+
+        scan = scan_bandwidth(read_model(arguments.model))
+        facts["scan"], lines = scan.facts(), ["", *scan.lines()]
     if arguments.json:
         write_json(facts)
     else:
-        print(printable(as_text(arguments.model, facts)))
+        print("\n".join([printable(as_text(arguments.model, facts)), *lines]))
 
 
 def facts_of(path: str) -> dict[str, Any]:
@@ -123,6 +133,10 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         columns = source.get("columns")
         if columns:
             rows.append(("", ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")))
+    if source.get("windows"):
+        from ldmaps.inputs.windows import Windows
+
+        rows.append(("windows", str(Windows.stored(source))))
     files = source.get("files")
     if files:
         rows.append(

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ldmaps.settings import LANDMARK_FIT, Setting
 
-__all__ = [
-    "add_atom_options",
-    "add_column_option",
-    "add_common",
-    "add_enter_option",
-    "add_input_options",
-    "add_matching_options",
-    "add_naming_option",
-    "add_setting",
-    "add_weight_options",
-    "fit_settings",
-    "names",
-    "not_negative",
-    "positive",
-]
+if TYPE_CHECKING:
+    from ldmaps.inputs import PointSource
+
+
+#: Arguments of :func:`ldmaps.inputs.open` that options of the same name set.
+_OF_TABLES = ("columns", "array", "missing", "window", "step")
+_SETTINGS = ("top", "select", *_OF_TABLES, "stride", "start", "stop", "chunk", "periodic")
 
 
 class Once(argparse.Action):
@@ -38,6 +31,18 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+def option(group: Any, spec: str, text: str, kind: Any = None, **more: Any) -> None:
+    """Add an option that takes a value, "-o --output FILE", or none, "-q --quiet"; ``text`` is its help."""
+    names = spec.split()
+    if not names[-1].startswith("-"):
+        more["metavar"] = names.pop()
+    elif not more.keys() & {"choices", "action"}:
+        more["action"] = "store_true"
+    if kind is not None:
+        more["type"] = kind
+    group.add_argument(*names, help=text, **more)
+
+
 def add_common(
     parser: argparse.ArgumentParser,
     *,
@@ -49,15 +54,15 @@ def add_common(
     """Add the options that work alike everywhere."""
     group = parser.add_argument_group("general")
     if quiet:
-        group.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
-    group.add_argument("--json", action="store_true", help="write the summary as JSON to stdout")
+        option(group, "-q --quiet", "say nothing but errors")
+    option(group, "--json", "write the summary as JSON to stdout")
     if seed:
         add_setting(group, LANDMARK_FIT["random_state"])
     if threads:
         add_setting(group, LANDMARK_FIT["n_threads"])
     if force:
-        group.add_argument("-f", "--force", action="store_true", help="overwrite an existing output")
-    group.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
+        option(group, "-f --force", "overwrite an existing output")
+    option(group, "--debug", "show the Python traceback of an error")
 
 
 def add_setting(group: Any, setting: Setting, **changes: Any) -> None:
@@ -85,15 +90,19 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
     """Add what says which frames, atoms or columns to read."""
     group = parser.add_argument_group("reading")
     add_atom_options(group)
-    group.add_argument(
-        "-s", "--stride", type=positive, default=1, metavar="N", help="use every N-th frame (1)"
-    )
-    group.add_argument("--start", type=not_negative, metavar="N", help="first frame of each file, from 0")
-    group.add_argument("--stop", type=positive, metavar="N", help="stop before this frame of each file")
-    group.add_argument("-c", "--chunk", type=positive, metavar="N", help="frames to hold at a time (4 MB)")
+    add_part_options(group)
+    option(group, "-c --chunk N", "frames to hold at a time (4 MB)", positive)
     if tables:
         add_column_option(group, "all")
-        group.add_argument("--array", metavar="NAME", help="which array of an .npz file to use")
+        option(group, "--array NAME", "which array of an .npz file to use")
+        add_row_options(group, "error, or as the model was fitted")
+
+
+def add_part_options(group: Any) -> None:
+    """Add which frames or rows of a file to read."""
+    option(group, "-s --stride N", "use every N-th frame (1)", positive, default=1)
+    option(group, "--start N", "first frame of each file, from 0", not_negative)
+    option(group, "--stop N", "stop before this frame of each file", positive)
 
 
 def add_atom_options(group: Any) -> None:
@@ -106,34 +115,47 @@ def add_atom_options(group: Any) -> None:
         help="file that names the atoms: PDB, GRO, PSF, TPR, ...",
     )
     text = 'atoms to use, in mdtraj\'s language: "protein and not element H"'
-    group.add_argument("--select", action=Once, metavar="ATOMS", help=text)
-    group.add_argument(
+    option(group, "--select ATOMS", text, action=Once)
+    option(
+        group,
         "--periodic",
+        "join molecules that a periodic box has split, or keep coordinates as they are (whole)",
         choices=("whole", "keep"),
         default="whole",
-        help="join molecules that a periodic box has split, or keep coordinates as they are (whole)",
     )
 
 
 def add_column_option(group: Any, default: str) -> None:
     """Add what chooses columns of tables."""
     text = f"columns to use, by name or number from 1 ({default})"
-    group.add_argument("--columns", type=names, metavar="A,B,...", help=text)
+    option(group, "--columns A,B,...", text, names)
+
+
+def add_row_options(group: Any, missing: str) -> None:
+    """Add what is done with rows of tables."""
+    text = f"what a missing value does: leaves its row out, or is an error ({missing})"
+    option(group, "--missing", text, choices=("drop", "error"))
+    option(group, "--step S", "take every S-th window of rows (1, or as the model was fitted)", positive)
+
+
+def window(text: str) -> int | str:
+    """Read the length of windows."""
+    return text if text == "auto" else _whole(text, 2)
 
 
 def add_weight_options(parser: argparse.ArgumentParser) -> None:
     """Add what says how much each point counts."""
     group = parser.add_argument_group("weights")
-    group.add_argument(
-        "--weights",
-        metavar="COLUMN|FILE[:COLUMN]",
-        help="how much each point counts: a column of the input tables, or of a table, an array or a PLUMED COLVAR",
+    option(
+        group,
+        "--weights COLUMN|FILE[:COLUMN]",
+        "how much each point counts: a column of the input tables, or of a table, an array or a PLUMED COLVAR",
     )
-    group.add_argument(
-        "--kt",
-        type=float,
-        metavar="KT",
-        help="the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol",
+    option(
+        group,
+        "--kt KT",
+        "the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol",
+        float,
     )
 
 
@@ -141,23 +163,23 @@ def add_matching_options(parser: argparse.ArgumentParser) -> None:
     """Add how atoms of the inputs are matched with those of the model."""
     group = parser.add_argument_group("atoms")
     add_naming_option(group)
-    group.add_argument(
+    option(
+        group,
         "--match-atoms",
-        action="store_true",
-        help="match atoms by name, residue by residue, where residues are named or numbered differently",
+        "match atoms by name, residue by residue, where residues are named or numbered differently",
     )
 
 
 def add_naming_option(group: Any) -> None:
     """Add what lets atoms of other names pass."""
     text = "accept atoms of other names; their number must still agree"
-    group.add_argument("--ignore-names", action="store_true", help=text)
+    option(group, "--ignore-names", text)
 
 
 def add_enter_option(parser: argparse.ArgumentParser) -> None:
     """Add where the core of a basin begins."""
     text = "membership from which a frame is in a basin's core, 0.5 to 1 (0.7)"
-    parser.add_argument("--enter", type=float, default=0.7, metavar="CHI", help=text)
+    option(parser, "--enter CHI", text, float, default=0.7)
 
 
 def positive(text: str) -> int:
@@ -213,3 +235,34 @@ def size(text: str) -> int:
 def names(text: str) -> list[str]:
     """Read names that commas separate."""
     return [name.strip() for name in text.split(",")]
+
+
+def open_inputs(
+    arguments: argparse.Namespace, inputs: Sequence[str], model_facts: Mapping[str, Any] | None = None
+) -> PointSource:
+    """Open all inputs as one source; ``model_facts`` as in :func:`ldmaps.inputs.open`."""
+    from ldmaps.inputs import open as open_points
+
+    return open_points(inputs, **reading_settings(arguments, model_facts))
+
+
+def reading_settings(
+    arguments: argparse.Namespace, model_facts: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of :func:`ldmaps.inputs.open` that options stand for."""
+    return {
+        **{name: getattr(arguments, name, None) for name in _SETTINGS},
+        "model_facts": named_facts(arguments, model_facts),
+        "match_atoms": getattr(arguments, "match_atoms", False),
+        "weights": getattr(arguments, "weights", None),
+        "kt": getattr(arguments, "kt", None),
+    }
+
+
+def named_facts(
+    arguments: argparse.Namespace, model_facts: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return what a model knows of its inputs, without the names of atoms where --ignore-names says so."""
+    if model_facts and model_facts.get("kind") == "frames" and getattr(arguments, "ignore_names", False):
+        return {**model_facts, "atom_names": None}
+    return model_facts

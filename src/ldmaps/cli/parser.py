@@ -27,8 +27,6 @@ from ldmaps.cli import (
 )
 from ldmaps.cli.help import CommandParser, hide, usage_of
 
-__all__ = ["EXIT_CODES", "build_parser", "parse"]
-
 #: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
 #: where it is empty), add_options and run.
 COMMANDS: tuple[Any, ...] = (

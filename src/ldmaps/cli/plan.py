@@ -8,13 +8,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ldmaps.cli.fit import add_map_options, estimator_of, metric_of
-from ldmaps.cli.options import add_common, add_input_options
+from ldmaps.cli.options import add_common, add_input_options, open_inputs
 from ldmaps.cli.session import shown_progress, write_json
 
 if TYPE_CHECKING:
     from ldmaps.maps.planning import Plan
-
-__all__ = ["add_options", "run"]
 
 #: Of long inputs a sample is read: so many points, or bytes, but so many points per landmark in any case.
 SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
@@ -67,7 +65,6 @@ def _planned(arguments: argparse.Namespace) -> Plan:
         count, width = map(int, arguments.inputs)
         model = estimator_of(arguments, arguments.metric or "euclidean")
         return plan_made_up(model, len(range(0, count, arguments.stride)), width, "float32")
-    from ldmaps.cli.inputs import open_inputs
 
     source = open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, positive
-from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.cli.options import add_common, option, positive
+from ldmaps.cli.session import check_output, tell
 from ldmaps.errors import InvalidInputError
-
-__all__ = ["add_options", "run"]
 
 #: As the methods of ``model.plot``; two have a short name, too.
 KINDS = ("embedding", "free_energy", "profile", "spectrum")
@@ -32,31 +30,28 @@ any; the errors of a profile are those over blocks of the trajectory.
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture: .png, .svg or .pdf")
-    parser.add_argument(
+    option(parser, "-o --output FILE", "picture: .png, .svg or .pdf", required=True)
+    option(
+        parser,
         "--kind",
+        "what to draw (embedding)",
+        lambda text: _SHORT.get(text, text),
         choices=KINDS,
-        type=lambda text: _SHORT.get(text, text),
         default="embedding",
-        help="what to draw (embedding)",
     )
-    parser.add_argument("-x", default="psi2", metavar="psiN", help="coordinate across (psi2)")
-    parser.add_argument("-y", metavar="psiN", help="coordinate upwards (the next one)")
-    parser.add_argument(
-        "--data",
-        metavar="TABLE",
-        help="rows of ldmaps embed to draw instead of the map's own points, or columns for these",
+    option(parser, "-x psiN", "coordinate across (psi2)", default="psi2")
+    option(parser, "-y psiN", "coordinate upwards (the next one)")
+    option(
+        parser,
+        "--data TABLE",
+        "rows of ldmaps embed to draw instead of the map's own points, or columns for these",
     )
-    parser.add_argument("--colour", "--color", metavar="COLUMN", help="column of --data to colour the map by")
-    parser.add_argument("--weights", metavar="COLUMN", help="column of --data with the points' weights")
-    parser.add_argument(
-        "--blocks", type=positive, default=5, metavar="N", help="blocks for the errors of a profile (5)"
-    )
-    parser.add_argument("--no-landmarks", action="store_true", help="leave the landmarks' circles out")
-    parser.add_argument("--title", metavar="TEXT", help="heading of the picture")
-    parser.add_argument(
-        "--dpi", type=positive, default=200, metavar="N", help="dots per inch of a .png (200)"
-    )
+    option(parser, "--colour --color COLUMN", "column of --data to colour the map by")
+    option(parser, "--weights COLUMN", "column of --data with the points' weights")
+    option(parser, "--blocks N", "blocks for the errors of a profile (5)", positive, default=5)
+    option(parser, "--no-landmarks", "leave the landmarks' circles out")
+    option(parser, "--title TEXT", "heading of the picture")
+    option(parser, "--dpi N", "dots per inch of a .png (200)", positive, default=200)
     add_common(parser, threads=False)
 
 
@@ -64,18 +59,16 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.files import written_whole
     from ldmaps.maps.loading import load
+    from ldmaps.views.plot import import_pyplot
 
     form = next((one for one in PICTURES if arguments.output.lower().endswith(one)), None)
     if form is None:
         raise InvalidInputError(f"the picture {arguments.output} must end in one of {', '.join(PICTURES)}")
     check_output(arguments.output, arguments.force)
     model = load(arguments.model)
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise InvalidInputError(
-            f"pictures are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
-        ) from error
+    import_pyplot()
+    import matplotlib
+
     # Without a display, and with letters that programs for drawings can edit.
     with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
         matplotlib.use("Agg")
@@ -84,15 +77,13 @@ def run(arguments: argparse.Namespace) -> None:
             axes.set_title(arguments.title)
         with written_whole(arguments.output) as stream:
             axes.figure.savefig(stream, format=form[1:], dpi=arguments.dpi)
-    if arguments.json:
-        write_json({"output": arguments.output, "kind": arguments.kind})
-    else:
-        say(arguments, f"{arguments.output}: {arguments.kind} of {arguments.model}")
+    facts = {"output": arguments.output, "kind": arguments.kind}
+    tell(arguments, facts, f"{arguments.output}: {arguments.kind} of {arguments.model}")
 
 
 def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
-    from ldmaps.regions.region_values import column_of
-    from ldmaps.views.point_tables import read_table
+    from ldmaps.regions.base import column_of
+    from ldmaps.views.own_points import read_table
 
     table = {} if arguments.data is None else read_table(arguments.data, model)
     known = {"time": "times", "frame": "frames", "distance": "distance", "file": "files"}
@@ -114,28 +105,14 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
     if arguments.kind == "spectrum":
         return plot.spectrum()
     if arguments.kind == "profile":
-        return plot.profile(
-            x, points=points, weights=_numbers(named(arguments.weights)), blocks=arguments.blocks
-        )
+        return plot.profile(x, points=points, weights=named(arguments.weights), blocks=arguments.blocks)
     if arguments.kind == "free_energy":
-        return plot.free_energy(x, y, points=points, weights=_numbers(named(arguments.weights)))
+        return plot.free_energy(x, y, points=points, weights=named(arguments.weights))
     return plot.embedding(
         x,
         y,
         points=points,
-        colour=_numbers(named(arguments.colour)),
+        colour=named(arguments.colour),
         label=arguments.colour,
         landmarks=not arguments.no_landmarks,
     )
-
-
-def _numbers(values: Any) -> Any:
-    """Return a column as numbers; words become the numbers of their kinds."""
-    import numpy as np
-
-    if values is None:
-        return None
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except ValueError:
-        return np.unique(np.asarray(values, dtype=str), return_inverse=True)[1].astype(np.float64)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, positive
-from ldmaps.cli.session import check_output, say, shown_progress, write_json
+from ldmaps.cli.options import add_common, add_input_options, open_inputs, option, positive
+from ldmaps.cli.session import check_output, shown_progress, tell
 from ldmaps.errors import InvalidInputError
-
-__all__ = ["add_options", "run"]
 
 #: Training points that errors are measured against: their square is what it costs.
 REFERENCE_POINTS = 5_000
@@ -37,26 +35,20 @@ read with the same --stride, --start and --stop.
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    parser.add_argument("-o", "--output", metavar="FILE", help="page to write (the model's name with .html)")
-    parser.add_argument(
-        "--data",
-        metavar="TABLE",
-        help=".csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own points",
+    option(parser, "-o --output FILE", "page to write (the model's name with .html)")
+    option(
+        parser,
+        "--data TABLE",
+        ".csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own points",
     )
-    parser.add_argument(
-        "--errors",
+    option(
+        parser,
+        "--errors INPUT",
+        "trajectories or tables the map was fitted on: estimate the error of every point from them",
         nargs="+",
-        metavar="INPUT",
-        help="trajectories or tables the map was fitted on: estimate the error of every point from them",
     )
-    parser.add_argument("--title", metavar="TEXT", help="heading of the page")
-    parser.add_argument(
-        "--max-points",
-        type=positive,
-        default=100_000,
-        metavar="N",
-        help="most points to draw (100000)",
-    )
+    option(parser, "--title TEXT", "heading of the page")
+    option(parser, "--max-points N", "most points to draw (100000)", positive, default=100_000)
     add_input_options(parser)
     add_common(parser)
 
@@ -81,24 +73,21 @@ def run(arguments: argparse.Namespace) -> None:
     model = load(arguments.model)
     shown: dict[str, Any] = {}
     if arguments.data is not None:
-        from ldmaps.views.point_tables import read_table
+        from ldmaps.views.own_points import read_table
 
         shown = read_table(arguments.data, model)
     if arguments.errors is not None:
         shown["errors"] = _errors(arguments, model)
     write_report(model, arguments.output, title=arguments.title, max_points=arguments.max_points, **shown)
     size = os.path.getsize(arguments.output)
-    if arguments.json:
-        write_json({"output": arguments.output, "bytes": size})
-    else:
-        say(arguments, f"{arguments.output}: {size / 1e6:.1f} MB; open it in a browser")
+    text = f"{arguments.output}: {size / 1e6:.1f} MB; open it in a browser"
+    tell(arguments, {"output": arguments.output, "bytes": size}, text)
 
 
 def _errors(arguments: argparse.Namespace, model: Any) -> Any:
     """Estimate the errors of the training points that the page shows."""
     import numpy as np
 
-    from ldmaps.cli.inputs import open_inputs
     from ldmaps.maps.fitted_map import thinned_rows
     from ldmaps.progress import reporting
 

@@ -1,4 +1,4 @@
-"""How every command behaves: messages to stderr, exit codes, interruptions, pipes, existing outputs."""
+"""How every command behaves: messages in its own options, exit codes, interruptions, pipes, existing outputs."""
 
 from __future__ import annotations
 
@@ -11,29 +11,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ldmaps.cli.flags import in_flags
-from ldmaps.errors import InvalidInputError, LdmapsError, one_line
+from ldmaps.errors import InvalidInputError, LdmapsError, Message, Named, one_line
+from ldmaps.settings import LANDMARK_FIT
 
 if TYPE_CHECKING:
     from ldmaps.progress import Progress
-
-__all__ = [
-    "NOTHING_INSIDE",
-    "check_named_files",
-    "check_output",
-    "complain",
-    "guarded",
-    "printable",
-    "say",
-    "shown_progress",
-    "write_json",
-]
 
 DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 #: Everything was done, but the points hardly belong to the map.
 NOTHING_INSIDE = 5
 #: Options that name files to write; whatever else names a file is read.
 _WRITTEN = frozenset({"output", "table", "events", "quarantine", "outside", "checkpoint", "resume"})
+#: The short name, as all examples spell it.
+_SHORT = {"top": "-t"}
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
 
@@ -84,6 +74,14 @@ def say(arguments: argparse.Namespace, text: str) -> None:
     """Tell the user something, on stderr, unless --quiet."""
     if not arguments.quiet:
         print(printable(text), file=sys.stderr, flush=True)
+
+
+def tell(arguments: argparse.Namespace, facts: Any, text: str) -> None:
+    """Say what was done: as JSON on stdout, or in words on stderr."""
+    if arguments.json:
+        write_json(facts)
+    else:
+        say(arguments, text)
 
 
 def printable(text: str) -> str:
@@ -249,3 +247,41 @@ def _message(error: BaseException, parser: argparse.ArgumentParser | None) -> st
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     return in_flags(error, parser)
+
+
+def in_flags(error: object, parser: argparse.ArgumentParser | None = None) -> str:
+    """Return the text of an error or warning, in one line, with options of a command where it names settings.
+
+    >>> from ldmaps.errors import InvalidInputError
+    >>> in_flags(InvalidInputError(Named("n_landmarks", 400), " is too many; use ", Named("epsilon", "connected")))
+    '--n-landmarks 400 is too many; use --epsilon connected'
+    """
+    if isinstance(error, Message):
+        return one_line(error.worded(lambda named: _spelled(named, parser)))
+    return one_line(error)
+
+
+def _option_of(setting: str, parser: argparse.ArgumentParser | None) -> str | None:
+    """Return the option that sets something, if there is one."""
+    if setting in LANDMARK_FIT:
+        return LANDMARK_FIT[setting].option or None
+    names = [
+        action.option_strings for action in (parser._actions if parser else ()) if action.dest == setting
+    ]
+    if setting in _SHORT or not names:
+        return _SHORT.get(setting)
+    return max(names[0], key=len)
+
+
+def _spelled(named: Named, parser: argparse.ArgumentParser | None) -> str:
+    option = _option_of(named.setting, parser)
+    if option is None:
+        return str(named)
+    value = named.value
+    if value is None or value is True or value is ...:
+        return option
+    if isinstance(value, (list, tuple)):
+        return f"{option} {','.join(map(str, value))}"
+    if isinstance(value, float):
+        return f"{option} {value:g}"
+    return f'{option} "{value}"' if " " in str(value) else f"{option} {value}"

@@ -9,12 +9,11 @@ from typing import TextIO
 
 from ldmaps.cli.session import complain
 from ldmaps.maps.outside_reasons import OutsideSample
+from ldmaps.progress import Screen
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 from ldmaps.streaming.summary import StreamSummary
-
-__all__ = ["Alarms", "Display", "ExitOn", "Outside", "Rejections", "as_text"]
 
 #: Seconds between two drawings.
 _REDRAW = 0.25
@@ -31,25 +30,20 @@ class Display(Sink):
 
     def __init__(self, engine: StreamEmbedder, stream: TextIO | None = None) -> None:
         self._engine = engine
-        self._stream = sys.stderr if stream is None else stream
+        self._screen = Screen(sys.stderr if stream is None else stream)
         self._drawn = 0.0
-        self._width = 0
 
     def write(self, embedded: Embedded) -> None:
         """Draw, if it is time."""
         now = time.monotonic()
-        if now - self._drawn < _REDRAW:
-            return
-        text = _line(self._engine.summary)
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width, self._drawn = len(text), now
+        if now - self._drawn >= _REDRAW:
+            self._screen.show(_line(self._engine.summary))
+            self._drawn = now
 
     def close(self) -> None:
         """Clear the line."""
-        if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
+        if self._drawn:
+            self._screen.end()
 
 
 class Rejections(Sink):
@@ -155,7 +149,8 @@ def _line(summary: StreamSummary) -> str:
     if summary.records:
         parts.append(f"{100 * summary.inside_share:.1f} % inside")
     if summary.rejected:
-        parts.append(f"{summary.rejected:,} rejected")
+        missing = f" ({summary.missing:,} with missing values)" if summary.missing else ""
+        parts.append(f"{summary.rejected:,} rejected{missing}")
     return "  ".join(parts)
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import add_common, not_negative, positive
+from ldmaps.cli.options import add_common, not_negative, option, positive
 from ldmaps.cli.session import say
-from ldmaps.cli.stream_options import HAPPENED, CommandStream, add_stream_options
+from ldmaps.cli.stream import HAPPENED, CommandStream, add_stream_options
 from ldmaps.errors import InvalidInputError, one_line
 
 if TYPE_CHECKING:
     from ldmaps.views import LivePage
-
-__all__ = ["add_options", "run"]
 
 PORT = 8765
 
@@ -39,28 +37,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_stream_options(parser, output=None)
     page = parser.add_argument_group("page")
-    page.add_argument("--host", default="127.0.0.1", metavar="HOST", help="where to serve it (127.0.0.1)")
-    page.add_argument(
-        "--port", type=_port, default=PORT, metavar="N", help=f"port; 0 takes any that is free ({PORT})"
-    )
+    option(page, "--host HOST", "where to serve it (127.0.0.1)", default="127.0.0.1")
+    option(page, "--port N", f"port; 0 takes any that is free ({PORT})", _port, default=PORT)
     tokens = page.add_mutually_exclusive_group()
-    tokens.add_argument(
-        "--token", metavar="TOKEN", help="what viewers must know, at least 16 characters; auto generates one"
-    )
-    tokens.add_argument("--token-file", metavar="FILE", help="file that holds the token")
-    page.add_argument(
-        "--allow-host",
+    option(tokens, "--token TOKEN", "what viewers must know, at least 16 characters; auto generates one")
+    option(tokens, "--token-file FILE", "file that holds the token")
+    option(
+        page,
+        "--allow-host NAME",
+        "another name the page may be opened by, such as a proxy's; may be repeated",
         action="append",
         default=[],
-        metavar="NAME",
-        help="another name the page may be opened by, such as a proxy's; may be repeated",
     )
-    page.add_argument("--max-viewers", type=positive, default=64, metavar="N", help="viewers at once (64)")
-    page.add_argument("--title", metavar="TEXT", help="heading of the page")
-    page.add_argument("--open", action="store_true", help="open the page in a browser of this machine")
-    page.add_argument(
-        "--exit-when-done", action="store_true", help="end with the stream, and the page with it"
-    )
+    option(page, "--max-viewers N", "viewers at once (64)", positive, default=64)
+    option(page, "--title TEXT", "heading of the page")
+    option(page, "--open", "open the page in a browser of this machine")
+    option(page, "--exit-when-done", "end with the stream, and the page with it")
     add_common(parser)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import positive, size
+from ldmaps.cli.options import option, positive, size
 
 if TYPE_CHECKING:
     from ldmaps.cluster import BlockedFiles
@@ -20,31 +20,19 @@ if TYPE_CHECKING:
     from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
 
-__all__ = [
-    "add_worker_options",
-    "asks_for_workers",
-    "embed_blocks",
-    "in_blocks",
-    "workers_of",
-]
-
 
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """Add what says who does the work."""
     group = parser.add_argument_group("workers (Dask)")
     where = group.add_mutually_exclusive_group()
-    where.add_argument(
-        "--workers", type=positive, metavar="N", help="start N worker processes here, which read the inputs"
-    )
-    where.add_argument("--scheduler", metavar="ADDRESS", help="run on the Dask scheduler at tcp://HOST:PORT")
-    group.add_argument(
-        "--worker-memory", default="auto", metavar="SIZE", help="memory of each started worker, such as 2GB"
-    )
-    group.add_argument(
-        "--piece",
-        type=size,
-        metavar="SIZE",
-        help="what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four",
+    option(where, "--workers N", "start N worker processes here, which read the inputs", positive)
+    option(where, "--scheduler ADDRESS", "run on the Dask scheduler at tcp://HOST:PORT")
+    option(group, "--worker-memory SIZE", "memory of each started worker, such as 2GB", default="auto")
+    option(
+        group,
+        "--piece SIZE",
+        "what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four",
+        size,
     )
 
 

@@ -18,8 +18,6 @@ from ldmaps.inputs.formats import output_format
 from ldmaps.inputs.parquet_table import import_parquet
 from ldmaps.inputs.source import FrameChunk
 
-__all__ = ["Writer", "check_format", "open_writer"]
-
 #: Names of columns and numpy's codes of their types.
 _Columns = list[tuple[str, str]]
 #: Where a row comes from: these columns stand before those that all tables of embedded points have.

@@ -11,8 +11,6 @@ from ldmaps.cluster.engine import shared, task_key
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
 
-__all__ = ["array_of", "lazy_coverage", "lazy_transform", "rows_in_blocks"]
-
 
 def rows_in_blocks(X: Any) -> Any:
     """Return a dask array whose blocks hold whole rows, and raise where it cannot hold points."""

@@ -20,28 +20,6 @@ from ldmaps.inputs.source import FrameChunk, check_frames_finite
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.threads import single_threaded_blas
 
-__all__ = [
-    "Block",
-    "Cells",
-    "Cover",
-    "Farthest",
-    "PreparedBlock",
-    "RawBlock",
-    "TrainingPart",
-    "add_cells",
-    "add_farthest",
-    "assign_block",
-    "coverage_dtype",
-    "distance_block",
-    "embed_block",
-    "embed_training_block",
-    "judge_block",
-    "pick_rows",
-    "prepare_block",
-    "prepared",
-    "rows_of",
-]
-
 
 @dataclass(frozen=True)
 class PreparedBlock:

@@ -24,10 +24,9 @@ from ldmaps.cluster.blocks import Cover, RawBlock, prepared, rows_of
 from ldmaps.cluster.points import BlockedPoints
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.connectivity import minimum_spanning_tree
+from ldmaps.diffusion.pairwise import squared_tile
 from ldmaps.errors import InvalidInputError
 from ldmaps.threads import single_threaded_blas
-
-__all__ = ["connected_bracket"]
 
 #: Points of S to begin with, farthest ones taken in at a pass, and most passes.
 FIRST, FARTHEST, PASSES = 2000, 500, 3
@@ -116,8 +115,7 @@ def cover_block(
         own = np.flatnonzero((newest.rows >= start) & (newest.rows < start + n))
         for at in range(0, n, step):
             rows = slice(at, min(at + step, n))
-            squared = np.empty((rows.stop - at, count), dtype=points.dtype)
-            metric.squared_block(points, rows, newest.landmarks, slice(0, count), squared)
+            squared = squared_tile(metric, points, rows, newest.landmarks)
             np.minimum(lowest[rows], squared.min(axis=1), out=lowest[rows])
             # A point is no neighbour of itself, and rows of weight 0 are nobody's.
             squared[ignored[rows]] = np.inf

@@ -9,27 +9,12 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
 from ldmaps.errors import ClusterError, one_line
 from ldmaps.progress import tick
-
-__all__ = [
-    "FAN_IN",
-    "client_in_use",
-    "computed",
-    "faults",
-    "fits_in_workers",
-    "keep",
-    "lost",
-    "shared",
-    "task",
-    "task_key",
-    "threads_in_use",
-    "tree_sum",
-]
 
 #: Partial results that one task adds up, so that neither a worker nor this process meets all of them at once.
 FAN_IN = 16
@@ -98,28 +83,24 @@ def tree_sum(name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -
 
 def keep(tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     """Start tasks and wait for them; return them with their results held by the workers."""
-    import dask
-
-    client = client_in_use()
-    with faults(client):
-        if client is None:
-            return list(dask.persist(*tasks))
-        kept = client.persist(list(tasks))
-        _follow(client, kept, sizes)
-        return list(kept)
+    return _run("persist", tasks, sizes)
 
 
 def computed(tasks: Sequence[Any], sizes: Sequence[int] = ()) -> list[Any]:
     """Run tasks and return their results to this process."""
+    return _run("compute", tasks, sizes)
+
+
+def _run(how: str, tasks: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     import dask
 
     client = client_in_use()
     with faults(client):
         if client is None:
-            return list(dask.compute(*tasks))
-        futures = client.compute(list(tasks))
-        _follow(client, futures, sizes)
-        return list(client.gather(futures))
+            return list(getattr(dask, how)(*tasks))
+        started = getattr(client, how)(list(tasks))
+        _follow(client, started, sizes)
+        return list(started if how == "persist" else client.gather(started))
 
 
 def _follow(client: Any, kept: Sequence[Any], sizes: Sequence[int]) -> None:
@@ -128,11 +109,17 @@ def _follow(client: Any, kept: Sequence[Any], sizes: Sequence[int]) -> None:
 
     futures = [future for part in kept for future in futures_of(part)]
     points = dict(zip((future.key for future in futures), sizes, strict=False))
-    for future in as_completed(futures):
-        if future.status != "finished":
-            future.result()
-            raise ClusterError(lost(client))
-        tick(points.get(future.key, 0))
+    try:
+        for future in as_completed(futures):
+            if future.status != "finished":
+                future.result()
+                raise ClusterError(lost(client))
+            tick(points.get(future.key, 0))
+    except BaseException:
+        # Whoever keeps the traceback keeps them: blocks that are too large would go on ending workers.
+        with suppress(Exception):  # the scheduler may be gone
+            client.cancel(futures)
+        raise
 
 
 @contextmanager

@@ -26,15 +26,16 @@ from ldmaps.cluster.blocks import (
     prepare_block,
 )
 from ldmaps.cluster.engine import computed, fits_in_workers, keep, shared, task, tree_sum
+from ldmaps.diffusion.pairwise import nearest
 from ldmaps.landmarks import base as landmarks_base
 from ldmaps.landmarks.base import Landmarks, PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.quality.error_estimate import reference_rows
 
-__all__ = ["BlockedLandmarks", "BlockedPoints", "Blocks", "Piece"]
-
 #: Sets of rows that were brought here and are kept, so that a subset of one is not read again.
 KEPT_GATHERS = 4
+#: Rows that are brought here at a time to be looked at once.
+FETCHED = 50_000
 
 
 class Piece(NamedTuple):
@@ -280,6 +281,15 @@ class BlockedLandmarks(Landmarks):
         rows = np.flatnonzero(cells[np.asarray(self.assignment)])
         weights = self.points.weights
         return self.points.places(rows if weights is None else rows[weights[rows] > 0])
+
+    def beyond(self, squared: float) -> NDArray[np.intp]:
+        """Return which points are farther from their landmark than this squared distance."""
+        landmarks, far = self.points.take(self.indices), [np.empty(0, dtype=np.intp)]
+        members = self.points_in(self.cell_squared_radii > squared)
+        for first in range(0, len(members), FETCHED):
+            some = members[first : first + FETCHED]
+            far.append(some[nearest(self.points.metric, self.points.take(some), landmarks)[1] > squared])
+        return np.concatenate(far)
 
     def in_order(self, order: NDArray[np.intp]) -> BlockedLandmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""

@@ -28,8 +28,6 @@ from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
 from ldmaps.inputs.table_source import TableSource
 from ldmaps.settings import size_in_bytes
 
-__all__ = ["PIECE_BYTES", "BlockedFiles", "even_rows", "open_blocks", "piece_bytes", "rows_of_piece"]
-
 #: Bytes of a piece by default: a task takes seconds, and a piece is little beside a worker's memory.
 PIECE_BYTES = 32 << 20
 #: Bytes that a row adds to those of its numbers: landmark, d², coordinates. A row of three numbers has more of them.
@@ -57,6 +55,11 @@ class BlockedFiles(InBlocks):
         self._piece = piece_bytes(piece)
         if "stdin" in source.files:
             raise InvalidInputError("workers cannot read stdin; give them files, or leave out --workers")
+        if not source.in_pieces:
+            raise InvalidInputError(
+                f"workers read pieces of files, but {source.describe()} is read as {source.item} that depend on what "
+                "comes before (windows, or missing values that are dropped); leave out --workers"
+            )
         self.source = source
         self.files = source.files
         self.units = source.units

@@ -22,8 +22,6 @@ from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import ClusterError
 
-__all__ = ["SharedKernel", "add_bands", "kernel_of"]
-
 #: Groups of bands for each thread of the cluster in a pass: more balance better and bring back more.
 GROUPS_PER_THREAD = 4
 #: Times that points are sent again because all workers that held them died.

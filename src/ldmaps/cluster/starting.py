@@ -10,8 +10,6 @@ from typing import Any
 from ldmaps.errors import ClusterError, InvalidInputError, one_line
 from ldmaps.threads import resolve_threads
 
-__all__ = ["workers"]
-
 #: Seconds without a sign of life after which a worker's tasks are given to others, and to wait for a scheduler.
 WORKER_LIFE, SCHEDULER_WAIT = 60, 15
 

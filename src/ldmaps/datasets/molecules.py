@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.datasets.packed_frames import unpack
-from ldmaps.errors import InvalidInputError
+from ldmaps.settings import check_whole
 
-__all__ = ["MolecularFrames", "alanine_dipeptide", "c24h50"]
+__all__ = ["MolecularFrames", "alanine_dipeptide", "c24h50", "expected_z", "unpack"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,11 +90,6 @@ def c24h50(*, stride: int = 1) -> MolecularFrames:
         Keep every ``stride``-th frame, beginning with the first. Larger strides
         give fewer, less correlated frames and a larger smallest connected bandwidth.
 
-    Returns
-    -------
-    MolecularFrames
-        Frames with masses, times and topology.
-
     Examples
     --------
     >>> from ldmaps.datasets import c24h50
@@ -125,11 +120,6 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
         Keep every ``stride``-th frame, beginning with the first. Larger strides
         give fewer, less correlated frames and a larger smallest connected bandwidth.
 
-    Returns
-    -------
-    MolecularFrames
-        Frames with masses, times and topology.
-
     Notes
     -----
     Its methyl hydrogens spin freely, so the map depends on the weights. With equal
@@ -157,10 +147,7 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
 
 
 def _load(folder: str, stride: int, *, name: str, description: str) -> MolecularFrames:
-    if not _is_integer(stride) or stride < 1:
-        raise InvalidInputError(
-            f"stride must be a positive integer, got {stride!r}; pass 1 to keep every frame"
-        )
+    stride = check_whole("stride", stride, 1)
     resource = files("ldmaps.datasets").joinpath("data", folder, "frames.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {key: archive[key] for key in archive.files}
@@ -185,5 +172,33 @@ def _load(folder: str, stride: int, *, name: str, description: str) -> Molecular
     )
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+def unpack(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.int32]:
+    """Return the grid coordinates, shape (n, atoms, 3), that ``tools/packed_frames.py`` was given; trusts its input."""
+    bonds = arrays["bonds"]
+    x, y = _join_bytes(arrays["bond_xy"], "<i2").astype(np.int64)
+    code = _join_bytes(arrays["bond_z"], "<u4").astype(np.int64)
+    zigzag = code >> 1
+    off = np.where(zigzag & 1, -(zigzag + 1) // 2, zigzag // 2)
+    z = expected_z(x, y, arrays["squared_lengths"]) + off
+    np.negative(z, out=z, where=(code & 1).astype(bool))
+
+    steps = _join_bytes(arrays["first_atom"], "<i4")
+    grid = np.empty((3, len(bonds) + 1, steps.shape[1]), dtype=np.int32)
+    np.cumsum(steps, axis=1, out=grid[:, 0])
+    for k, (parent, child) in enumerate(bonds):
+        for axis, component in enumerate((x, y, z)):
+            np.add(grid[axis, parent], component[k], out=grid[axis, child], casting="unsafe")
+    return grid.transpose(2, 1, 0)
+
+
+def expected_z(
+    x: NDArray[np.int64], y: NDArray[np.int64], squared_lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return |z| of bonds of such lengths, rounded down; IEEE 754 rounds the root alike everywhere."""
+    remainder = np.maximum(squared_lengths[:, None] - x * x - y * y, 0)
+    root: NDArray[np.int64] = np.sqrt(remainder.astype(np.float64)).astype(np.int64)
+    return root
+
+
+def _join_bytes(planes: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
+    return np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(dtype)[..., 0]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.settings import check_whole
 
 __all__ = ["SwissRoll", "swiss_roll"]
 
@@ -83,11 +84,6 @@ def swiss_roll(
         Seed. The same integer gives the same points, and, without noise, a smaller
         set is the beginning of a larger one. None draws fresh points on every call.
 
-    Returns
-    -------
-    SwissRoll
-        The points with their position along the spiral and their height.
-
     Examples
     --------
     >>> from ldmaps.datasets import swiss_roll
@@ -97,15 +93,15 @@ def swiss_roll(
     >>> bool((roll.height < 21).all())
     True
     """
-    if not _is_number(n_points, Integral) or n_points < 1:
-        raise InvalidInputError(f"n_points must be a positive integer, got {n_points!r}; pass 1 or more")
-    if not _is_number(noise, Real) or not 0 <= noise < math.inf:
+    count = check_whole("n_points", n_points, 1)
+    given: object = noise
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < math.inf:
         raise InvalidInputError(
             f"noise must be a finite number that is not negative, got {noise!r}; pass 0 for none"
         )
     rng = np.random.default_rng(random_state)
     # One row per point, so that a longer draw from the same seed starts with a shorter one.
-    u, v = rng.random((int(n_points), 2)).T
+    u, v = rng.random((count, 2)).T
     position = _INNER_END * (1 + 2 * u)
     height = _HEIGHT * v
     points = np.column_stack([position * np.cos(position), height, position * np.sin(position)])
@@ -116,7 +112,3 @@ def swiss_roll(
 
 def _spiral_length(t: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
     return np.asarray(0.5 * (t * np.sqrt(1 + t * t) + np.arcsinh(t)), dtype=np.float64)
-
-
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)

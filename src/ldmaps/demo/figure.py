@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,33 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.datasets.molecules import MolecularFrames
-from ldmaps.errors import InvalidInputError
 from ldmaps.files import written_whole
+from ldmaps.metrics import Features
+from ldmaps.views.plot import import_pyplot
 
 if TYPE_CHECKING:
     from ldmaps.demo.comparison import Demonstration, Mapped
 
-__all__ = ["backbone_dihedrals", "dihedral", "draw", "matplotlib_figure"]
+__all__ = ["backbone_dihedrals", "draw"]
 
 #: From Okabe and Ito's palette.
 BLACK, ORANGE, BLUE, GREEN, GREY = "#000000", "#D55E00", "#0072B2", "#009E73", "#BBBBBB"
-
-
-def dihedral(frames: NDArray[Any], atoms: Sequence[int]) -> NDArray[np.float64]:
-    """Return the torsion about the middle two of four atoms, in degrees from -180 to 180, IUPAC sign.
-
-    >>> import numpy as np
-    >>> cis = np.array([[[1.0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 0, 1]]])
-    >>> trans = np.array([[[1.0, 0, 0], [0, 0, 0], [0, 0, 1], [-1, 0, 1]]])
-    >>> float(dihedral(cis, range(4))[0]), float(abs(dihedral(trans, range(4))[0]))
-    (0.0, 180.0)
-    """
-    a, b, c, d = (np.asarray(frames[:, atom], dtype=np.float64) for atom in atoms)
-    axis = c - b
-    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
-    before, after = np.cross(b - a, axis), np.cross(axis, d - c)
-    sine = np.einsum("ij,ij->i", np.cross(before, after), axis)
-    return np.asarray(np.degrees(np.arctan2(sine, np.einsum("ij,ij->i", before, after))))
 
 
 def backbone_dihedrals(molecule: MolecularFrames) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -46,14 +30,16 @@ def backbone_dihedrals(molecule: MolecularFrames) -> tuple[NDArray[np.float64], 
         key: index for index, key in enumerate(zip(molecule.residue_names, molecule.atom_names, strict=True))
     }
     chain = [place[key] for key in (("ACE", "C"), ("ALA", "N"), ("ALA", "CA"), ("ALA", "C"), ("NME", "N"))]
-    return dihedral(molecule.frames, chain[:4]), dihedral(molecule.frames, chain[1:])
+    angles = Features(molecule.n_atoms, dihedrals=[chain[:4], chain[1:]]).values(molecule.frames)
+    phi, psi = np.degrees(angles.astype(np.float64)).T
+    return phi, psi
 
 
 def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
     """Draw the figure as PNG and as PDF (as SVG when ``output`` says so); return both paths."""
     scale = math.sqrt(len(demonstration.training))  # ψᵀψ = 1 makes entries of order 1/√N
     first = demonstration.landmark_maps[0]
-    figure = matplotlib_figure()(figsize=(7.2, 4.9), layout="constrained")
+    figure = import_pyplot().Figure(figsize=(7.2, 4.9), layout="constrained")
     figure.get_layout_engine().set(wspace=0.05, hspace=0.05)
     panels = figure.subplots(2, 3)
     window = _window(np.vstack([demonstration.exact.training, demonstration.exact.held_out]) * scale)
@@ -73,18 +59,6 @@ def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
         with written_whole(path) as stream:
             figure.savefig(stream, format=path.suffix[1:], dpi=200)
     return picture, vector
-
-
-def matplotlib_figure() -> Callable[..., Any]:
-    """Return matplotlib's Figure, which needs no display and no global state, or say what to install."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InvalidInputError(
-            f"the demo draws with matplotlib, which cannot be imported ({error}); pip install matplotlib"
-        ) from error
-    figure_class: Callable[..., Any] = Figure
-    return figure_class
 
 
 def _window(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 #: Share of the other points, and at least how many of them, within √ε of a typical point by the rule "bulk".
-BULK_SHARE, BULK_NEIGHBOURS = 0.01, 10
-#: It looks from so many points at so many.
-BULK_ROWS, BULK_COLUMNS = 1000, 4000
-#: The log-log rule looks at no more points than this; its curve is an average over pairs and hardly moves beyond.
-COIFMAN_POINTS = 4000
-#: Bandwidths of its curve.
+BULK_SHARE, BULK_NEIGHBOURS = 0.005, 20
+#: Rules other than "connected" look at no more points than this: their averages hardly move beyond.
+SAMPLED_POINTS = 4000
+#: Of these, so many are the typical points of the rule "bulk", drawn from so many times as many by weight.
+BULK_ROWS, BULK_POOL = 1000, 25
+#: Bandwidths of the log-log rule's curve.
 COIFMAN_GRID = 96
 
 
@@ -82,9 +82,9 @@ def choose_bandwidth(
     Parameters
     ----------
     rule : {"bulk", "connected", "coifman"} or float
-        "bulk": √ε reaches 1 % of the other points, at least ten, from a typical point: the
+        "bulk": √ε reaches 0.5 % of the other points, at least twenty, from a typical point: the
         median of 1,000 random ones, each compared with 4,000. A property of the distribution that
-        the points are from: disjoint subsets give the same, and from 1,000 points on it does not
+        the points are from: disjoint subsets give the same, and from 4,000 points on it does not
         change with their number. "connected": the smallest ε at which every point can be reached from
         every other in hops of at most √ε; keeps the finest detail that a single
         map can have. "coifman": the ε at which ln Σ_ij A_ij rises most steeply
@@ -94,13 +94,13 @@ def choose_bandwidth(
     """
     LANDMARK_FIT["epsilon"].check(rule)
     if rule == "bulk":
-        return _bulk(metric, points, n_threads)
+        return _bulk(metric, points, weights, n_threads)
     if rule == "connected":
         return _connected(metric, points, n_threads)
     if rule == "coifman":
         bandwidth = _coifman(metric, points, weights, rng, n_threads)
         # Of more points the tree would cost more than the rule; a walk in pieces is then the fit's error.
-        if len(points) > COIFMAN_POINTS:
+        if len(points) > SAMPLED_POINTS:
             return bandwidth
         tree = minimum_spanning_tree(metric, points)
         return replace(_held_together(bandwidth, tree, tree.connecting_epsilon), tree=tree)
@@ -192,14 +192,20 @@ def _check_distinct(epsilon: float, n_points: int) -> None:
         )
 
 
-def _bulk(metric: Metric, points: Points, n_threads: int | None) -> Bandwidth:
+def _bulk(metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None) -> Bandwidth:
     n_points = len(points)
-    share = max(BULK_SHARE, min(BULK_NEIGHBOURS / (n_points - 1), 0.5))
+    # A weight is so many copies; weights that are all large say no more than smaller ones.
+    weights = weights / max(1.0, float(weights.min()))
+    n_copies = max(n_points, round(float(weights.sum())))
+    count = min(SAMPLED_POINTS, n_copies)
+    share = max(BULK_SHARE, min(BULK_NEIGHBOURS / (n_copies - 1), 0.5))
     # A generator of its own: the landmarks are those that any other ε gives.
-    drawn = np.random.default_rng(0).permutation(n_points)[:BULK_COLUMNS]
-    rows = np.arange(len(drawn))[:BULK_ROWS]
-    sample = points.take(drawn)
-    squares = rank_distances(metric, sample, len(rows), max(1.0, share * (len(drawn) - 1)), n_threads)
+    pool = np.random.default_rng(0).choice(n_points, min(n_points, BULK_POOL * SAMPLED_POINTS), replace=False)
+    heights = np.cumsum(weights[pool])
+    drawn = pool[np.searchsorted(heights, heights[-1] * (np.arange(count) + 0.5) / count)]
+    drawn = np.random.default_rng(1).permutation(drawn)
+    rank = max(1.0, share * (count - 1))
+    squares = rank_distances(metric, points.take(drawn), min(BULK_ROWS, count), rank, n_threads)
     squares = squares[np.isfinite(squares)]
     _check_distinct(float(np.median(squares)) if len(squares) else 0.0, n_points)
     return Bandwidth(float(np.median(squares)), "bulk")
@@ -212,8 +218,8 @@ def _coifman(
     rng: np.random.Generator,
     n_threads: int | None,
 ) -> Bandwidth:
-    if len(points) > COIFMAN_POINTS:
-        sample = np.sort(rng.choice(len(points), COIFMAN_POINTS, replace=False))
+    if len(points) > SAMPLED_POINTS:
+        sample = np.sort(rng.choice(len(points), SAMPLED_POINTS, replace=False))
         points, weights = points.take(sample), weights[sample]
     weights = weights / weights.sum()
     # A handful of rows brackets the distances: a grid from far below the closest pair to beyond the widest.

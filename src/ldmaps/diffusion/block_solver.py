@@ -35,8 +35,6 @@ from ldmaps.errors import ConvergenceWarning, InvalidInputError
 from ldmaps.progress import stage
 from ldmaps.threads import single_threaded_blas
 
-__all__ = ["StreamedSpectrum", "solve_streamed"]
-
 #: Directions of a block shorter than this, relative to its longest, are dropped: of their products little is exact.
 RANK = 1e-4
 #: Norm of the error that rounding of the tiles makes in S, in units of it.

@@ -23,8 +23,9 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import nearest, squared_matrix
+from ldmaps.diffusion.pairwise import nearest
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 __all__ = ["Edges", "bottleneck_edges", "cells_pay"]
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ldmaps import kernels
 from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
 from ldmaps.diffusion.pairwise import squared_row
-from ldmaps.diffusion.spatial_tree import raw_values, spanning_edges
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
@@ -29,9 +28,11 @@ from ldmaps.progress import tick
 __all__ = [
     "BULK_HOP",
     "BULK_LANDMARK_HOP",
+    "FEWEST_POINTS",
     "OUTLIER_SHARE",
     "RAISED",
     "REACH",
+    "SMALL_GROUP",
     "SpanningTree",
     "check_bulk",
     "check_connected",
@@ -116,7 +117,7 @@ def connecting_tree(metric: Metric, points: Points, n_threads: int | None = None
 
     Where its longest edge depends on outliers, it is the minimum spanning tree, which reveals them.
     """
-    if raw_values(metric, points) is None and cells_pay(metric, len(points)):
+    if cells_pay(metric, len(points)):
         edges = bottleneck_edges(metric, points, n_threads, outliers=(OUTLIER_SHARE, RAISED))
         if edges is not None:
             return _both_ways(metric, points, edges.ends, edges.squares)
@@ -125,13 +126,7 @@ def connecting_tree(metric: Metric, points: Points, n_threads: int | None = None
 
 def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
     """Return the minimum spanning tree without ever holding N×N distances."""
-    values = raw_values(metric, points)
-    if values is None:
-        edges, squared = _prim(metric, points)
-    else:
-        edges, lengths = spanning_edges(values)
-        squared = lengths**2
-    return _both_ways(metric, points, edges, squared)
+    return _both_ways(metric, points, *_prim(metric, points))
 
 
 def _both_ways(

@@ -22,23 +22,7 @@ from numpy.typing import NDArray
 
 from ldmaps import kernels, threads
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
-
-__all__ = [
-    "Extended",
-    "distance_sums",
-    "extend",
-    "gathered_rows",
-    "gaussian_kernel",
-    "kernel_curve",
-    "near_pairs",
-    "nearest",
-    "rank_distances",
-    "squared_matrix",
-    "squared_row",
-]
-
 
 #: Pairs per part of a search that stores no distances: enough to be worth another thread, and where progress shows.
 SCAN_ENTRIES = 1 << 19, 1 << 24
@@ -77,6 +61,16 @@ def squared_row(metric: Metric, a: Points, index: int, b: Points, out: NDArray[A
     metric.squared_block(a, slice(index, index + 1), b, slice(0, len(b)), out)
     row: NDArray[Any] = out[0]
     return row
+
+
+def squared_tile(
+    metric: Metric, a: Points, rows: slice, b: Points, columns: slice | None = None
+) -> NDArray[Any]:
+    """Return d² of some rows of ``a`` to ``b``, all or some of it."""
+    columns = slice(0, len(b)) if columns is None else columns
+    block = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=a.dtype)
+    metric.squared_block(a, rows, b, columns, block)
+    return block
 
 
 class _Scratch:
@@ -132,8 +126,7 @@ def near_pairs(
     """Return all pairs with d² ≤ cutoff as CSR arrays: row starts, columns, d²; memory grows with their number."""
 
     def near(rows: slice) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
-        metric.squared_block(points, rows, points, slice(0, len(points)), block)
+        block = squared_tile(metric, points, rows, points)
         is_near = block <= cutoff
         return np.count_nonzero(is_near, axis=1), np.nonzero(is_near)[1], block[is_near]
 
@@ -208,9 +201,7 @@ def _group_sums(
 
     def work(part: slice) -> None:
         rows = slice(group.start + part.start, group.start + part.stop)
-        block = np.empty((rows.stop - rows.start, n), dtype=points.dtype)
-        metric.squared_block(points, rows, points, group, block)
-        reduce(block, weights[group], sums[rows])
+        reduce(squared_tile(metric, points, rows, points, group), weights[group], sums[rows])
 
     run_tiles(n, tile_rows(n, points.dtype.itemsize), work, n_threads)
 
@@ -224,7 +215,6 @@ def kernel_curve(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return S(ε) = Σ_ij w_i w_j exp(−d_ij²/(2ε)) and d ln S/d ln ε for every ε of a grid."""
     rates = 0.5 / epsilons
-    columns = slice(0, len(points))
     tile = tile_rows(len(points), points.dtype.itemsize)
     starts = range(0, len(points), tile)
     # One row of partial sums per tile, added up in order, so that threads cannot change the rounding.
@@ -233,8 +223,7 @@ def kernel_curve(
     reduce = kernels.kernel_moments
 
     def work(rows: slice) -> None:
-        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
-        metric.squared_block(points, rows, points, columns, block)
+        block = squared_tile(metric, points, rows, points)
         place = rows.start // tile
         reduce(block, rates, weights[rows], weights, sums[place], moments[place])
 
@@ -248,14 +237,12 @@ def rank_distances(
 ) -> NDArray[np.float64]:
     """Return d² of each of the first rows to its ``rank``-th nearest other point, interpolated between ranks."""
     # Where that is 0 (copies), d² to the nearest that is no copy; infinite where there is none.
-    columns = slice(0, len(points))
     below = min(int(rank), len(points) - 1)
     above = min(below + 1, len(points) - 1)
     squares = np.empty(n_rows)
 
     def work(rows: slice) -> None:
-        block = np.empty((rows.stop - rows.start, len(points)), dtype=points.dtype)
-        metric.squared_block(points, rows, points, columns, block)
+        block = squared_tile(metric, points, rows, points)
         # A point is nearest to itself, whatever its distance is rounded to.
         block[np.arange(len(block)), np.arange(rows.start, rows.stop)] = 0.0
         ranked = np.partition(block, (below, above), axis=1)[:, [below, above]].astype(np.float64)
@@ -266,6 +253,47 @@ def rank_distances(
 
     run_tiles(n_rows, tile_rows(len(points), points.dtype.itemsize), work, resolve_threads(n_threads))
     return squares
+
+
+def apply_operator(
+    metric: Metric,
+    rows: Points,
+    columns: Points,
+    epsilon: float,
+    weights: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return D_i = Σ_j A_ij s_j and (Pf)_i = Σ_j A_ij s_j f_j / D_i in one tiled pass."""
+    degrees, sums = kernel_sums(metric, rows, columns, epsilon, weights, vectors, n_threads)
+    sums /= degrees[:, None]
+    return degrees, sums
+
+
+def kernel_sums(
+    metric: Metric,
+    rows: Points,
+    columns: Points,
+    epsilon: float,
+    weights: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Σ_j A_ij s_j and Σ_j A_ij s_j f_j."""
+    degrees = np.empty(len(rows))
+    products = np.empty((len(rows), vectors.shape[1]))
+    fill, weights = kernels.kernel_rows, np.ascontiguousarray(weights)  # ones may be one number, repeated
+
+    def work(tile: slice) -> None:
+        block = squared_tile(metric, rows, tile, columns)
+        kernel = np.empty(block.shape)
+        fill(block, 0.5 / epsilon, weights, kernel, degrees[tile])
+        np.matmul(kernel, vectors, out=products[tile])
+
+    # Wider than the cache would like: a product of few rows is slow.
+    tile = max(16, tile_rows(len(columns), rows.dtype.itemsize))
+    run_tiles(len(rows), tile, work, resolve_threads(n_threads))
+    return degrees, products
 
 
 class Extended:

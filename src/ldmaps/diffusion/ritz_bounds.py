@@ -33,8 +33,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["error_bounds", "in_percent_of_range"]
-
 #: The shift of λ_i is bounded roughly first, then by what that bound implies, so many times.
 _ROUNDS = 3
 

@@ -18,12 +18,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import gaussian_kernel
+from ldmaps.diffusion.pairwise import kernel_sums
 from ldmaps.diffusion.ritz_bounds import in_percent_of_range
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
-from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas, tile_rows
-
-__all__ = ["sampled_errors"]
 
 #: Rows of the walk at which residuals are computed.
 SAMPLED_ROWS = 2000
@@ -47,14 +44,15 @@ def sampled_errors(
     """Return bounds on the errors of coordinates against the exact map, without density normalisation."""
     n = len(kernel)
     rows = np.sort(rng.choice(n, min(n, SAMPLED_ROWS), replace=False))
-    own = modes_at(rows)
+    own, chosen = modes_at(rows), kernel.points.take(rows)
     sums, squares = np.zeros((len(rows), 1 + own.shape[1])), np.zeros(own.shape[1])
     lowest, highest = own.min(axis=0), own.max(axis=0)
     for start in range(0, n, CHUNK):
         columns = slice(start, min(start + CHUNK, n))
         modes = modes_at(np.arange(columns.start, columns.stop))
-        source = weights[columns, None] * np.column_stack([np.ones(len(modes)), modes])
-        sums += _block_product(kernel, rows, columns, source, n_threads)
+        those = kernel.points.take(columns)
+        parts = kernel_sums(kernel.metric, chosen, those, kernel.epsilon, weights[columns], modes, n_threads)
+        sums += np.column_stack(parts)
         squares += weights[columns] @ modes**2
         lowest, highest = np.minimum(lowest, modes.min(axis=0)), np.maximum(highest, modes.max(axis=0))
     degrees = sums[:, 0]
@@ -90,25 +88,3 @@ def _relative_error(
     across = squares.sum() + CONFIDENCE * squares.std(ddof=1) * np.sqrt(n_rows)
     error = float(np.sqrt(((along / gaps) ** 2).sum() + across / beyond**2))
     return error / (1.0 - error) if error < LARGEST else 1.0
-
-
-def _block_product(
-    kernel: StreamedKernel,
-    rows: NDArray[np.intp],
-    columns: slice,
-    vectors: NDArray[np.float64],
-    n_threads: int | None,
-) -> NDArray[np.float64]:
-    """Return some rows and columns of A, times vectors."""
-    points, width = kernel.points, columns.stop - columns.start
-    chosen = points.take(rows)
-    out = np.empty((len(rows), vectors.shape[1]))
-
-    def work(part: slice) -> None:
-        block = np.empty((part.stop - part.start, width), dtype=points.dtype)
-        kernel.metric.squared_block(chosen, part, points, columns, block)
-        out[part] = gaussian_kernel(block, kernel.epsilon, 1) @ vectors
-
-    with single_threaded_blas():
-        run_tiles(len(rows), tile_rows(width, points.dtype.itemsize), work, resolve_threads(n_threads))
-    return out

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.diffusion.pairwise import squared_tile
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.errors import CheckpointError
 from ldmaps.files import written_whole
-
-__all__ = ["SolverState", "StateFile"]
 
 FORMAT = 1
 #: Seconds between two writings, and the largest share of the time that writing may take.
@@ -54,25 +53,17 @@ class SolverState:
 
     def arrays(self) -> dict[str, Any]:
         """Return what a file keeps."""
-        arrays = {"basis": self.basis, "images": self.images, "n_passes": self.n_passes}
-        arrays |= {"density": self.density, "row_sums": self.row_sums, "block": self.block}
-        if self.partial is not None:
-            arrays |= {"sums": self.partial.sums, "n_bands": self.partial.n_bands}
-        return {name: value for name, value in arrays.items() if value is not None}
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        partial = known.pop("partial", None)
+        return known if partial is None else {**known, **vars(partial)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> SolverState:
         """Rebuild the state from :meth:`arrays`."""
         partial = PartialProduct(arrays["sums"], int(arrays["n_bands"])) if "sums" in arrays else None
-        return cls(
-            arrays["basis"],
-            arrays["images"],
-            int(arrays["n_passes"]),
-            arrays.get("density"),
-            arrays.get("row_sums"),
-            arrays.get("block"),
-            partial,
-        )
+        names = ("basis", "images", "density", "row_sums", "block")
+        known: dict[str, Any] = {name: arrays[name] for name in names if name in arrays}
+        return cls(**known, n_passes=int(arrays["n_passes"]), partial=partial)
 
 
 class StateFile:
@@ -157,6 +148,4 @@ def _probes(kernel: StreamedKernel) -> NDArray[Any]:
     """Return d² from a few points to all, which identify data, their order and the metric."""
     n = len(kernel)
     rows = kernel.points.take(np.linspace(0, n - 1, min(n, PROBES)).astype(np.intp))
-    squared = np.empty((len(rows), n), dtype=kernel.points.dtype)
-    kernel.metric.squared_block(rows, slice(0, len(rows)), kernel.points, slice(0, n), squared)
-    return squared
+    return squared_tile(kernel.metric, rows, slice(0, len(rows)), kernel.points)

@@ -24,12 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import gaussian_kernel
-from ldmaps.diffusion.products import equal_bands
+from ldmaps.diffusion.pairwise import gaussian_kernel, squared_tile
+from ldmaps.diffusion.spectrum import equal_bands
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
-
-__all__ = ["PartialProduct", "StreamedKernel"]
 
 #: Shape of a tile: half a megabyte in single precision, which a core's own cache holds together with the vectors.
 TILE_ROWS, TILE_COLUMNS = 256, 512
@@ -123,8 +121,7 @@ class StreamedKernel:
 
     def _corner(self, rows: slice) -> NDArray[Any]:
         """Return the square tile on the diagonal."""
-        height = rows.stop - rows.start
-        block = np.empty((height, height), dtype=self.points.dtype)
-        self.metric.squared_block(self.points, rows, self.points, rows, block)
-        upper = np.triu(block, 1)  # the diagonal is exactly zero
+        upper = np.triu(
+            squared_tile(self.metric, self.points, rows, self.points, rows), 1
+        )  # the diagonal is exactly zero
         return gaussian_kernel(upper + upper.T, self.epsilon, 1)

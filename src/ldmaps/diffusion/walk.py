@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["Walk"]
-
 
 @dataclass(frozen=True)
 class Walk:

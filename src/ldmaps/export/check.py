@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.tables import read_any_columns
+from ldmaps.inputs.tables import read_columns
 
-__all__ = ["FORCES", "VALUES", "Agreement", "check_export"]
+__all__ = ["FORCES", "VALUES", "check_export"]
 
 _Path = str | os.PathLike[str]
 #: What the engine must find for the frames of a check.
@@ -27,27 +27,9 @@ _CAUSE = (
 )
 
 
-class Agreement(NamedTuple):
-    """How well an engine's numbers agree with the map's.
-
-    Attributes
-    ----------
-    name : str
-        A coordinate, or "forces".
-    compared : int
-        Numbers compared.
-    difference : float
-        The largest difference, as a share of the range of the values.
-    """
-
-    name: str
-    compared: int
-    difference: float
-
-
 def check_export(
     files: Sequence[_Path], folder: _Path | None = None, *, model: Any = None
-) -> list[Agreement]:
+) -> dict[str, float]:
     """Compare what an engine printed with what ldmaps computes; raise where they differ.
 
     Parameters
@@ -62,48 +44,46 @@ def check_export(
 
     Returns
     -------
-    list of Agreement
-        One entry per coordinate, and one for forces.
+    dict of str to float
+        The largest difference of each coordinate, and of "forces", as a share of the range of its values.
 
     Raises
     ------
     InvalidInputError
         Where the largest difference is above 0.01 % of the range, with the frame and what may be wrong.
     """
-    if model is not None:
-        return _of_columns(files[0], model)
     home = Path(files[0]).parent if folder is None else Path(folder)
-    if not (home / VALUES).exists():
+    if model is not None:
+        columns = (model.source_ or {}).get("columns")
+        if not columns:
+            raise InvalidInputError(
+                "the map has no columns with names to look for; compare the check that ldmaps export wrote, without "
+                "the map"
+            )
+        names = coordinate_names(model.n_components_)
+        found = _table(files[0], [*columns, *names])
+        ours = model.transform(np.stack([found[name] for name in columns], axis=1))
+        expected = dict(zip(names, ours.T, strict=True))
+    elif not (home / VALUES).exists():
         raise InvalidInputError(
             f"there is no {VALUES} in {home}: name the folder that ldmaps export wrote, or for a map of columns the map"
         )
-    expected = _table(home / VALUES)
-    names = [name for name in expected if name != "frame"]
-    found = _table(files[0], names)
-    agreements = [_compared(name, found[name], expected[name], files[0]) for name in names]
+    else:
+        expected = _table(home / VALUES)
+        del expected["frame"]
+        found = _table(files[0], list(expected))
+    differences = {name: _difference(name, found[name], ours, files[0]) for name, ours in expected.items()}
     if len(files) > 1:
         wanted = _table(home / FORCES)
         ours = np.stack([wanted[axis] for axis in ("fx", "fy", "fz")], axis=1)
         theirs = _forces(files[1], wanted["frame"].astype(int), wanted["atom"].astype(int))
-        agreements.append(_compared("forces", theirs.ravel(), ours.ravel(), files[1]))
-    return agreements
-
-
-def _of_columns(path: _Path, model: Any) -> list[Agreement]:
-    columns = (model.source_ or {}).get("columns")
-    if not columns:
-        raise InvalidInputError(
-            "the map has no columns with names to look for; compare the check that ldmaps export wrote, without the map"
-        )
-    names = coordinate_names(model.n_components_)
-    found = _table(path, [*columns, *names])
-    ours = model.transform(np.stack([found[name] for name in columns], axis=1))
-    return [_compared(name, found[name], ours[:, i], path) for i, name in enumerate(names)]
+        differences["forces"] = _difference("forces", theirs.ravel(), ours.ravel(), files[1])
+    return differences
 
 
 def _table(path: _Path, names: Sequence[str] | None = None) -> dict[str, NDArray[np.float64]]:
     """Return columns of a table of numbers by name, all or those asked for."""
-    columns = read_any_columns(os.fspath(path))
+    columns = read_columns(os.fspath(path), named=False)
     missing = [name for name in names or () if name not in columns]
     if missing:
         raise InvalidInputError(
@@ -115,7 +95,8 @@ def _table(path: _Path, names: Sequence[str] | None = None) -> dict[str, NDArray
         raise InvalidInputError(f"{os.fspath(path)}: {error}; wait for the engine to end") from error
 
 
-def _compared(name: str, found: NDArray[np.float64], expected: NDArray[np.float64], path: _Path) -> Agreement:
+def _difference(name: str, found: NDArray[np.float64], expected: NDArray[np.float64], path: _Path) -> float:
+    """Return the largest difference as a share of the range, or raise where it is too large."""
     if len(found) != len(expected):
         raise InvalidInputError(
             f"{os.fspath(path)} has {len(found)} rows of {name}, and the check {len(expected)} frames; run the engine "
@@ -129,7 +110,7 @@ def _compared(name: str, found: NDArray[np.float64], expected: NDArray[np.float6
             f"{name} is {found[worst]:.8g} in row {worst} of {os.fspath(path)}, where ldmaps finds "
             f"{expected[worst]:.8g}: {_CAUSE}"
         )
-    return Agreement(name, len(found), float(differences[worst]))
+    return float(differences[worst])
 
 
 def _forces(path: _Path, frames: NDArray[np.int64], atoms: NDArray[np.int64]) -> NDArray[np.float64]:

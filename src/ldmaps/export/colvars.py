@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.export.atoms import EngineAtoms
 from ldmaps.export.definition import Columns, Definition, Frames, exact
 from ldmaps.metrics.features import CONTACT_POWER
 
@@ -42,17 +41,15 @@ def map_files(definition: Definition) -> dict[str, str]:
         definition.names, definition.coefficients, definition.limits, definition.bumps, strict=True
     ):
         above = "+".join(f"({exact(value)})*g{j}" for j, value in enumerate(definition.weights * row, 1))
-        text += f"""\
-colvar {{
-  name {name}
-  width {_width(bump)}
-  lowerBoundary {low:.8g}
-  upperBoundary {high:.8g}
-  hardLowerBoundary on
-  hardUpperBoundary on
-  customFunction ({above})/({below}); {shares}
-{components}}}
-"""
+        text += definition.filled_in(
+            "coordinate.colvars",
+            name=name,
+            width=_width(bump),
+            low=f"{low:.8g}",
+            high=f"{high:.8g}",
+            function=f"({above})/({below}); {shares}",
+            components=components,
+        )
     # In one file: LAMMPS' restart does not reach what fix_modify adds later.
     return {"map.colvars": text, "run.colvars": text + _example(definition, origin, shares, components)}
 
@@ -64,40 +61,29 @@ def feature(kind: str, name: str, atoms: list[str], radius: str) -> tuple[str, s
     return text, f"(1/(1+({name}/{radius})^{CONTACT_POWER}))" if kind == "contact" else name
 
 
-def check_files(definition: Definition, atoms: EngineAtoms, frames: NDArray[np.float64]) -> dict[str, str]:
+def check_files(
+    definition: Definition, numbers: NDArray[np.intp], frames: NDArray[np.float64]
+) -> dict[str, str]:
     """Return what LAMMPS needs to compute frames, (n, atoms, 3): the text by the file's name."""
     edge = 4 * float(np.abs(frames).max()) + 10
-    box, count, order = f"{-edge:.6g} {edge:.6g}", len(atoms.numbers), np.argsort(atoms.numbers)
-    rows = [[(atoms.numbers[a], " ".join(map(exact, frame[a]))) for a in order] for frame in frames]
-    dump = ""
-    for step, places in enumerate(rows):
-        dump += f"ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n{count}\nITEM: BOX BOUNDS pp pp pp\n"
-        dump += f"{box}\n{box}\n{box}\nITEM: ATOMS id x y z\n" + "".join(
-            f"{number} {place}\n" for number, place in places
-        )
+    box, order = f"{-edge:.6g} {edge:.6g}", np.argsort(numbers)
+    rows = [[(numbers[a], " ".join(map(exact, frame[a]))) for a in order] for frame in frames]
+    dump = "".join(
+        f"ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n{len(numbers)}\nITEM: BOX BOUNDS pp pp pp\n"
+        f"{box}\n{box}\n{box}\nITEM: ATOMS id x y z\n"
+        + "".join(f"{number} {place}\n" for number, place in places)
+        for step, places in enumerate(rows)
+    )
     linear = "".join(  # Colvars divides the energy by the variable's width
         f"linear {{\n  colvars {name}\n  centers 0\n  forceConstant {_width(bump)}\n}}\n"
         for name, bump in zip(definition.names, definition.bumps, strict=True)
     )
+    atoms = "\n".join(f"{number} 1 {place}" for number, place in rows[0])
     return {
-        "check.data": f"atoms of the check\n\n{count} atoms\n1 atom types\n\n"
-        f"{box} xlo xhi\n{box} ylo yhi\n{box} zlo zhi\n\nMasses\n\n1 1.0\n\nAtoms # atomic\n\n"
-        + "".join(f"{number} 1 {place}\n" for number, place in rows[0]),
+        "check.data": definition.filled_in("check.data", count=len(numbers), box=box, atoms=atoms),
         "check.dump": dump,
         "check.colvars": f"colvarsTrajFrequency 1\n# The energy is the sum of the coordinates.\n{linear}",
-        "in.check": f"""\
-units {definition.units.name}
-atom_style atomic
-atom_modify map yes
-read_data check.data
-pair_style zero 1.0
-pair_coeff * *
-fix map all colvars map.colvars output check
-fix_modify map configfile check.colvars
-dump forces all custom 1 forces.dump id fx fy fz
-dump_modify forces sort id format float %.12g
-rerun check.dump dump x y z
-""",
+        "in.check": definition.filled_in("in.check"),
     }
 
 
@@ -163,47 +149,23 @@ def _shares(definition: Definition, origin: int) -> tuple[str, str]:
 
 def _example(definition: Definition, origin: int, shares: str, components: str) -> str:
     """Return a bias: metadynamics along the first coordinate, and a wall at the border of the map's domain."""
-    text = f"""
-# Well-tempered metadynamics with bias factor 8.
-metadynamics {{
-  name metad
-  colvars {definition.names[0]}
-  hillWeight {0.2 * definition.units.kt:.3g}
-  gaussianSigmas {definition.bumps[0]:.4g}
-  newHillFrequency 500
-  wellTempered on
-  biasTemperature {7 * definition.units.temperature:g}
-}}
-"""
+    text = definition.filled_in("metadynamics.colvars")
     geometry = definition.geometry
-    nearest, sizing = f"u{origin + 1}", ""
+    nearest = f"u{origin + 1}"
     if isinstance(geometry, Frames):
         if np.ptp(geometry.weights) < 1e-12:
-            size, sizing = "rg^2", f"  gyration {{\n    name rg\n{_atoms(geometry)}  }}\n"
+            size, component = "rg^2", "gyration {\n    name rg"
         elif len(geometry.weights) <= MAX_WALL_ATOMS:
-            size, sizing = _weighted_size(geometry), f"  cartesian {{\n    name c\n{_atoms(geometry)}  }}\n"
+            size, component = _weighted_size(geometry), "cartesian {\n    name c"
         else:
-            return (
-                text
-                + f"# No wall at the domain: with weights it would be a function of {len(geometry.weights)} places.\n"
-            )
+            count = len(geometry.weights)
+            return f"{text}# No wall at the domain: with weights it would be a function of {count} places.\n"
+        components += f"  {component}\n{_atoms(geometry)}  }}\n"
         rate = exact(2 / len(geometry.weights))
         nearest = f"{size}+({exact(_constants(geometry)[origin])})-{rate}*p{origin + 1}"
     total = "+".join(f"g{j}" for j in range(1, len(definition.weights) + 1))
-    return f"""{text}
-# A soft minimum of d² to the landmarks; nothing inside the map's domain feels the wall, 10 % beyond it costs 4 kT.
-# It takes as long per step as a coordinate does.
-colvar {{
-  name away
-  customFunction {nearest}-{exact(2 * definition.bandwidth)}*log({total}); {shares}
-{components}{sizing}}}
-harmonicWalls {{
-  name wall
-  colvars away
-  upperWalls {definition.reach:.6g}
-  upperWallConstant {definition.spring:.4g}
-}}
-"""
+    away = f"{nearest}-{exact(2 * definition.bandwidth)}*log({total})"
+    return text + definition.filled_in("wall.colvars", away=away, shares=shares, components=components)
 
 
 def _width(bump: float) -> str:

@@ -7,29 +7,119 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib.resources import files
+from string import Template
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.export.atoms import EngineAtoms
-from ldmaps.export.units import EngineUnits, length_factor
 from ldmaps.extension.domain import BUMP_SHARE
+from ldmaps.inputs.atom_order import atom_indices, atom_order
+from ldmaps.inputs.source import Reading
+from ldmaps.inputs.topology import load_topology, select_atoms
 from ldmaps.metrics.features import CONTACT_RADIUS
 from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.point_faults import wrong_width
 
-__all__ = [
-    "Columns",
-    "Definition",
-    "Frames",
-    "columns_of_features",
-    "columns_of_table",
-    "define",
-    "exact",
-    "frames_of",
-]
+__all__ = ["Columns", "Definition", "EngineAtoms", "Frames", "columns_of_features", "columns_of_table"]
+__all__ += ["engine_atoms", "engine_units", "exact", "frames_of"]
+
+#: nm per unit that a map may be in.
+_MAP_UNITS = {"nm": 1.0, "å": 0.1, "a": 0.1, "angstrom": 0.1, "angstroms": 0.1}
+
+
+class EngineUnits(NamedTuple):
+    """An engine's units of length and energy."""
+
+    name: str
+    length: str
+    nm: float  # a length of 1; LAMMPS' files are read as Å whatever their units are, so this is that of lj, too
+    energy: str
+    kt: float
+    temperature: float
+
+
+_LJ = EngineUnits("lj", "σ", 0.1, "ε", 1.0, 1.0)
+#: Those of each library; nm is what PLUMED counts in whatever the engine does.
+_UNITS = {
+    "plumed": (EngineUnits("nm", "nm", 1.0, "kJ/mol", 2.494339, 300.0), _LJ),
+    "colvars": (
+        EngineUnits("real", "Å", 0.1, "kcal/mol", 0.596161, 300.0),
+        EngineUnits("metal", "Å", 0.1, "eV", 0.0258520, 300.0),
+        _LJ,
+    ),
+}
+
+
+def engine_units(name: str | None, to: str) -> EngineUnits:
+    """Return the units that a setting means, or raise where the library does not count in them."""
+    choices = _UNITS[to]
+    wanted = "nm" if name is None and to == "plumed" else name
+    for one in choices:
+        if one.name == wanted:
+            return one
+    raise InvalidInputError(
+        f"an export to {to} must know the engine's units, got {name!r}: choose one with ",
+        Named("units", choices[0].name),
+        f" ({'; '.join(f'{one.name}: {one.length}, {one.energy}' for one in choices)})",
+    )
+
+
+def _length_factor(model: Any, units: EngineUnits) -> float:
+    """Return what turns the map's lengths into the engine's, or raise where the map's unit is not known."""
+    if model.units_ is None and units.name == "lj":
+        return 1.0  # numbers as they are
+    nm = _MAP_UNITS.get(str(model.units_).lower())
+    if nm is None:
+        raise InvalidInputError(
+            f"the map's unit of length is {model.units_ or 'not known'}, so it cannot be turned into {units.length}; "
+            'set model.units_ = "nm" (or "angstrom"), what its frames were in, and save it again'
+        )
+    return nm / units.nm
+
+
+class EngineAtoms(NamedTuple):
+    """All atoms of the map's frames: numbers from 1 in the engine's system, labels ("ALA2-CB"), who says so."""
+
+    numbers: NDArray[np.intp]
+    labels: list[str]
+    origin: str
+
+
+def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | None) -> EngineAtoms:
+    """Find the map's atoms in the engine's system, or raise where they are others or not known."""
+    facts = model.source_ or {}
+    n_atoms = int(model.n_features_in_) // 3
+    select = select or facts.get("select")
+    if atoms is not None:
+        indices, origin = atom_indices(atoms), "the indices that were given"
+    elif top is not None:
+        name = top if isinstance(top, str) else "the topology"
+        selection = select_atoms(load_topology(top, ""), Reading(select=select, periodic="keep"), name)
+        indices, origin = selection.chosen, f"{name}, {f'selected by {select!r}' if select else 'all atoms'}"
+        if facts.get("atom_names") is not None and len(indices) == n_atoms:
+            order = atom_order(facts, selection.atoms, name, match=False)
+            indices = indices if order is None else indices[order]
+    elif facts.get("atom_indices") is not None:
+        indices, origin = np.asarray(facts["atom_indices"]), "the topology of the fit"
+    else:
+        raise InvalidInputError(
+            "the map does not know which atoms of the engine's system it was fitted on; give that system with ",
+            Named("top", "system.gro"),
+            " and the atoms with ",
+            Named("select", ...),
+            ", or in Python atoms=[...], their indices from 0",
+        )
+    fault = wrong_width((len(indices), 3), 3 * n_atoms, takes_frames=True)
+    if fault is not None:
+        raise InvalidInputError(
+            f"{origin}: {fault}; choose the same atoms, in the map's order, with ", Named("select", ...)
+        )
+    labels = facts.get("atom_labels") or facts.get("atom_names") or ["X"] * n_atoms
+    return EngineAtoms(indices.astype(np.intp) + 1, list(labels), origin)
 
 
 @dataclass(frozen=True)
@@ -41,13 +131,17 @@ class Frames:
     landmarks: NDArray[np.float64]  # (M, a, 3), the engine's length
     weights: NDArray[np.float64]  # (a,), sum 1: how much an atom counts in d²
     fit_weights: NDArray[np.float64] | None  # (a,), sum 1: in the superposition, where that differs
-    area: float  # what turns the map's d² into the engine's
+    length: float  # what turns the map's lengths into the engine's
+
+    @property
+    def area(self) -> float:
+        """What turns the map's d² into the engine's."""
+        return self.length**2
 
     @property
     def largest_gap(self) -> float:
         """The farthest that two atoms which follow each other in the list are apart in a landmark."""
-        steps = np.diff(self.landmarks, axis=1)
-        return float(np.linalg.norm(steps, axis=2).max(initial=0.0))
+        return float(np.linalg.norm(np.diff(self.landmarks, axis=1), axis=2).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -61,69 +155,71 @@ class Columns:
     factors: NDArray[np.float64]  # c, (K,)
     variables: list[str]  # what a formula calls them
     meanings: list[str]  # what people call them; empty where that is the same
-    area: float = 1.0
+    length: float = 1.0
+    area = 1.0
 
     def squares(self, variables: Sequence[str], landmark: int) -> str:
         """Return d² to a landmark as a formula of such variables."""
         return "+".join(map(_square, variables, self.landmarks[landmark], self.periods, self.factors))
 
 
-@dataclass(frozen=True)
 class Definition:
     """A map in an engine's units."""
 
-    names: list[str]
-    coefficients: NDArray[np.float64]  # B, (k, M)
-    weights: NDArray[np.float64]  # s, (M,)
-    bandwidth: float  # h
-    reach: float  # the largest d² within the domain of a landmark
-    between: NDArray[np.float64]  # d² of landmarks, (M, M)
-    bumps: NDArray[np.float64]  # widths for metadynamics, (k,)
-    limits: NDArray[np.float64]  # values that no coordinate goes beyond, with room for rounding, (k, 2)
-    units: EngineUnits
-    digest: str
-    geometry: Frames | Columns
+    def __init__(self, model: Any, units: EngineUnits, geometry: Frames | Columns, digest: str) -> None:
+        embedder, area = model.embedder_, geometry.area
+        self.units, self.geometry, self.digest = units, geometry, digest
+        self.names = coordinate_names(embedder.n_components)
+        self.coefficients = embedder.coefficients.astype(np.float64)  # B, (k, M)
+        self.weights = embedder.source_weights.astype(np.float64)  # s, (M,)
+        self.bandwidth = area * embedder.bandwidth  # h
+        self.reach = area * float(
+            embedder.squared_radii.max()
+        )  # the largest d² within the domain of a landmark
+        #: d² of landmarks, (M, M).
+        self.between = area * squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
+        #: Widths for metadynamics, (k,).
+        self.bumps = BUMP_SHARE * np.ptp(model.landmark_embedding_.astype(np.float64), axis=0)
+        low, high = self.coefficients.min(axis=1), self.coefficients.max(axis=1)
+        slack = 1e-3 * (high - low)
+        #: Values that no coordinate goes beyond, with room for rounding, (k, 2).
+        self.limits = np.stack([low - slack, high + slack], axis=1)
+        #: Strength of a wall on d² that costs 4 kT where a frame is 10 % beyond the reach.
+        self.spring = 8 * units.kt / (0.21 * self.reach) ** 2
 
-    @property
-    def spring(self) -> float:
-        """Strength of a wall on d² that costs 4 kT where a frame is 10 % beyond the reach."""
-        return 8 * self.units.kt / (0.21 * self.reach) ** 2
-
-
-def define(model: Any, units: EngineUnits, geometry: Frames | Columns, digest: str) -> Definition:
-    """Collect a map's numbers."""
-    embedder, area = model.embedder_, geometry.area
-    coefficients = embedder.coefficients.astype(np.float64)
-    low, high = coefficients.min(axis=1), coefficients.max(axis=1)
-    slack = 1e-3 * (high - low)
-    return Definition(
-        names=coordinate_names(embedder.n_components),
-        coefficients=coefficients,
-        weights=embedder.source_weights.astype(np.float64),
-        bandwidth=area * embedder.bandwidth,
-        reach=area * float(embedder.squared_radii.max()),
-        between=area * squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64),
-        bumps=BUMP_SHARE * np.ptp(model.landmark_embedding_.astype(np.float64), axis=0),
-        limits=np.stack([low - slack, high + slack], axis=1),
-        units=units,
-        digest=digest,
-        geometry=geometry,
-    )
+    def filled_in(self, asset: str, **more: object) -> str:
+        """Return a text of ``assets`` with numbers of the map, and more, in place of $names."""
+        (low, high), bump, units = self.limits[0], self.bumps[0], self.units
+        values = {
+            "names": ",".join(self.names),
+            "first": self.names[0],
+            "units": units.name,
+            "temperature": f"{units.temperature:g}",
+            "bias_temperature": f"{7 * units.temperature:g}",  # of bias factor 8
+            "height": f"{0.2 * units.kt:.3g}",
+            "bump": f"{bump:.4g}",
+            "low": f"{low:.6g}",
+            "high": f"{high:.6g}",
+            "bins": f"{5 * (high - low) / bump:.0f}",
+            "reach": f"{self.reach:.6g}",
+            "spring": f"{self.spring:.4g}",
+        }
+        text = files("ldmaps.export").joinpath("assets", asset).read_text(encoding="utf-8")
+        return Template(text).substitute(values | more)
 
 
 def frames_of(model: Any, atoms: EngineAtoms, units: EngineUnits) -> Frames:
     """Return the landmarks' structures."""
-    n_atoms, factor = len(atoms.numbers), length_factor(model, units)
+    n_atoms, factor = len(atoms.numbers), _length_factor(model, units)
     kept, roots, fitted, fit_roots = model.metric_.weighed_atoms(n_atoms)
     structures = factor * model.metric_.structures(model.embedder_.landmarks, n_atoms)
     centring, fit_weights = roots**2, None
     if fitted is not None:
-        fit_weights = np.zeros(len(kept))
+        centring = fit_weights = np.zeros(len(kept))
         fit_weights[np.searchsorted(kept, fitted)] = fit_roots**2
-        centring = fit_weights
     structures -= np.einsum("a,max->mx", centring, structures)[:, None]
     labels = [atoms.labels[atom] for atom in kept]
-    return Frames(atoms.numbers[kept], labels, structures, roots**2, fit_weights, factor**2)
+    return Frames(atoms.numbers[kept], labels, structures, roots**2, fit_weights, factor)
 
 
 def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Columns:
@@ -151,7 +247,7 @@ def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Colu
 
 def columns_of_features(model: Any, atoms: EngineAtoms, units: EngineUnits, library: Any) -> Columns:
     """Return the landmarks' internal coordinates, computed by the engine from the atoms of its system."""
-    metric, length = model.metric_, length_factor(model, units)
+    metric, length = model.metric_, _length_factor(model, units)
     scales = metric.parameters()["scales"]
     values = model.embedder_.landmarks.values.astype(np.float64) / scales
     engine = {"dihedral": library.RADIAN, "angle": library.RADIAN, "distance": length, "contact": 1.0}
@@ -166,27 +262,18 @@ def columns_of_features(model: Any, atoms: EngineAtoms, units: EngineUnits, libr
         called = f"{metric.names[place]}, " if metric.names is not None else ""
         meanings.append(f"{names[place]} = {called}{kind} of atoms {' '.join(numbers)}")
     periods = np.where(np.array(metric.kinds) == "dihedral", 2 * np.pi * library.RADIAN, 0.0)
-    return Columns(
-        names, values * factors, periods, "".join(texts), (scales / factors) ** 2, variables, meanings
-    )
+    squares = (scales / factors) ** 2
+    return Columns(names, values * factors, periods, "".join(texts), squares, variables, meanings, length)
 
 
 def exact(value: float) -> str:
-    """Write a number so that it is read back bit by bit.
-
-    >>> exact(360.0), exact(0.1), exact(-2.5e-7)
-    ('360', '0.1', '-2.5e-07')
-    """
+    """Write a number so that it is read back bit by bit, a whole one without a point."""
     value = float(value)
     return str(int(value)) if value.is_integer() and abs(value) < 1e9 else repr(value)
 
 
 def _square(variable: str, value: float, period: float, factor: float) -> str:
-    """Write c(x − z)², for a period P with x − z − P·floor((x − z)/P + ½) in place of x − z.
-
-    >>> _square("x1", -0.5, 0.0, 4.0), _square("x1", 1.0, 360.0, 1.0)
-    ('4*(x1+0.5)^2', '((x1-1)-360*floor((x1-1)/360+0.5))^2')
-    """
+    """Write c(x − z)², for a period P with x − z − P·floor((x − z)/P + ½) in place of x − z."""
     times = "" if factor == 1 else f"{exact(factor)}*"
     difference = f"({variable}{'-' if value >= 0 else '+'}{exact(abs(value))})"
     if not period:

@@ -12,21 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps._version import __version__
 from ldmaps.errors import InvalidInputError, LdmapsWarning, Named
 from ldmaps.export import colvars, plumed
-from ldmaps.export.atoms import EngineAtoms, engine_atoms
+from ldmaps.export import definition as defining
 from ldmaps.export.check import FORCES, VALUES
-from ldmaps.export.definition import (
-    Columns,
-    Definition,
-    Frames,
-    columns_of_features,
-    columns_of_table,
-    define,
-    frames_of,
-)
-from ldmaps.export.readme import readme
-from ldmaps.export.units import engine_units, length_factor
+from ldmaps.export.definition import Columns, Definition, EngineAtoms, Frames
 from ldmaps.files import written_whole
 from ldmaps.streaming.checkpoint import model_digest
 
@@ -53,7 +44,7 @@ def export_map(
     names: Sequence[str] | None = None,
     define_columns: str = "",
 ) -> Path:
-    """Write a map as input of PLUMED or Colvars, with an example, a check and a README.
+    """Write a map as input of PLUMED or Colvars, with an example, a check and a README; return the folder.
 
     Parameters
     ----------
@@ -79,11 +70,6 @@ def export_map(
         Of a map of a table: what defines these names in the engine's language. PLUMED's
         lines may be elsewhere in your input; Colvars needs its components here.
 
-    Returns
-    -------
-    Path
-        The folder.
-
     Raises
     ------
     InvalidInputError
@@ -93,38 +79,38 @@ def export_map(
         raise InvalidInputError(f"only a fitted map can be exported, got {model!r}; call fit first")
     if to not in _LIBRARIES:
         raise InvalidInputError(Named("to"), f' must be "plumed" or "colvars", got {to!r}')
-    chosen = engine_units(units, to)
-    library = _LIBRARIES[to]
-    metric, digest, found = model.metric_, model_digest(model), None
+    chosen, library = defining.engine_units(units, to), _LIBRARIES[to]
+    metric, found = model.metric_, None
     geometry: Frames | Columns
     if metric.has_structures:
         if names is not None or define_columns:
             raise InvalidInputError("the map is of frames, which have no columns; leave out ", Named("names"))
-        found = engine_atoms(model, top, select, atoms)
+        found = defining.engine_atoms(model, top, select, atoms)
         if getattr(metric, "kinds", None):  # internal coordinates
-            geometry = columns_of_features(model, found, chosen, library)
+            geometry = defining.columns_of_features(model, found, chosen, library)
         else:
-            geometry = frames_of(model, found, chosen)
+            geometry = defining.frames_of(model, found, chosen)
     elif metric.is_differentiable:
         if not (top is select is atoms is None):
             raise InvalidInputError("the map is of a table, which has no atoms; leave out ", Named("top"))
-        geometry = columns_of_table(model, names, define_columns)
+        geometry = defining.columns_of_table(model, names, define_columns)
     else:
         raise InvalidInputError(
             f"a map with the metric {metric!r} cannot be exported: its distance has no gradient, so no engine could "
             f"push along it, and {to} has no word for it; fit a map with RMSD, Features, Euclidean, Scaled or Periodic"
         )
-    definition = define(model, chosen, geometry, digest)
+    definition = Definition(model, chosen, geometry, model_digest(model))
     files = library.map_files(definition)
     if found is not None:
-        counted = np.ones(len(found.numbers), bool)
-        if isinstance(geometry, Frames):
-            counted = np.isin(found.numbers, geometry.numbers)
-        frames, tables = _check(model, definition, found, counted)
-        counting = found._replace(numbers=found.numbers[counted])
-        files |= tables | library.check_files(definition, counting, frames[:, counted])
-    _warn_of_gaps(definition, to)
-    files["README.md"] = readme(model, definition, to, found, sorted(files))
+        files |= _check(model, definition, found.numbers, library)
+    if to == "plumed" and isinstance(geometry, Frames) and geometry.largest_gap * chosen.nm > WIDE_GAP:
+        warnings.warn(
+            f"atoms that follow each other in the map are up to {geometry.largest_gap:.3g} {chosen.length} apart; "
+            "PLUMED makes molecules whole along that list, so a periodic box must be wider than twice this",
+            LdmapsWarning,
+            stacklevel=3,
+        )
+    files["README.md"] = _readme(model, definition, to, found)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -133,25 +119,13 @@ def export_map(
     return path
 
 
-def _warn_of_gaps(definition: Definition, to: str) -> None:
-    geometry, units = definition.geometry, definition.units
-    if to == "plumed" and isinstance(geometry, Frames) and geometry.largest_gap * units.nm > WIDE_GAP:
-        warnings.warn(
-            f"atoms that follow each other in the map are up to {geometry.largest_gap:.3g} {units.length} apart; "
-            "PLUMED makes molecules whole along that list, so a periodic box must be wider than twice this",
-            LdmapsWarning,
-            stacklevel=4,
-        )
-
-
-def _check(
-    model: Any, definition: Definition, found: EngineAtoms, counted: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], dict[str, str]]:
-    """Return frames near landmarks in the engine's units, and the tables of what the engine must find for them."""
-    embedder, n_atoms, factor = model.embedder_, len(found.numbers), length_factor(model, definition.units)
-    metric, rng = embedder.metric, np.random.default_rng(0)
+def _check(model: Any, definition: Definition, numbers: NDArray[np.intp], library: Any) -> dict[str, str]:
+    """Return frames near landmarks for the engine, and the tables of what it must find for them."""
+    embedder, geometry, n_atoms = model.embedder_, definition.geometry, len(numbers)
+    metric, counted = embedder.metric, np.ones(n_atoms, bool)
     # In float64, so that rounding of a float32 map is no part of the comparison.
-    if isinstance(definition.geometry, Frames):
+    if isinstance(geometry, Frames):
+        counted = np.isin(numbers, geometry.numbers)
         places = metric.places(embedder.landmarks).values.reshape(-1, n_atoms, 3)
         landmarks, scale = metric.prepare(places, np.float64), JITTER * np.sqrt(embedder.bandwidth / 3)
     else:
@@ -159,24 +133,63 @@ def _check(
         landmarks = metric.import_points({"values": embedder.landmarks.values.astype(np.float64)})
         scale = SMALL_MOVE
     chosen = np.unique(np.linspace(0, len(places) - 1, N_FRAMES).round().astype(int))
-    noise = rng.normal(scale=scale, size=(len(chosen), n_atoms, 3))
+    noise = np.random.default_rng(0).normal(scale=scale, size=(len(chosen), n_atoms, 3))
     # As the engine reads them, rounded once; off the origin, where atoms without a weight are.
-    frames = np.round((places[chosen] + noise) * factor + 0.5, 9)
+    frames = np.round((places[chosen] + noise) * geometry.length + 0.5, 9)
     double = replace(
-        embedder,
-        landmarks=landmarks,
-        coefficients=definition.coefficients,
-        source_weights=definition.weights,
+        embedder, landmarks=landmarks, coefficients=definition.coefficients, source_weights=definition.weights
     )
-    extended, gradient = double.extend_with_gradient(frames / factor, 1)
-    forces = -gradient.sum(axis=1) / factor
-    values = f"frame,{','.join(definition.names)}\n"
-    values += "".join(
-        f"{i},{','.join(map(repr, row))}\n" for i, row in enumerate(extended.coordinates.tolist())
-    )
-    rows = "frame,atom,fx,fy,fz\n" + "".join(
-        f"{i},{found.numbers[a]},{','.join(map(repr, frame[a].tolist()))}\n"
+    extended, gradient = double.extend_with_gradient(frames / geometry.length, 1)
+    forces = -gradient.sum(axis=1) / geometry.length
+    values = [f"{i},{','.join(map(repr, row))}\n" for i, row in enumerate(extended.coordinates.tolist())]
+    rows = [
+        f"{i},{numbers[a]},{','.join(map(repr, frame[a].tolist()))}\n"
         for i, frame in enumerate(forces)
         for a in np.flatnonzero(counted)
+    ]
+    return {
+        VALUES: f"frame,{','.join(definition.names)}\n{''.join(values)}",
+        FORCES: f"frame,atom,fx,fy,fz\n{''.join(rows)}",
+        **library.check_files(definition, numbers[counted], frames[:, counted]),
+    }
+
+
+def _readme(model: Any, definition: Definition, to: str, found: EngineAtoms | None) -> str:
+    """Fill the README in; a part of it that begins with words after %% is for exports that all of them fit."""
+    geometry, units = definition.geometry, definition.units
+    unit = model.metric_.distance_unit(model.units_)
+    fits = {to, "columns" if found is None else "atoms"}
+    if isinstance(geometry, Frames):
+        fits.add("frames")
+        listed = [
+            f"{number} {label}" for number, label in zip(geometry.numbers, geometry.labels, strict=True)
+        ]
+        text = ", ".join(listed[:40]) + (f", … ({len(listed)} in all)" if len(listed) > 40 else "")
+    elif found is not None:
+        fits.add("features")
+        text = "\n".join(f"- {meaning}" for meaning in geometry.meanings)
+    else:
+        periods = [f" (period {period:g})" if period else "" for period in geometry.periods]
+        text = ", ".join(map(str.__add__, geometry.names, periods))
+    if units.name == "lj" and model.units_:
+        fits.add("lj")
+    whole = definition.filled_in(
+        "readme.md",
+        library={"plumed": "PLUMED", "colvars": "Colvars"}[to],
+        version=__version__,
+        digest=definition.digest,
+        names=", ".join(definition.names),
+        count=len(definition.names),
+        landmarks=len(definition.weights),
+        epsilon=f"{model.epsilon_:.6g} {f'{unit}²' if unit else 'in units of d²'}",
+        width=f"{definition.bandwidth:.6g} {f'{units.length}²' if 'frames' in fits else 'in the same'}",
+        length=units.length,
+        energy=units.energy,
+        kt=f"{units.kt:g}",
+        temperature=f"{units.temperature:g} {'ε/k_B' if units.name == 'lj' else 'K'}",
+        origin="" if found is None else found.origin,
+        gap=f"{geometry.largest_gap:.3g}" if isinstance(geometry, Frames) else "",
+        listed=text,
     )
-    return frames, {VALUES: values, FORCES: rows}
+    parts = [part.partition("\n") for part in f"\n{whole}".split("%%")]
+    return "".join(body for words, _, body in parts if fits >= set(words.split()))

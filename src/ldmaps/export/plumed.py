@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.export.atoms import EngineAtoms
 from ldmaps.export.definition import Columns, Definition, Frames, exact
 from ldmaps.metrics.features import CONTACT_POWER
 
@@ -26,7 +25,7 @@ _FILE_SCALE = {"nm": 10.0, "lj": 1.0}
 def map_files(definition: Definition) -> dict[str, str]:
     """Return the files that define the coordinates and use them in an example: the text by the file's name."""
     head = f"# Coordinates of the map {definition.digest}, written by ldmaps. UNITS must come before this file.\n"
-    files = {"plumed.dat": _example(definition)}
+    files = {"plumed.dat": definition.filled_in("plumed.dat", units=_UNITS[definition.units.name])}
     if isinstance(definition.geometry, Columns):
         return files | {"map.dat": head + _of_columns(definition, definition.geometry)}
     columns = [f"b{place}" for place in range(1, len(definition.names) + 1)]
@@ -48,13 +47,15 @@ def feature(kind: str, name: str, atoms: list[str], radius: str) -> tuple[str, s
     return f"{name}_r: {computed}{name}: CUSTOM ARG={name}_r FUNC={share} PERIODIC=NO\n", name
 
 
-def check_files(definition: Definition, atoms: EngineAtoms, frames: NDArray[np.float64]) -> dict[str, str]:
+def check_files(
+    definition: Definition, numbers: NDArray[np.intp], frames: NDArray[np.float64]
+) -> dict[str, str]:
     """Return what ``plumed driver`` needs to compute frames, (n, atoms, 3): the text by the file's name."""
     names = ",".join(definition.names)
-    count, lines = int(atoms.numbers.max()), []
+    count, lines = int(numbers.max()), []
     for frame in frames:
         rows = ["X 0 0 0"] * count  # atoms that are not the map's
-        for number, place in zip(atoms.numbers, frame, strict=True):
+        for number, place in zip(numbers, frame, strict=True):
             rows[number - 1] = f"X {' '.join(map(exact, place))}"
         lines += [str(count), "0 0 0", *rows]  # the second line is the box: none
     return {
@@ -63,26 +64,6 @@ def check_files(definition: Definition, atoms: EngineAtoms, frames: NDArray[np.f
         f"PRINT ARG={names},away FILE=COLVAR FMT=%.12g\n",
         "check.xyz": "\n".join(lines) + "\n",
     }
-
-
-def _example(definition: Definition) -> str:
-    """Return an input that prints the coordinates, keeps a run in the map's domain and biases the first one."""
-    units, first, bump = definition.units, definition.names[0], definition.bumps[0]
-    low, high = definition.limits[0]
-    grid = f"GRID_MIN={low:.6g} GRID_MAX={high:.6g} GRID_BIN={5 * (high - low) / bump:.0f}"
-    return f"""\
-{_UNITS[units.name]}
-INCLUDE FILE=map.dat
-
-# Nothing inside the map's domain feels the wall; 10 % beyond it costs 4 kT.
-wall: UPPER_WALLS ARG=away AT={definition.reach:.6g} KAPPA={definition.spring:.4g}
-
-# Well-tempered metadynamics along {first}; the grid spans all values that it can have.
-metad: METAD ARG={first} SIGMA={bump:.4g} HEIGHT={0.2 * units.kt:.3g} PACE=500 BIASFACTOR=8 \
-TEMP={units.temperature:g} {grid} FILE=HILLS
-
-PRINT ARG={",".join(definition.names)},away,metad.bias,wall.bias STRIDE=100 FILE=COLVAR FMT=%.10g
-"""
 
 
 def _of_columns(definition: Definition, columns: Columns) -> str:
@@ -141,11 +122,7 @@ def _whole_numbers(weights: NDArray[np.float64]) -> list[str]:
 
 
 def filled(value: float) -> str:
-    """Return a number that is not negative in eight characters, all of them used, or raise.
-
-    >>> filled(1.23456789), filled(123.456789012)
-    ('1.234568', '123.4568')
-    """
+    """Return a number that is not negative in eight characters, all of them used, or raise."""
     for digits in (6, 5, 4, 3, 2, 1):
         text = f"{value:.{digits}f}"
         if len(text) <= 8:
@@ -156,11 +133,7 @@ def filled(value: float) -> str:
 
 
 def coded_serial(number: int) -> str:
-    """Return an atom's number in five characters, above 99,999 in hybrid-36 as PLUMED reads it.
-
-    >>> coded_serial(99_999), coded_serial(100_000), coded_serial(100_036)
-    ('99999', 'A0000', 'A0010')
-    """
+    """Return an atom's number in five characters, above 99,999 in hybrid-36 as PLUMED reads it."""
     if number < 100_000:
         return str(number)
     value, digits = number - 100_000 + 10 * 36**4, ""

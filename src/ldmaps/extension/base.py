@@ -21,8 +21,6 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.embedder import OnlineStep
 from ldmaps.landmarks.base import Landmarks
 
-__all__ = ["Extension", "Teacher"]
-
 
 class Teacher(Protocol):
     """A solved map that an extension takes coordinates from."""

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import gaussian_kernel, nearest, squared_matrix
-from ldmaps.diffusion.products import multiply
+from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
+from ldmaps.diffusion.spectrum import multiply
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.base import Extension, Teacher
 from ldmaps.extension.embedder import MovedLandmarks, OnlineStep
@@ -36,9 +36,8 @@ from ldmaps.extension.least_squares import NormalEquations, Problem, Rows, Setti
 from ldmaps.extension.tuning import move, tune
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import single_threaded_blas
-
-__all__ = ["Distillation", "Distilled", "settled_rows"]
 
 #: Widths of the weights that are tried, in units of ε, narrowest first.
 WIDTHS = (1.0, 1.5, 2.0, 3.0, 4.5)

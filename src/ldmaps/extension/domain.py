@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from ldmaps.extension.embedder import Embedder
 from ldmaps.metrics.squared_matrix import squared_matrix
 
-__all__ = ["BUMP_SHARE", "SOFTNESS", "excess_with_gradient", "log_density_with_gradient"]
-
 #: τ in units of ε.
 SOFTNESS = 0.05
 #: Width of a Gaussian bump of metadynamics, as a share of the range that the landmarks span.
@@ -72,7 +70,7 @@ def _summed(
 ) -> NDArray[np.float64]:
     """Return Σ_j g_j ∂d_j²/∂x for one set of shares, of the shape of ``X``."""
     gradient: NDArray[Any] = np.empty((len(X), 1, X[0].size), squared.dtype)
-    embedder.squares_gradient.add_up(
+    embedder.squares_gradient(
         np.require(X.reshape(len(X), -1), np.float64, ("C", "A")),
         squared,
         np.ascontiguousarray(shares[:, None], dtype=squared.dtype),

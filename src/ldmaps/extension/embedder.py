@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import Extended, extend
+from ldmaps.diffusion.pairwise import Extended, extend, squared_tile
 from ldmaps.extension.calibration import Calibration
-from ldmaps.extension.gradient import extend_with_gradient
 from ldmaps.extension.single_point import QuickPoint, quick_point
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import check_unmasked
-
-__all__ = ["Coverage", "Embedder", "MovedLandmarks", "OnlineStep", "Placed"]
+from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 #: Rounding room in "inside the domain", so that a training point is inside however it is batched.
 _DOMAIN_SLACK = 1.0 + 1e-4
@@ -276,21 +274,29 @@ class Embedder:
         GradientError
             The map's metric has no gradient.
         """
+        # ∂y/∂x = Σ_j g_j ∂d_j²/∂x with g_j = −(1/(2h)) w_j (B_j − y), shifted by the nearest landmark's d² as y is, so
+        # that a point far from all landmarks has a finite gradient too.
         squares_gradient = self.squares_gradient  # raises first of all where there is none
-        points = self.prepare(X)
+        points, landmarks, k = self.prepare(X), self.landmarks, self.n_components
         values = np.asarray(X, dtype=np.float64)
-        extended, gradient = extend_with_gradient(
-            self.metric,
-            np.require(values.reshape(len(values), -1), requirements=("C", "A")),
-            points,
-            self.landmarks,
-            squares_gradient,
-            self.bandwidth,
-            self.source_weights,
-            self.coefficients,
-            n_threads,
-        )
-        return extended, gradient.reshape(*gradient.shape[:2], *values.shape[1:])
+        flat = np.require(values.reshape(len(values), -1), requirements=("C", "A"))
+        dtype, rate = points.dtype, points.dtype.type(0.5 / self.bandwidth)
+        result = Extended(len(points), k, dtype)
+        gradient = np.empty((*flat.shape[:1], k, flat.shape[1]), dtype)
+
+        def work(rows: slice) -> None:
+            height = rows.stop - rows.start
+            squared = squared_tile(self.metric, points, rows, landmarks)
+            step = rate, self.source_weights, self.coefficients
+            coordinates, lowest = result.coordinates[rows], result.squared_distance[rows]
+            kernels.extend(squared.copy(), *step, coordinates, result.nearest[rows], lowest)
+            shares = np.empty((height, k, len(landmarks)), dtype)
+            kernels.fill_shares(squared, lowest, *step, coordinates, shares)
+            squares_gradient(flat[rows], squared, shares, gradient[rows])
+
+        tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)
+        run_tiles(len(points), tile, work, resolve_threads(n_threads))
+        return result, gradient.reshape(*gradient.shape[:2], *values.shape[1:])
 
     @cached_property
     def squares_gradient(self) -> SquaresGradient:

@@ -10,8 +10,6 @@ from ldmaps.extension.base import Extension, Teacher
 from ldmaps.extension.embedder import OnlineStep
 from ldmaps.landmarks.base import Landmarks
 
-__all__ = ["Nystrom", "nystrom_coefficients"]
-
 
 class Nystrom(Extension):
     """h = ε, s from the landmarks' multiplicities, B = ψ/λ of the M×M eigenproblem (eqn nystrom_block)."""

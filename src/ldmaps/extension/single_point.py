@@ -12,8 +12,6 @@ from ldmaps import kernels
 from ldmaps.diffusion.pairwise import SCANNED_LANDMARKS
 from ldmaps.metrics.base import Metric, OneRow, Points
 
-__all__ = ["QuickPoint", "quick_point"]
-
 #: Takes one point, an array whose first axis has length 1; returns its coordinates, (1, k), or None.
 QuickPoint = Callable[[NDArray[Any]], NDArray[Any] | None]
 

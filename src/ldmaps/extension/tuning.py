@@ -9,19 +9,24 @@ landmarks in each other's place.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.online_weights import interpolation_weights, weight_gradient
-from ldmaps.diffusion.products import transposed_product
-from ldmaps.extension.least_squares import Problem, Rows, Setting, solve_ridge
+from ldmaps.diffusion.spectrum import transposed_product
+from ldmaps.extension.least_squares import (
+    Problem,
+    Rows,
+    Setting,
+    interpolation_weights,
+    solve_ridge,
+    weight_gradient,
+)
 from ldmaps.metrics.base import Points
 from ldmaps.threads import resolve_threads, run_tiles
-
-__all__ = ["move", "tune"]
 
 #: Ridge while tuning: strong enough that the search does not wander off to wide weights with huge coefficients,
 #: whose hull would be far larger than the data's.
@@ -42,21 +47,13 @@ _Array = NDArray[np.float64]
 
 def tune(problem: Problem, data: Rows, start: Setting) -> Setting:
     """Return log s and h that minimise the least-squares error."""
-    size = len(start.log_weights)
     squared = problem.squares(data.points).astype(np.float64)
     squared /= 2.0 * start.bandwidth  # the rate is then 1 to begin with
 
     def loss(parameters: _Array) -> tuple[float, _Array]:
         return _loss(problem, data, squared, parameters)
 
-    optimum = scipy.optimize.minimize(
-        loss,
-        np.append(start.log_weights, 0.0),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": TUNING_STEPS, "ftol": 1e-5},
-    )
-    return _setting(start, optimum.x[: size + 1])
+    return _setting(start, _lowest(loss, np.append(start.log_weights, 0.0)))
 
 
 def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]:
@@ -88,24 +85,24 @@ def move(problem: Problem, data: Rows, start: Setting) -> tuple[Points, Setting]
         columns = np.ascontiguousarray(squared.T)
 
         def work(rows: slice) -> None:
-            by_squares.add_up(values[rows], columns[rows], shares[rows], by_position[rows])
+            by_squares(values[rows], columns[rows], shares[rows], by_position[rows])
 
         run_tiles(size, 1, work, resolve_threads(problem.n_threads))
         by_move = (by_position[:, 0, counting] * units).ravel() + (2.0 * MOVE_PENALTY / size) * moves
         return error + MOVE_PENALTY / size * float(moves @ moves), np.concatenate([gradient, by_move])
 
     n_moves = size * int(counting.sum())
-    free, held = (None, None), (-FARTHEST_MOVE, FARTHEST_MOVE)
-    optimum = scipy.optimize.minimize(
-        loss,
-        np.concatenate([start.log_weights, np.zeros(1 + n_moves)]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[free] * (size + 1) + [held] * n_moves,
-        options={"maxiter": TUNING_STEPS, "ftol": 1e-5},
-    )
-    landmarks = metric.prepare(moved(optimum.x[size + 1 :]).astype(dtype), dtype)
-    return landmarks, _setting(start, optimum.x[: size + 1])
+    bounds = [(None, None)] * (size + 1) + [(-FARTHEST_MOVE, FARTHEST_MOVE)] * n_moves
+    found = _lowest(loss, np.concatenate([start.log_weights, np.zeros(1 + n_moves)]), bounds)
+    landmarks = metric.prepare(moved(found[size + 1 :]).astype(dtype), dtype)
+    return landmarks, _setting(start, found[: size + 1])
+
+
+def _lowest(loss: Callable[[_Array], tuple[float, _Array]], start: _Array, bounds: Any = None) -> _Array:
+    """Return where a function with a gradient is lowest, by L-BFGS."""
+    options = {"maxiter": TUNING_STEPS, "ftol": 1e-5}
+    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(found.x)
 
 
 def _loss(

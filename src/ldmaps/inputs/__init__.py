@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from ldmaps.inputs.objects import as_source
     from ldmaps.inputs.opening import open
     from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, PointSource, check_frames_finite
+    from ldmaps.inputs.windows import Windows
 
 __all__ = [
     "Atoms",
     "FrameChunk",
     "FrameSource",
     "PointSource",
+    "Windows",
     "as_source",
     "check_frames_finite",
     "open",
@@ -34,6 +36,7 @@ __getattr__, __dir__ = load_on_first_use(
         "FrameChunk": "source",
         "FrameSource": "source",
         "PointSource": "source",
+        "Windows": "windows",
         "as_source": "objects",
         "check_frames_finite": "source",
         "open": "opening",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.base_table import Table
+from ldmaps.inputs.base_table import Numbered, Table
 from ldmaps.inputs.formats import Format
+from ldmaps.inputs.source import Reading
 
 __all__ = ["ArrayTable", "load_array"]
 
@@ -31,22 +32,25 @@ class ArrayTable(Table):
             )
         self.shape = rows.shape[1:]
         self.n_rows = rows.shape[0]
-
-    def first_block(self, row: int) -> int:
-        """Return the row itself."""
-        return min(row, int(self._rows.shape[0]))
+        # Pages of a mapping that were read count as this process's memory until it ends: each block has its own.
+        self._remapped = partial(load_array, path, form, array) if isinstance(rows, np.memmap) else None
 
     def mapped(self) -> NDArray[Any] | None:
         """Return the rows of a .npy that need no conversion."""
         is_plain = self.places is None and self._rows.dtype in (np.float32, np.float64)
         return self._rows if is_plain and isinstance(self._rows, np.memmap) else None
 
-    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
-        """Copy ``chunk`` rows at a time out of the file."""
-        for row in range(begin, self._rows.shape[0], chunk):
-            block = self._rows[row : row + chunk]
+    def rows(self, chunk: int, reading: Reading) -> Numbered:
+        """Copy the rows to be read out of the file."""
+        wanted = reading.of(self._rows.shape[0])
+        count = max(1, chunk // wanted.step)
+        for at in range(0, len(wanted), count):
+            part = wanted[at : at + count]
+            rows = self._rows if self._remapped is None else self._remapped()
+            block = rows[part.start : part.stop : part.step]
             block = np.array(block if self.places is None else block[:, self.places])
-            yield block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
+            is_float = block.dtype in (np.float32, np.float64)
+            yield np.asarray(part, dtype=np.int64), block if is_float else block.astype(np.float64)
 
 
 def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:

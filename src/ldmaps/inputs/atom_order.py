@@ -13,17 +13,25 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 
 if TYPE_CHECKING:
     from ldmaps.inputs.source import Atoms
 
-__all__ = ["atom_order"]
-
 #: Molecules of fewer atoms are not told apart by the names of residues.
 FEW_ATOMS = 5
+
+
+def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
+    """Return indices that a user names atoms of a model by, in its order, or raise."""
+    indices = np.asarray(atoms)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
+        raise InvalidInputError(f"atoms must be indices from 0, one per atom of the model, got {atoms!r}")
+    if len(np.unique(indices)) != len(indices):
+        raise InvalidInputError("atoms holds an index twice; name each atom of the model once")
+    return indices.astype(np.intp)
 
 
 def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool) -> NDArray[np.intp] | None:

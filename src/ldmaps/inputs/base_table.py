@@ -6,13 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.column_roles import Roles, time_places
+from ldmaps.inputs.source import Reading
 from ldmaps.inputs.text_columns import find_columns
 
-__all__ = ["Table"]
+__all__ = ["Numbered", "Table", "kept_rows"]
+
+#: Rows and their numbers in the file.
+Numbered = Iterator[tuple[NDArray[np.int64], NDArray[Any]]]
 
 
 class Table(ABC):
@@ -24,6 +29,7 @@ class Table(ABC):
     places: list[int] | None = None  # where they stand in the file; None for all in order
     time: int | None = None  # where the time stands, which is then the last number of each row of a block
     n_rows: int | None = None  # None if only reading will tell
+    drops_missing: bool = False  # whether a missing value may be NaN; otherwise a text says where it is
 
     def choose(self, columns: Sequence[str], time: str | None = None) -> None:
         """Take these columns only, by name or by number from 1, and the time: that of this name, or called so."""
@@ -49,14 +55,22 @@ class Table(ABC):
         """Return a column's name, or its number from 1."""
         return self.columns[place] if self.columns else str(place + 1)
 
-    def first_block(self, row: int) -> int:
-        """Return the last row at or before ``row`` that :meth:`blocks` can begin at without reading those before."""
-        return 0
-
     def mapped(self) -> NDArray[Any] | None:
         """Return all rows as they lie in the file, to be read when they are looked at; None where that is no way."""
         return None
 
     @abstractmethod
-    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
-        """Yield consecutive rows from a :meth:`first_block` on, ``chunk`` at a time, the time last if there is one."""
+    def rows(self, chunk: int, reading: Reading) -> Numbered:
+        """Yield the rows to be read, out of ``chunk`` at a time, with their numbers; the time last if there is one."""
+
+
+def kept_rows(blocks: Iterator[NDArray[Any]], position: int, reading: Reading) -> Numbered:
+    """Yield those rows that are to be read of consecutive ones, which begin at a position."""
+    for block in blocks:
+        kept = reading.among(position, len(block))
+        numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
+        position += len(block)
+        if len(numbers):  # a copy of some, so that the others are not held
+            yield numbers, block if len(numbers) == len(block) else block[kept].copy()
+        if reading.stop is not None and position >= reading.stop:
+            return

@@ -6,16 +6,20 @@ chosen, the first rows of a table tell which ones are features; the time is kept
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-__all__ = ["Roles", "is_time_name", "moment", "roles_of", "time_places"]
+__all__ = ["Roles", "is_missing", "is_time_name", "looks_like_number", "moment", "roles_of", "time_places"]
 
 #: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
 _TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
 _COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "unnamed: 0", "__index_level_0__"})
+#: What stands for a value that is missing, besides nothing.
+_MISSING = frozenset({"", "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "none", "?", "-"})
+_DIGITS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*")
 #: So many rows are looked at.
 SAMPLE = 100
 
@@ -28,6 +32,24 @@ class Roles:
     time: int | None = None
     #: Why others are left out, by place.
     left_out: tuple[tuple[int, str], ...] = ()
+
+
+def is_missing(cell: str) -> bool:
+    """Say whether a cell holds no value.
+
+    >>> is_missing(""), is_missing("NaN"), is_missing("N/A"), is_missing("0")
+    (True, True, True, False)
+    """
+    return cell.lower() in _MISSING
+
+
+def looks_like_number(cell: str) -> bool:
+    """Say whether a cell is a number but for commas and points that are not ours.
+
+    >>> looks_like_number("1.234,5"), looks_like_number("A,5")
+    (True, False)
+    """
+    return _DIGITS.fullmatch(cell) is not None
 
 
 def is_time_name(name: str) -> bool:
@@ -75,7 +97,7 @@ def roles_of(names: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> Role
     time = None
     for place, cells in enumerate(zip(*rows, strict=True)):
         name = None if names is None else names[place]
-        why = _why_not(name, [cell for cell in cells if cell])
+        why = _why_not(name, [cell for cell in cells if not is_missing(cell)])
         if why == "time" and time is None:
             time = place
         elif why:
@@ -101,7 +123,8 @@ def _why_not(name: str | None, cells: Sequence[str]) -> str:
         steps = {after - before for before, after in pairwise(numbers)}
         is_counter = name is not None and name.strip().lower() in _COUNTER_NAMES and steps == {1.0}
         return "counts rows" if is_counter else ""
-    if numbers:  # numbers and words: a faulty cell of a feature, which whoever reads it will name
+    # Numbers and words, or digits and commas: a faulty cell of a feature, which whoever reads it will name.
+    if numbers or all(looks_like_number(cell) for cell in cells):
         return ""
     try:
         for cell in cells:

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from ldmaps.inputs.frame_blocks import Block, boxes_of
 from ldmaps.inputs.frame_bytes import Found, FrameFormat
 
-__all__ = ["DcdFrames"]
-
 _FIXED, _HAS_BOX, _HAS_FOURTH, _CHARMM = 8, 10, 11, 19
 #: Bytes of the longest record of a header; titles have 80 each.
 _LONGEST = 1 << 20

@@ -10,18 +10,6 @@ from typing import NamedTuple
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "conversion",
-    "format_of",
-    "is_mdanalysis_topology",
-    "known_format",
-    "output_format",
-    "suffixes",
-    "table_streams",
-]
-
 
 class Format(NamedTuple):
     """A file format."""
@@ -43,6 +31,7 @@ FORMATS = (
     Format("CSV", (".csv",), "table", "text", "csv", written_by=("embed", "stream")),
     Format("TSV", (".tsv",), "table", "text", "csv", written_by=("embed", "stream")),
     Format("text", (".txt",), "table", "text", "csv"),
+    Format("compressed text", (".csv.gz", ".tsv.gz", ".txt.gz"), "table", "text"),
     Format("NDJSON", (".ndjson", ".jsonl"), "table", None, "ndjson", written_by=("stream",)),
     Format("NPY", (".npy",), "table", "array", "npy", written_by=("embed",)),
     Format("NPZ", (".npz",), "table", "archive"),

@@ -18,19 +18,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import as_picoseconds
 
-__all__ = [
-    "Block",
-    "box_vectors",
-    "boxes_of",
-    "import_mdtraj",
-    "joined",
-    "mdtraj_path",
-    "one_line",
-    "sliced",
-    "stacked_boxes",
-    "unpacked",
-]
-
 #: Coordinates (n, atoms, 3), times (n,) and lattice vectors (n, 3, 3), the latter two where they are known.
 Block = tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]
 
@@ -68,12 +55,6 @@ def _ascii_link(path: str, suffix: str) -> str:
     link = os.path.join(folder, "link" + suffix)
     os.symlink(path, link)
     return link
-
-
-def one_line(error: BaseException) -> str:
-    """Return what another package's error says, short enough to stand within a message."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= 160 else text[:157] + "..."
 
 
 def unpacked(handle: Any, read: Any) -> Block:
@@ -114,7 +95,7 @@ def box_vectors(lengths: Any, angles: Any) -> NDArray[np.float64]:
     return np.stack(lengths_and_angles_to_box_vectors(*columns), axis=1)
 
 
-def sliced(block: Block, rows: slice) -> Block:
+def sliced(block: Block, rows: slice | NDArray[np.intp]) -> Block:
     """Return some frames of a block."""
     xyz, times, box = block
     return xyz[rows], None if times is None else times[rows], None if box is None else box[rows]

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.frame_blocks import Block, joined
 
-__all__ = ["Found", "FrameFile", "FrameFormat", "cut_off"]
-
 #: Bytes to read at once: frames of a few pieces stay in cache while they are decoded.
 _PIECE = 1 << 18
 #: Bytes of the longest header of a frame, and of frames between which it is read alone.

@@ -11,8 +11,6 @@ from ldmaps.inputs.frame_bytes import FrameFormat
 from ldmaps.inputs.trr_frames import TrrFrames
 from ldmaps.inputs.xtc_frames import XtcFrames
 
-__all__ = ["FRAME_FORMATS", "growing_format"]
-
 #: By their names among all formats.
 FRAME_FORMATS: dict[str, Callable[[], FrameFormat]] = {"XTC": XtcFrames, "TRR": TrrFrames, "DCD": DcdFrames}
 

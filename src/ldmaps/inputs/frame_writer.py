@@ -17,8 +17,6 @@ from ldmaps.inputs.frame_blocks import Block, import_mdtraj
 from ldmaps.inputs.frame_bytes import FrameFile
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 
-__all__ = ["FrameWriter", "open_frame_writer"]
-
 ANGSTROM_PER_NM = 10.0
 
 

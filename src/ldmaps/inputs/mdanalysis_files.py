@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MDAnalysisFile", "mdanalysis_topology"]
-
 
 #: Formats for which MDAnalysis needs another package.
 _NEEDED = {"H5MD": "h5py", "TNG": "pytng"}

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.frame_blocks import stacked_boxes
 from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_picoseconds, bonds_among
-from ldmaps.inputs.topology import SelectedFrames, Selection, known_masses, select_atoms
-from ldmaps.inputs.whole import Molecules
-
-__all__ = ["AtomGroupFrames", "MDTrajObject", "as_source", "is_atom_group", "select_group"]
+from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, known_masses, select_atoms
 
 #: MDAnalysis counts in ångström.
 NM_PER_ANGSTROM = 0.1
@@ -209,22 +206,18 @@ def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:
         except Exception as error:
             raise InvalidInputError(
                 f"the selection {reading.select!r} is not in MDAnalysis' selection language "
-                f"({' '.join(str(error).split())[:120]})"
+                f"({one_line(error, 120)})"
             ) from error
     if not len(group):
         raise InvalidInputError("the atom group is empty; choose other atoms")
     chosen = np.asarray(group.indices, dtype=np.intp)
-    atoms = _group_atoms(group)
-    read, molecules = np.unique(chosen), None
-    if reading.periodic == "whole":
-        fragments = _attribute(group, "fragments")
-        if fragments is not None:
-            read = np.unique(np.concatenate([fragment.indices for fragment in fragments]))
-        bonds = bonds_among(_group_bonds(group.universe), read, len(group.universe.atoms))
-        labels = _group_atoms(group.universe.atoms[read]).labels or tuple(f"atom {index}" for index in read)
-        molecules = Molecules(len(read), bonds, labels)
-    places = None if np.array_equal(read, chosen) else np.searchsorted(read, chosen)
-    return group, Selection(chosen, read, places, molecules, atoms)
+    whole = group.universe.atoms
+
+    def labels_of(read: NDArray[np.intp]) -> Sequence[str]:
+        return _group_atoms(whole[read]).labels or [f"atom {index}" for index in read]
+
+    bonds = _group_bonds(group.universe)
+    return group, chosen_among(len(whole), bonds, chosen, _group_atoms(group), labels_of, reading)
 
 
 def _group_atoms(group: Any) -> Atoms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ldmaps.errors import InvalidInputError, Named
@@ -12,8 +13,6 @@ from ldmaps.inputs.formats import format_of, known_format
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import PointSource, Reading
 from ldmaps.inputs.weights import WeightTable, split_column
-
-__all__ = ["expanded", "open"]
 
 
 def open(  # the name people look for; used as ldmaps.inputs.open
@@ -28,6 +27,9 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     stop: int | None = None,
     chunk: int | None = None,
     periodic: str = "whole",
+    missing: str | None = None,
+    window: int | str | None = None,
+    step: int | None = None,
     weights: str | None = None,
     kt: float | None = None,
     model_facts: Mapping[str, Any] | None = None,
@@ -64,6 +66,15 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         along their bonds and puts molecules into the image nearest to the largest
         one; where there are no bonds and the atoms spread over more than half the box,
         it refuses. "keep" takes coordinates as they are.
+    missing : {"error", "drop"}, optional
+        What a missing value in a column that is used does: an empty cell, NaN, NA, null and the like. It is an
+        error by default; "drop" leaves the row out, and ``remarks`` says how many were. A model does as it was
+        fitted.
+    window : int or "auto", optional
+        Points are windows of so many consecutive rows of a table (:class:`Windows`); "auto" finds the number
+        from the rows' autocorrelation. A model cuts its windows itself.
+    step : int, optional
+        Every ``step``-th window is taken; 1 by default, or that of the model.
     weights : str, optional
         Weights of the points for ``fit``: a column of the tables, which is then not a feature,
         or ``FILE`` or ``FILE:COLUMN``: a table, an array or a PLUMED COLVAR. Its rows belong
@@ -103,17 +114,48 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         if _are_tables(files):
             from ldmaps.inputs.table_source import TableSource
 
-            _refuse(files[0], "a table of numbers", "atoms of trajectories", top=top, select=select)
+            _refuse(files[0], "a table of numbers", "trajectories", top=top, select=select)
             weighed_by = weights if weights and split_column(weights)[0] is None else None
-            source = TableSource(files, reading, columns, array, facts, weighed_by)
+            source = TableSource(files, reading, columns, array, facts, weighed_by, missing)
         else:
             from ldmaps.inputs.trajectory_files import TrajectoryFiles
 
-            _refuse(files[0], "a trajectory", "columns of tables", columns=columns, array=array)
+            of_tables = {
+                "columns": columns,
+                "array": array,
+                "missing": missing,
+                "window": window,
+                "step": step,
+            }
+            _refuse(files[0], "a trajectory", "tables", **of_tables)
             source = TrajectoryFiles(files, top, reading)
     source = source.matched(model_facts, match_atoms=match_atoms)
+    if window is not None or step is not None or stride != 1:
+        source = _windowed(source, window, step, stride)
     source.weights = _weights(weights, source, kt)
     return source
+
+
+def _windowed(source: PointSource, length: int | str | None, step: int | None, stride: int) -> PointSource:
+    """Return the windows of a table, or those of a model with another step."""
+    from ldmaps.inputs.windows import WindowedSource, Windows
+
+    if stride != 1 and (length is not None or isinstance(source, WindowedSource)):
+        raise InvalidInputError(
+            "windows are of rows that follow each other; take some of the windows with ",
+            Named("step", stride),
+            ", not some of the rows with ",
+            Named("stride", stride),
+        )
+    if isinstance(source, WindowedSource) and length in (None, source.windows.length):
+        return WindowedSource(source.rows, replace(source.windows, step=step or source.windows.step))
+    if length is None and step is not None:
+        raise InvalidInputError(Named("step", step), " is of windows, which there are none of; leave it out")
+    if length is None:
+        return source
+    is_found = length == "auto"
+    windows = Windows.suggested(source, step or 1) if is_found else Windows(length, step or 1)  # type: ignore[arg-type]
+    return windows.of(source)
 
 
 def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightTable | None:
@@ -126,7 +168,7 @@ def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightT
     path, column = split_column(what)
     if path is not None:
         return WeightTable.read(path, column, kt)
-    if source.item != "rows" or not source.files:
+    if source.item == "frames" or not source.files:
         raise InvalidInputError(
             f"there is no file {what!r} with weights; give a table, an array or a COLVAR, as FILE or FILE:COLUMN"
         )
@@ -141,7 +183,7 @@ def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:
     """Raise if settings were given that a kind of file does not have."""
     for name, value in settings.items():
         if value is not None:
-            raise InvalidInputError(Named(name), f" chooses {what}, but {file} is {kind}; leave it out")
+            raise InvalidInputError(Named(name), f" is about {what}, but {file} is {kind}; leave it out")
 
 
 def expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:

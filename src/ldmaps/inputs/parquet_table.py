@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.base_table import Table
+from ldmaps.inputs.base_table import Numbered, Table, kept_rows
 from ldmaps.inputs.column_roles import SAMPLE, Roles, roles_of
+from ldmaps.inputs.source import Reading
 
 __all__ = ["ParquetTable", "import_parquet"]
 
@@ -55,46 +56,28 @@ class ParquetTable(Table):
             (*roles.left_out, *((place, "index") for place in places)),
         )
 
-    def first_block(self, row: int) -> int:
-        """Return where the row's row group begins."""
-        return self._group_of(row)[1]
+    def rows(self, chunk: int, reading: Reading) -> Numbered:
+        """Decode rows from the row group on that holds the first."""
+        metadata, group, first = self._file.metadata, 0, 0
+        while group < metadata.num_row_groups and first + metadata.row_group(group).num_rows <= reading.first:
+            first, group = first + metadata.row_group(group).num_rows, group + 1
+        return kept_rows(self._blocks(chunk, range(group, metadata.num_row_groups)), first, reading)
 
-    def _group_of(self, row: int) -> tuple[int, int]:
-        """Return the row group that holds a row, and the group's first row."""
-        metadata, first = self._file.metadata, 0
-        for group in range(metadata.num_row_groups):
-            size = metadata.row_group(group).num_rows
-            if row < first + size:
-                return group, first
-            first += size
-        return metadata.num_row_groups, first
-
-    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
-        """Decode ``chunk`` rows at a time."""
+    def _blocks(self, chunk: int, groups: range) -> Iterator[NDArray[Any]]:
         names = list(self.columns or [])
         time = None if self.time is None else self._file.schema_arrow.names[self.time]
         names += [] if time is None else [time]
-        row = begin
-        groups = list(range(self._group_of(begin)[0], self._file.metadata.num_row_groups))
-        for batch in self._file.iter_batches(chunk, row_groups=groups, columns=names):
+        for batch in self._file.iter_batches(chunk, row_groups=list(groups), columns=names):
             block = np.empty((batch.num_rows, len(names)))
             for place, name in enumerate(names):
                 values = batch.column(batch.schema.get_field_index(name))
-                if name == time:
-                    block[:, place] = _seconds(values)
-                    continue
-                if values.null_count:
-                    bad = row + int(np.argmax(np.asarray(values.is_null())))
-                    where = f"{self.path}, row {bad}, column {name!r}"
-                    raise InvalidInputError(f"{where}: the cell is empty; remove the row")
                 try:
-                    block[:, place] = values.to_numpy(zero_copy_only=False)
-                except (TypeError, ValueError) as error:
+                    block[:, place] = _seconds(values) if name == time else _numbers(values)
+                except (TypeError, ValueError, NotImplementedError) as error:
                     raise InvalidInputError(
                         f"{self.path}, column {name!r}: {values.type} is not a number; leave it out with ",
                         Named("columns"),
                     ) from error
-            row += batch.num_rows
             yield block
 
 
@@ -103,6 +86,11 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return str(int(value) if isinstance(value, bool) else value)
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    """Return numbers, NaN where one is missing."""
+    return np.asarray(values.cast("float64", safe=False).to_numpy(zero_copy_only=False))
 
 
 def _seconds(values: Any) -> NDArray[np.float64]:

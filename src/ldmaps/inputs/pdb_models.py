@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.frame_blocks import box_vectors, import_mdtraj
 
-__all__ = ["pdb_atom_count", "pdb_box", "pdb_models", "pdb_topology"]
-
 #: Columns of the lengths and angles of a box.
 _CRYST1 = ((6, 9), (15, 9), (24, 9), (33, 7), (40, 7), (47, 7))
 

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Generator, Iterable
 from typing import TypeVar
 
-__all__ = ["prefetch"]
-
 T = TypeVar("T")
 _END = object()
 #: Seconds that a caller who stops early waits for the item under way; a pipe that is silent may never bring it.

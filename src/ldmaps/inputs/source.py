@@ -28,8 +28,6 @@ from ldmaps.settings import check_whole
 if TYPE_CHECKING:
     from ldmaps.inputs.weights import WeightTable
 
-__all__ = ["Atoms", "FrameChunk", "FrameSource", "PointSource", "Reading", "check_frames_finite"]
-
 #: A chunk holds about this many bytes, and no more frames of a trajectory than MAX_CHUNK.
 CHUNK_BYTES = 4 << 20
 MAX_CHUNK = 4096
@@ -174,6 +172,8 @@ class PointSource(ABC):
     item: ClassVar[str] = "rows"
     #: Whether another thread may do the reading.
     reads_ahead: bool = False
+    #: Whether consecutive points can be read without those before them, as workers do.
+    in_pieces: bool = True
 
     files: tuple[str, ...] = ()
     weights: WeightTable | None = None
@@ -214,9 +214,9 @@ class PointSource(ABC):
         return self
 
     @property
-    def columns_used(self) -> str:
-        """Say which columns are features where that was found out; empty where there was nothing to choose."""
-        return ""
+    def remarks(self) -> list[str]:
+        """What a user should know of how points were read: columns that were found out, rows that were left out."""
+        return []
 
     def read(self) -> FrameChunk:
         """Read all points into memory; raise where one holds NaN or an infinite value."""
@@ -372,7 +372,8 @@ def check_frames_finite(chunk: FrameChunk) -> None:
     """
     fault = not_finite(chunk.frames, "frame" if chunk.frames.ndim == 3 else "row", chunk.numbers)
     if fault is not None:
-        raise InvalidInputError(f"{chunk.file or 'the data'}: {fault}; remove or repair those")
+        remedy = ("",) if chunk.frames.ndim == 3 else (", or leave them out with ", Named("missing", "drop"))
+        raise InvalidInputError(f"{chunk.file or 'the data'}: {fault}; remove or repair those", *remedy)
 
 
 def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from ldmaps.inputs.base_table import Table
 from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
 from ldmaps.inputs.tables import MAX_ROWS, open_table
 from ldmaps.inputs.text_columns import find_columns
+from ldmaps.inputs.windows import WindowedSource, Windows
 
 __all__ = ["TableSource"]
 
@@ -34,12 +35,21 @@ class TableSource(PointSource):
         array: str | None = None,
         model_facts: Mapping[str, Any] | None = None,
         weights: str | None = None,
+        missing: str | None = None,
     ) -> None:
+        facts = model_facts or {}
+        missing = facts.get("missing") or "error" if missing is None else missing
+        if missing not in ("drop", "error"):
+            raise InvalidInputError(
+                Named("missing"), f' must be "drop" (rows with missing values) or "error", got {missing!r}'
+            )
+        self._drops, self._n_missing = missing == "drop", 0
+        self.in_pieces = not self._drops
         self._tables = [open_table(path, array) for path in files]
         self.files = tuple(table.path for table in self._tables)
         self._reading = reading
         first = self._tables[0]
-        facts, self._left_out, time = model_facts or {}, dict[str, str](), None
+        self._left_out, time = dict[str, str](), None
         if columns is None and first.columns is not None:
             columns, time = facts.get("columns"), facts.get("time")
         self._chosen = columns is not None
@@ -47,6 +57,7 @@ class TableSource(PointSource):
         if columns is None and len(first.shape) == 1 and (not facts or facts.get("time")):
             columns, time = self._features(first, weights)
         for table in self._tables:
+            table.drops_missing = self._drops
             if columns is not None:
                 table.choose(columns, time)
             if table.shape != first.shape:
@@ -79,17 +90,19 @@ class TableSource(PointSource):
         return (features if self._left_out or time else None), time
 
     @property
-    def columns_used(self) -> str:
-        """See :attr:`PointSource.columns_used`."""
+    def remarks(self) -> list[str]:
+        """See :attr:`PointSource.remarks`."""
         others = [f"{name} ({why})" for name, why in self._left_out.items()]
         parts = [f"time: {self._time}"] if self._time else []
         parts += [f"left out: {', '.join(others)}"] if others else []
-        if not parts or self._chosen:
-            return ""
-        names = (
-            ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "") if self.columns else ""
-        )
-        return "; ".join([f"columns used: {names or self.shape[0]}", *parts])
+        said = []
+        if parts and not self._chosen:
+            names = self.columns or []
+            used = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") or str(self.shape[0])
+            said.append("; ".join([f"columns used: {used}", *parts]))
+        if self._n_missing:
+            said.append(f"missing values: {self._n_missing:,} rows left out")
+        return said
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,7 +114,7 @@ class TableSource(PointSource):
         """Number of rows to come, or None."""
         total = 0
         for table in self._tables:
-            if table.n_rows is None:
+            if table.n_rows is None or self._drops:
                 return None
             total += len(self._reading.of(table.n_rows))
         return total
@@ -109,15 +122,17 @@ class TableSource(PointSource):
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the table it was fitted on."""
         time = {} if self._time is None else {"time": self._time}
+        missing = {"missing": "drop"} if self._drops else {}
         return {
             "kind": "table",
             "columns": self.columns,
             "files": [shown_name(name) for name in self.files],
             **time,
+            **missing,
         }
 
-    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> TableSource:
-        """Raise when a model was fitted on other columns, unless these were chosen by name or number."""
+    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
+        """Return the windows of a model; raise where it was fitted on other columns, unless these were chosen."""
         wanted = (facts or {}).get("columns")
         if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
             raise InvalidInputError(
@@ -125,11 +140,22 @@ class TableSource(PointSource):
                 f"{', '.join(self.columns)}; choose them with ",
                 Named("columns", list(wanted)),
             )
-        return self
+        windows = Windows.stored(facts)
+        if windows is None or self.shape == (
+            windows.length * (windows.width or 0),
+        ):  # which are windows already
+            return self
+        if self.shape != (windows.width,):
+            raise InvalidInputError(
+                f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {windows.width} "
+                "columns; choose them with ",
+                Named("columns"),
+            )
+        return WindowedSource(self, windows)
 
     def mapped(self) -> FrameChunk | None:
         """Return the rows of one .npy in place, to be read when they are looked at; None for other tables."""
-        rows = self._tables[0].mapped() if len(self._tables) == 1 else None
+        rows = self._tables[0].mapped() if len(self._tables) == 1 and not self._drops else None
         if rows is None:
             return None
         kept = self._reading.of(len(rows))
@@ -137,19 +163,26 @@ class TableSource(PointSource):
         return FrameChunk(rows[kept.start : kept.stop : kept.step], numbers, None, self.files[0])
 
     def __iter__(self) -> Iterator[FrameChunk]:
-        stop = self._reading.stop
+        self._n_missing = 0
         for table in self._tables:
-            position, empty = table.first_block(self._reading.first), True
-            for block in table.blocks(self._chunk, position):
-                kept = self._reading.among(position, len(block))
-                numbers = np.arange(position, position + len(block), dtype=np.int64)[kept]
-                position += len(block)
-                if len(numbers):
-                    empty, rows, times = False, block[kept], None
-                    if table.time is not None:
-                        rows, times = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
+            count, before = 0, self._n_missing
+            for numbers, rows in table.rows(self._chunk, self._reading):
+                times = None
+                if table.time is not None:
+                    rows, times = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
+                if self._drops and np.isnan(rows).any():
+                    whole = ~np.isnan(rows).reshape(len(rows), -1).any(axis=1)
+                    self._n_missing += int(np.count_nonzero(~whole))
+                    rows, numbers = rows[whole], numbers[whole]
+                    times = None if times is None else times[whole]
+                count += len(rows)
+                if len(rows):
                     yield FrameChunk(rows, numbers, times, table.path)
-                if stop is not None and position >= stop:
-                    break
-            if empty:
+            if not count and self._n_missing > before:
+                raise InvalidInputError(
+                    f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; choose columns "
+                    "that are filled with ",
+                    Named("columns"),
+                )
+            if not count:
                 raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")

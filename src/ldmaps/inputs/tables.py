@@ -13,48 +13,38 @@ from ldmaps.inputs.array_table import ArrayTable, load_array
 from ldmaps.inputs.base_table import Table
 from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
 from ldmaps.inputs.parquet_table import ParquetTable
+from ldmaps.inputs.source import Reading
 from ldmaps.inputs.text_table import TextTable, text_lines
 
-__all__ = ["MAX_ROWS", "is_plumed", "open_table", "read_any_columns", "read_columns", "read_numbers"]
+__all__ = ["MAX_ROWS", "is_plumed", "open_table", "read_columns", "read_numbers"]
 
 #: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
 MAX_ROWS = 32_768
 
 
-def read_columns(path: str) -> dict[str, NDArray[Any]]:
-    """Return the named columns of a table, those of a text table as strings; words are allowed."""
-    form = _format(path)
-    if form.reader == "text":
-        return TextTable(path, named=True).words()
+def read_columns(path: str, *, named: bool = True) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table, those of a text table as strings; words are allowed.
+
+    Where they need not be ``named``, text may have any suffix, and columns without names get numbers from 1.
+    """
+    form = _format(path) if named else format_of(path)
+    if form is None or form.reader in ("text", None) or form.kind != "table":
+        return TextTable(path, named=named).words(None if named else _commented_names(path))
     if form.reader == "parquet":
         table = ParquetTable(path).read()
         return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
     rows = load_array(path, form, None)
-    if rows.dtype.names is None:
+    if rows.dtype.names is not None:
+        return {name: rows[name] for name in rows.dtype.names}
+    if named:
         raise InvalidInputError(
             f"{path} has no named columns; give it a .npy that ldmaps embed wrote, or a .csv"
         )
-    return {name: rows[name] for name in rows.dtype.names}
-
-
-def read_any_columns(path: str) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table, those of a text table as strings, by name or else by number from 1."""
-    # Text may have any suffix. The first line of a COLVAR, or of what Colvars prints, names its columns.
-    form = format_of(path)
-    if form is not None and form.reader == "parquet":
-        return read_columns(path)
-    if form is not None and form.reader in ("array", "archive"):
-        rows = load_array(path, form, None)
-        if rows.dtype.names is not None:
-            return {name: rows[name] for name in rows.dtype.names}
-        if rows.ndim not in (1, 2):
-            raise InvalidInputError(
-                f"{path} holds an array of shape {rows.shape}; (rows,) or (rows, columns) is needed"
-            )
-        by_column = rows[None] if rows.ndim == 1 else rows.T
-        return {str(number): values for number, values in enumerate(by_column, 1)}
-    table = TextTable(path)
-    return table.words(_commented_names(path))
+    if rows.ndim not in (1, 2):
+        raise InvalidInputError(
+            f"{path} holds an array of shape {rows.shape}; (rows,) or (rows, columns) is needed"
+        )
+    return {str(number): values for number, values in enumerate(np.atleast_2d(rows.T), 1)}
 
 
 def is_plumed(path: str) -> bool:
@@ -78,7 +68,7 @@ def read_numbers(path: str, column: str) -> NDArray[Any]:
     """Return one column of a table, by name or number from 1."""
     table = open_table(path, None)
     table.choose([column])
-    return np.concatenate([block[:, 0] for block in table.blocks(MAX_ROWS)])
+    return np.concatenate([rows[:, 0] for _, rows in table.rows(MAX_ROWS, Reading())])
 
 
 def open_table(path: str, array: str | None) -> Table:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.column_roles import moment
+from ldmaps.inputs.column_roles import is_missing, looks_like_number, moment
 from ldmaps.inputs.formats import format_of
 from ldmaps.text_rows import PlainRows
 
@@ -69,22 +69,35 @@ class TextColumns:
             raise UnreadableError("not CSV (a quote is not closed)")
         return cells
 
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether a comma can only be the decimal mark of a number."""
+        return self.delimiter in (";", "\t")
+
+    def with_points(self, cell: str) -> str:
+        """Return a cell with a point as its decimal mark."""
+        return cell.replace(",", ".") if self.has_decimal_commas else cell
+
     def number(self, cells: Sequence[str], place: int) -> float:
-        """Return a cell's number, or raise :class:`UnreadableError`."""
-        cell = cells[place]
+        """Return a cell's number, NaN for a missing one, or raise :class:`UnreadableError`."""
+        cell = self.with_points(cells[place])
+        if is_missing(cell):
+            return math.nan
         try:
             # Python would also take 1_000 and digits of other scripts, which numpy does not.
             if cell.isascii() and "_" not in cell:
                 return float(cell)
         except ValueError:
             pass
-        reason = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
+        reason = f"{cells[place][:40]!r} is not a number"
+        if looks_like_number(cell):
+            reason += "; write it with a point and no thousands separators, or separate columns by semicolons"
         raise UnreadableError(f"{self.title(place)}: {reason}")
 
     def moment(self, cells: Sequence[str], place: int) -> float:
         """Return the time in a cell, a number or a date, NaN for an empty one, or raise :class:`UnreadableError`."""
         try:
-            return moment(cells[place]) if cells[place] else math.nan
+            return math.nan if is_missing(cells[place]) else moment(self.with_points(cells[place]))
         except (ValueError, OverflowError) as error:
             raise UnreadableError(
                 f"{self.title(place)}: {cells[place][:40]!r} is neither a number nor a date such as 2024-05-01T12:00:00"

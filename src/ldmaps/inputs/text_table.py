@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -14,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.base_table import Table
+from ldmaps.inputs.base_table import Numbered, Table, kept_rows
 from ldmaps.inputs.column_roles import SAMPLE, Roles, roles_of
+from ldmaps.inputs.source import Reading
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError
 from ldmaps.text_rows import read_lines
 
@@ -50,15 +53,18 @@ class TextTable(Table):
         for number, line in islice(self._lines(), SAMPLE + 1):
             if number > self._begin:
                 with suppress(UnreadableError):  # which is said of it when it is read
-                    rows.append(self._layout.cells(line))
+                    rows.append([self._layout.with_points(cell) for cell in self._layout.cells(line)])
         return roles_of(self.columns, [row for row in rows if len(row) == self._layout.count])
 
     def _places(self) -> list[int]:
         chosen = list(range(self._layout.count)) if self.places is None else self.places
         return chosen if self.time is None else [*chosen, self.time]
 
-    def blocks(self, chunk: int, begin: int = 0) -> Iterator[NDArray[Any]]:
-        """Parse ``chunk`` lines at a time."""
+    def rows(self, chunk: int, reading: Reading) -> Numbered:
+        """Parse ``chunk`` lines at a time, from the first on."""
+        return kept_rows(self._blocks(chunk), 0, reading)
+
+    def _blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         self._is_ahead = False
         plain, number = self._layout.plain(self._places()), 0  # how many lines have been read
         with self._raw() as raw:
@@ -66,6 +72,8 @@ class TextTable(Table):
                 text = _universal(b"".join(pieces))
                 if number == 0:
                     text = text.removeprefix(_BOM)
+                if self._layout.has_decimal_commas:
+                    text = text.replace(b",", b".")
                 count, at = text.count(b"\n"), 0
                 while number < self._begin and count:
                     at = text.index(b"\n", at) + 1
@@ -99,7 +107,7 @@ class TextTable(Table):
     def _raw(self) -> AbstractContextManager[Iterable[bytes]]:
         """Open the file, or go back to the beginning of stdin."""
         if self._name != "-":
-            return open(self._name, "rb")
+            return _opened(self._name)
         return nullcontext(chain(self._ahead, self._from_stdin()))
 
     def _from_stdin(self) -> Iterator[bytes]:
@@ -132,7 +140,14 @@ class TextTable(Table):
                     row.append(layout.moment(cells, place))
                     continue
                 row.append(layout.number(cells, place))
-                if not math.isfinite(row[-1]):
+                if math.isnan(row[-1]) and not self.drops_missing:
+                    raise InvalidInputError(
+                        f"{where}, {layout.title(place)}: "
+                        + (f"{cells[place]!r} is no value" if cells[place] else "the cell is empty")
+                        + "; correct it, remove the line, or leave such rows out with ",
+                        Named("missing", "drop"),
+                    )
+                if math.isinf(row[-1]):
                     raise InvalidInputError(
                         f"{where}, {layout.title(place)}: {cells[place]!r} is not finite; "
                         "correct it or remove the line"
@@ -166,6 +181,16 @@ def _numbered(raw: Iterable[bytes]) -> Iterator[tuple[int, str]]:
             yield number, line.removesuffix("\r")
 
 
+@contextmanager
+def _opened(path: str) -> Iterator[Iterable[bytes]]:
+    """Open a text file, packed by gzip or not."""
+    try:
+        with gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb") as raw:
+            yield raw
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidInputError(f"{path} cannot be unpacked ({error}); write it again") from error
+
+
 def _own_stdin() -> Iterable[bytes]:
     """Return lines of stdin by a buffer of our own: Python cannot end while a thread waits inside its buffer."""
     try:
@@ -176,5 +201,5 @@ def _own_stdin() -> Iterable[bytes]:
 
 def text_lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield lines without their ends, with their numbers from 1; "-" is stdin."""
-    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as raw:
+    with nullcontext(sys.stdin.buffer) if path == "-" else _opened(path) as raw:
         yield from _numbered(raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import dropwhile, islice, takewhile
 from types import ModuleType
@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, Named
+from ldmaps.errors import InvalidInputError, Named, one_line
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
-from ldmaps.inputs.frame_blocks import import_mdtraj, one_line
+from ldmaps.inputs.frame_blocks import import_mdtraj
 from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
 from ldmaps.inputs.pdb_models import pdb_topology
 from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
-from ldmaps.inputs.whole import Molecules
-
-__all__ = ["SelectedFrames", "Selection", "known_masses", "load_topology", "select_atoms"]
+from ldmaps.inputs.whole import Molecules, molecules_of
 
 #: Hydrogens whose mass was raised for longer steps have up to 4 amu.
 _HEAVIEST_HYDROGEN = 4.1
@@ -122,7 +120,7 @@ def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
         raise
     except Exception as error:
         # mdtraj answers an unknown suffix with all those it knows, which is no message's length.
-        why = "its name has no known suffix" if "filename extension" in str(error) else one_line(error)
+        why = "its name has no known suffix" if "filename extension" in str(error) else one_line(error, 160)
         raise InvalidInputError(
             f"{path} cannot be read as a topology ({why}); use PDB, GRO, PSF, prmtop, TPR or another that mdtraj or "
             "MDAnalysis knows, such as a PDB of the first frame"
@@ -156,9 +154,8 @@ def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
         try:
             chosen = np.asarray(topology.select(select), dtype=np.intp)
         except Exception as error:
-            text = one_line(error)[:120]
             raise InvalidInputError(
-                f"the selection {select!r} is not in mdtraj's selection language ({text}); "
+                f"the selection {select!r} is not in mdtraj's selection language ({one_line(error, 120)}); "
                 'write, for example, "protein and not element H" or "name CA and resid 10 to 60"'
             ) from error
         if not len(chosen):
@@ -172,14 +169,25 @@ def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
         -1, 2
     )
     atoms = atoms_of(topology, chosen, bonds)
-    if reading.periodic == "keep":
-        return Selection(chosen, chosen, None, None, atoms)
-    read = _with_molecules(n_atoms, bonds, chosen)
-    places = None if len(read) == len(chosen) else np.searchsorted(read, chosen)
-    labels = atoms_of(topology, read).labels
-    return Selection(
-        chosen, read, places, Molecules(len(read), bonds_among(bonds, read, n_atoms), labels), atoms
-    )
+    return chosen_among(n_atoms, bonds, chosen, atoms, lambda read: atoms_of(topology, read).labels, reading)
+
+
+def chosen_among(
+    n_atoms: int,
+    bonds: NDArray[np.intp],
+    chosen: NDArray[np.intp],
+    atoms: Atoms,
+    labels_of: Callable[[NDArray[np.intp]], Sequence[str]],
+    reading: Reading,
+) -> Selection:
+    """Return atoms chosen of all, with the rest of their molecules where those are to be made whole."""
+    read, molecules = np.unique(chosen), None
+    if reading.periodic == "whole":
+        molecule = molecules_of(n_atoms, bonds)[1]
+        read = np.flatnonzero(np.isin(molecule, molecule[chosen]))
+        molecules = Molecules(len(read), bonds_among(bonds, read, n_atoms), labels_of(read))
+    places = None if np.array_equal(read, chosen) else np.searchsorted(read, chosen)
+    return Selection(chosen, read, places, molecules, atoms)
 
 
 def known_masses(
@@ -195,16 +203,6 @@ def known_masses(
         is_site = names[place].upper().lstrip("0123456789").rstrip("0123456789") in _VIRTUAL_SITES
         masses[place] = 0.0 if is_site else by_element[place] if by_element[place] > 0 else math.nan
     return None if np.isnan(masses).all() else masses
-
-
-def _with_molecules(n_atoms: int, bonds: NDArray[np.intp], chosen: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the chosen atoms and all that are bonded to them, sorted."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_matrix((np.ones(len(bonds)), (bonds[:, 0], bonds[:, 1])), shape=(n_atoms, n_atoms))
-    component = connected_components(graph, directed=False)[1]
-    return np.flatnonzero(np.isin(component, component[chosen]))
 
 
 def atoms_of(topology: Any, indices: NDArray[np.intp], bonds: NDArray[np.intp] | None = None) -> Atoms:

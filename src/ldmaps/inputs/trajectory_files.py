@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, Named, ShortFileWarning
+from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
 from ldmaps.inputs.formats import conversion, known_format
 from ldmaps.inputs.frame_blocks import (
     Block,
     import_mdtraj,
     joined,
     mdtraj_path,
-    one_line,
     sliced,
     stacked_boxes,
     unpacked,
@@ -32,12 +31,9 @@ from ldmaps.inputs.frame_blocks import (
 from ldmaps.inputs.frame_bytes import FrameFile, cut_off
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
-from ldmaps.inputs.mol2_models import mol2_models
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
-
-__all__ = ["TrajectoryFiles"]
 
 #: From this stride on, seeking to a frame is quicker than reading past those between.
 SEEK_STRIDE = 8
@@ -99,15 +95,7 @@ class TrajectoryFiles(SelectedFrames):
             rows = np.flatnonzero([number in wanted for number in part.tolist()])
             position = int(part[-1])
             if len(rows):
-                xyz, times, box = block
-                yield (
-                    part[rows],
-                    (
-                        xyz[rows],
-                        None if times is None else times[rows],
-                        None if box is None else box[rows],
-                    ),
-                )
+                yield part[rows], sliced(block, rows)
         self._check_number(path, last, position + 1)
 
     def _check_number(self, path: str, number: int, length: int) -> None:
@@ -179,7 +167,7 @@ class TrajectoryFiles(SelectedFrames):
             return unpacked(handle, handle.read(n_frames=count, atom_indices=indices))
         except (RuntimeError, OSError) as error:
             whole = self._last_whole_frame(path, position)
-            raise cut_off(path, whole, one_line(error)) from error
+            raise cut_off(path, whole, one_line(error, 160)) from error
 
     def _last_whole_frame(self, path: str, position: int) -> int:
         with closing(self._open(path)) as handle:
@@ -197,7 +185,7 @@ class TrajectoryFiles(SelectedFrames):
         if self._formats[path].reader == "models":
             models = zip(pdb_models(path, self._n_file_atoms), repeat(pdb_box(path)), strict=False)
         elif self._formats[path].reader == "mol2":
-            models = zip(mol2_models(path), repeat(None), strict=False)
+            models = zip(_mol2_models(path), repeat(None), strict=False)
         else:
             loaded = self._load_whole(path)
             self._check_count(path, loaded.n_atoms)
@@ -218,11 +206,12 @@ class TrajectoryFiles(SelectedFrames):
             )
         except ImportError as error:
             raise InvalidInputError(
-                f"{form.name} needs another package ({one_line(error)}); pip install it, or {conversion(path)}"
+                f"{form.name} needs another package ({one_line(error, 160)}); pip install it, or {conversion(path)}"
             ) from error
         except Exception as error:
             raise InvalidInputError(
-                f"{path} cannot be read as a trajectory ({one_line(error)}); is it damaged? If not, {conversion(path)}"
+                f"{path} cannot be read as a trajectory ({one_line(error, 160)}); is it damaged? If not, "
+                f"{conversion(path)}"
             ) from error
 
     def _is_streamed(self, path: str) -> bool:
@@ -240,13 +229,14 @@ class TrajectoryFiles(SelectedFrames):
             raise
         except ImportError as error:
             raise InvalidInputError(
-                f"{path} needs another package ({one_line(error)}); pip install mdtraj tables"
+                f"{path} needs another package ({one_line(error, 160)}); pip install mdtraj tables"
             ) from error
         except FileNotFoundError:
             raise
         except Exception as error:
             raise InvalidInputError(
-                f"{path} cannot be opened as a trajectory ({one_line(error)}); is it cut off, or of another format?"
+                f"{path} cannot be opened as a trajectory ({one_line(error, 160)}); is it cut off, or of another "
+                "format?"
             ) from error
 
     def _check_atom_count(self, path: str) -> None:
@@ -258,7 +248,7 @@ class TrajectoryFiles(SelectedFrames):
                     frames: Any = first[0] if len(first) else []
                 except (RuntimeError, OSError) as error:
                     raise InvalidInputError(
-                        f"{path} has no readable frame ({one_line(error)}); is it empty, or of another format?"
+                        f"{path} has no readable frame ({one_line(error, 160)}); is it empty, or of another format?"
                     ) from error
                 if not len(frames):
                     raise InvalidInputError(f"{path} has no frames; check how it was written")
@@ -286,3 +276,20 @@ def _check_length(handle: Any, path: str) -> None:
             ShortFileWarning,
             stacklevel=2,
         )
+
+
+def _mol2_models(path: str) -> Iterator[NDArray[np.float32]]:
+    """Yield coordinates in nm, (atoms, 3), of every molecule; raise where one has other atoms than the first."""
+    first: list[str] = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        sections = "\n".join(line.strip() for line in file).split("@<TRIPOS>")
+    for number, atoms in enumerate(section for section in sections if section.startswith("ATOM\n")):
+        rows = [line.split() for line in atoms.splitlines()[1:] if line and not line.startswith("#")]
+        names = [row[1] for row in rows]
+        first = first or names
+        if names != first:
+            raise InvalidInputError(
+                f"molecule {number} of {path} (from 0) has other atoms than the first, {len(names)} and {len(first)}; "
+                "frames are of one molecule: write a file for each kind"
+            )
+        yield np.array([row[2:5] for row in rows], dtype=np.float32) * np.float32(0.1)

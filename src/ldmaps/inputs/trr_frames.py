@@ -12,8 +12,6 @@ from ldmaps.inputs.frame_blocks import Block, joined
 from ldmaps.inputs.frame_bytes import Found, FrameFormat
 from ldmaps.inputs.source import as_picoseconds
 
-__all__ = ["TrrFrames"]
-
 _MAGIC = 1993
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.source import FrameChunk
-from ldmaps.inputs.tables import read_any_columns, read_numbers
+from ldmaps.inputs.tables import read_columns, read_numbers
+from ldmaps.inputs.text_columns import find_columns
 
 __all__ = ["WeightTable", "split_column"]
 
@@ -42,7 +43,7 @@ class WeightTable:
     @classmethod
     def read(cls, path: str, column: str | None = None, kt: float | None = None) -> WeightTable:
         """Read a file."""
-        columns = read_any_columns(path)
+        columns = read_columns(path, named=False)
         column = _column(path, columns, column)
         if kt is None and column.lower().endswith("bias"):
             raise InvalidInputError(
@@ -115,23 +116,23 @@ class WeightTable:
         return np.arange(n)
 
     def _rows_of_frames(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.intp]:
-        frames = np.asarray(self.frames)
-        places = np.zeros(len(frames), dtype=np.int64)
-        if self.files is not None:
-            known = {name: place for place, name in enumerate(files)}
-            places = np.asarray([known.get(str(name), -1) for name in self.files])
-        row_of = {key: row for row, key in enumerate(zip(places.tolist(), frames.tolist(), strict=True))}
-        of_points = np.zeros(len(points), dtype=np.int64) if points.files is None else points.files
-        keys = list(zip(of_points.tolist(), points.numbers.tolist(), strict=True))
-        missing = [key for key in keys if key not in row_of]
-        if missing:
-            place, number = missing[0]
+        known = {name: place for place, name in enumerate(files)}
+        own = (
+            [0] * len(self.values)
+            if self.files is None
+            else [known.get(str(name), -1) for name in self.files]
+        )
+        row_of = {key: row for row, key in enumerate(zip(own, np.asarray(self.frames).tolist(), strict=True))}
+        places = [0] * len(points) if points.files is None else points.files.tolist()
+        rows = [row_of.get(key, -1) for key in zip(places, points.numbers.tolist(), strict=True)]
+        if -1 in rows:
+            point = rows.index(-1)
             raise InvalidInputError(
-                f"{self.name} has no row for frame {number} of {files[place] if files else 'the data'} "
-                f"({len(missing):,} of {len(points):,} points have none); give file names and frames as they "
-                "are read"
+                f"{self.name} has no row for frame {points.numbers[point]} of "
+                f"{files[places[point]] if files else 'the data'} ({rows.count(-1):,} of {len(points):,} points have "
+                "none); give file names and frames as they are read"
             )
-        return np.asarray([row_of[key] for key in keys], dtype=np.intp)
+        return np.asarray(rows, dtype=np.intp)
 
     def _rows_of_times(self, points: FrameChunk, times: NDArray[np.float64]) -> NDArray[np.intp]:
         own = np.asarray(self.times)
@@ -166,11 +167,7 @@ def split_column(what: str) -> tuple[str | None, str | None]:
 def _column(path: str, columns: dict[str, NDArray[Any]], wanted: str | None) -> str:
     names = list(columns)
     if wanted is not None:
-        if wanted in columns:
-            return wanted
-        if wanted.isdigit() and 1 <= int(wanted) <= len(names):
-            return names[int(wanted) - 1]
-        raise InvalidInputError(f"{path} has no column {wanted!r}; its columns are: {', '.join(names)}")
+        return names[find_columns([wanted], names, len(names), path)[0]]
     numbers = [name for name in names if name not in _KEYS]
     if len(numbers) == 1:
         return numbers[0]

@@ -9,13 +9,12 @@ as they stand; the sum along the tree then moves every atom at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-
-__all__ = ["KEEP_HINT", "Molecules"]
 
 KEEP_HINT = (
     "or take the coordinates as they are: open the trajectory with ",
@@ -25,50 +24,51 @@ KEEP_HINT = (
 AMBIGUOUS = 0.45
 
 
+def _graph(n_atoms: int, bonds: NDArray[np.intp]) -> Any:
+    from scipy.sparse import coo_matrix  # late: tables need none of it
+
+    ends = bonds.reshape(-1, 2).T
+    return coo_matrix((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_atoms, n_atoms))
+
+
+def molecules_of(n_atoms: int, bonds: NDArray[np.intp]) -> tuple[int, NDArray[np.intp]]:
+    """Return how many molecules atoms make up, and which one each belongs to.
+
+    >>> molecules_of(4, np.array([[0, 2], [2, 3]]))[1].tolist()
+    [0, 1, 0, 0]
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    count, component = connected_components(_graph(n_atoms, bonds), directed=False)
+    return int(count), component.astype(np.intp)
+
+
 class Molecules:
     """Which atoms belong to one molecule."""
 
     def __init__(self, n_atoms: int, bonds: NDArray[np.intp], labels: Sequence[str]) -> None:
+        from scipy.sparse.csgraph import breadth_first_order
+
         self.labels = labels
         self.n_atoms = n_atoms
-        neighbours: list[list[int]] = [[] for _ in range(n_atoms)]
-        for left, right in bonds.tolist():
-            neighbours[left].append(right)
-            neighbours[right].append(left)
-        component = np.full(n_atoms, -1, dtype=np.intp)
-        parents: list[int] = []
-        children: list[int] = []
-        depths: list[int] = []
-        count = 0
-        for root in range(n_atoms):
-            if component[root] >= 0:
-                continue
-            component[root] = count
-            front, depth = [root], 0
-            while front:
-                depth += 1
-                following = []
-                for parent in front:
-                    for child in neighbours[parent]:
-                        if component[child] < 0:
-                            component[child] = count
-                            parents.append(parent)
-                            children.append(child)
-                            depths.append(depth)
-                            following.append(child)
-                front = following
-            count += 1
-        order = np.argsort(depths, kind="stable")
-        self._parents = np.asarray(parents, dtype=np.intp)[order]
-        self._children = np.asarray(children, dtype=np.intp)[order]
+        self.n_molecules, self.component = molecules_of(n_atoms, bonds)
+        # Below a root that holds on to the first atom of each molecule, one search finds a tree of all.
+        roots = np.unique(self.component, return_index=True)[1]
+        edges = np.concatenate(
+            [bonds.reshape(-1, 2), np.stack([np.full(len(roots), n_atoms), roots], axis=1)]
+        )
+        order, above = breadth_first_order(_graph(n_atoms + 1, edges), n_atoms, directed=False)
+        depth = np.full(n_atoms + 1, -1)
+        for atom in order[1:].tolist():
+            depth[atom] = depth[above[atom]] + 1
+        children = order[1 + len(roots) :]
+        self._children, self._parents = children.astype(np.intp), above[children].astype(np.intp)
         # Bonds of one depth depend only on those before, so a depth is moved in one stroke.
-        self._levels = np.searchsorted(np.asarray(depths)[order], np.arange(1, max(depths, default=0) + 2))
-        in_tree = {frozenset(pair) for pair in zip(parents, children, strict=True)}
-        rings = [pair for pair in bonds.tolist() if frozenset(pair) not in in_tree]
+        self._levels = np.searchsorted(depth[children], np.arange(1, max(0, depth.max()) + 2))
+        in_tree = set(zip(*np.sort([self._parents, self._children], axis=0).tolist(), strict=True))
+        rings = [pair for pair in bonds.tolist() if tuple(sorted(pair)) not in in_tree]
         self._rings = np.asarray(rings, dtype=np.intp).reshape(-1, 2)
-        self.component = component
-        self.n_molecules = count
-        self._sizes = np.bincount(component, minlength=count)
+        self._sizes = np.bincount(self.component, minlength=self.n_molecules)
 
     def make_whole(
         self, frames: NDArray[np.float32], box: NDArray[np.float64], numbers: NDArray[np.int64], file: str

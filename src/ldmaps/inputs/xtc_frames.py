@@ -12,8 +12,6 @@ from ldmaps.inputs.frame_blocks import Block
 from ldmaps.inputs.frame_bytes import Found, FrameFormat
 from ldmaps.inputs.source import as_picoseconds
 
-__all__ = ["XtcFrames"]
-
 #: GROMACS 2023 and later, for more atoms than 32-bit lengths can hold.
 _LARGE_MAGIC = 2023
 

@@ -10,22 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import kernels
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.settings import LANDMARK_FIT
-
-__all__ = [
-    "DEFAULT_LANDMARKS",
-    "Cover",
-    "LandmarkSelector",
-    "Landmarks",
-    "PointsElsewhere",
-    "assign",
-    "check_n_landmarks",
-    "settle",
-]
 
 #: Landmarks to take by default.
 DEFAULT_LANDMARKS = 400
@@ -67,11 +58,6 @@ class Landmarks:
         ----------
         points : ndarray of int
             Indices of training points.
-
-        Returns
-        -------
-        ndarray of int
-            A landmark (0 … M-1) per index.
         """
         return self.assignment[points]
 
@@ -82,13 +68,23 @@ class Landmarks:
         ----------
         cells : ndarray of bool, shape (M,)
             Which landmarks.
+        """
+        return np.flatnonzero(cells[self.assignment])
+
+    def beyond(self, squared: float) -> NDArray[np.intp]:
+        """Return which points are farther from their landmark than this squared distance.
+
+        Parameters
+        ----------
+        squared : float
+            As d².
 
         Returns
         -------
         ndarray of int
             Indices of points.
         """
-        return np.flatnonzero(cells[self.assignment])
+        return np.flatnonzero(self.squared_distances > squared)
 
     def in_order(self, order: NDArray[np.intp]) -> Landmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th.
@@ -97,11 +93,6 @@ class Landmarks:
         ----------
         order : ndarray of shape (M,)
             A permutation.
-
-        Returns
-        -------
-        Landmarks
-            Renumbered.
         """
         place = np.empty(len(order), dtype=np.intp)
         place[order] = np.arange(len(order))
@@ -164,11 +155,6 @@ class LandmarkSelector(ABC):
             Points, metric, ε and weights; the weights are positive.
         rng : numpy.random.Generator
             For random choices.
-
-        Returns
-        -------
-        Landmarks
-            With the cell of every point.
         """
 
     def of_size(self, n_landmarks: int) -> Self:
@@ -178,11 +164,6 @@ class LandmarkSelector(ABC):
         ----------
         n_landmarks : int
             How many.
-
-        Returns
-        -------
-        LandmarkSelector
-            A copy.
         """
         resized = copy.copy(self)
         resized.n_landmarks = n_landmarks
@@ -240,3 +221,32 @@ def check_n_landmarks(n_landmarks: int | None, n_points: int) -> int:
             "they are fewer",
         )
     return int(n_landmarks)
+
+
+def neighbour_order(squared: NDArray[Any], block: int = kernels.BLOCK) -> NDArray[np.intp]:
+    """Return an order in which every aligned run of ``block`` points is a group of neighbours."""
+    # The online step skips whole blocks of landmarks that are too far from a point to matter.
+    # Points are halved again and again by which of two far ends they are nearer to, at multiples of
+    # ``block``; any distance will do.
+    done: list[NDArray[np.intp]] = []
+    waiting = [np.arange(len(squared))]
+    while waiting:
+        points = waiting.pop()
+        if len(points) <= block:
+            done.append(points)
+            continue
+        first = points[np.argmax(squared[points[0], points])]
+        second = points[np.argmax(squared[first, points])]
+        order = points[np.argsort(squared[first, points] - squared[second, points], kind="stable")]
+        half = max(1, round(len(points) / 2 / block)) * block
+        waiting += [order[half:], order[:half]]
+    return np.concatenate(done)
+
+
+def group_neighbours(landmarks: Landmarks, walk: Walk) -> tuple[Landmarks, NDArray[Any] | None]:
+    """Return the same landmarks with neighbours standing together, and the d² between them if that took them."""
+    if len(landmarks.indices) <= kernels.BLOCK:
+        return landmarks, None
+    squared = squared_matrix(walk.metric, walk.points.take(landmarks.indices), n_threads=walk.n_threads)
+    order = neighbour_order(squared)
+    return landmarks.in_order(order), squared[np.ix_(order, order)]

@@ -27,8 +27,6 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["cover_elsewhere", "farthest_elsewhere", "traverse"]
-
 #: Points of the sample, points that a pass brings, and most passes.
 SAMPLE, BROUGHT, PASSES = 50_000, 2_000, 20
 #: Good enough: farthest of all points over the distance at which the sample's next landmark would come.

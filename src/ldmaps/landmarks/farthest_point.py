@@ -14,8 +14,6 @@ from ldmaps.landmarks.base import (
 )
 from ldmaps.landmarks.elsewhere import farthest_elsewhere, traverse
 
-__all__ = ["FarthestPoint"]
-
 
 class FarthestPoint(LandmarkSelector):
     """Start at a random point, then always take the point farthest from all landmarks so far.

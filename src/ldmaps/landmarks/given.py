@@ -9,8 +9,6 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign
 
-__all__ = ["Given"]
-
 
 class Given(LandmarkSelector):
     """Take the points at given indices.

@@ -20,8 +20,6 @@ from ldmaps.landmarks.base import (
 from ldmaps.settings import check_whole
 from ldmaps.threads import single_threaded_blas
 
-__all__ = ["KMedoids", "sample_size"]
-
 #: The iteration looks at no more points than this, or this many per landmark.
 MIN_SAMPLE = 50_000
 SAMPLE_PER_LANDMARK = 100

@@ -17,8 +17,6 @@ from ldmaps.errors import InvalidInputError, LdmapsError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign
 from ldmaps.landmarks.elsewhere import cover_elsewhere
 
-__all__ = ["PrunedSpanningTree"]
-
 
 class PrunedSpanningTree(LandmarkSelector):
     """Grow a spanning tree over hops of at most √ε and prune its leaves; what is left are landmarks.

@@ -7,8 +7,6 @@ import numpy as np
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign, check_n_landmarks
 
-__all__ = ["Uniform"]
-
 
 class Uniform(LandmarkSelector):
     """Draw landmarks uniformly, without replacement: follows the density, and costs nothing.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.maps.absorbing import Absorption, UnreachableError, absorb
+    from ldmaps.maps.absorbing import Absorption, absorb
     from ldmaps.maps.diffusion_map import DiffusionMap
+    from ldmaps.maps.landmark_cover import UnreachableError
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
     from ldmaps.maps.loading import load
     from ldmaps.maps.planning import plan
@@ -32,7 +33,7 @@ __getattr__, __dir__ = load_on_first_use(
         "Certificate": "tolerance",
         "DiffusionMap": "diffusion_map",
         "LandmarkDiffusionMap": "landmark_diffusion_map",
-        "UnreachableError": "absorbing",
+        "UnreachableError": "landmark_cover",
         "absorb": "absorbing",
         "load": "loading",
         "plan": "planning",

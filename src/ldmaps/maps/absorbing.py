@@ -1,6 +1,7 @@
 """Absorbing: a landmark map takes in points it did not cover, without its training points.
 
-    points ──► cover: new landmarks ──► change: walk over old, and over all landmarks ──► online step, aligned
+    points ──► cover: new landmarks ──► walk over all landmarks, its modes turned to the old coordinates
+                                          └──► coefficients of the new landmarks; the old ones keep theirs
 
 The old landmarks keep their places (first, in their order) and the multiplicities they
 stand for; nothing else of the training data is needed. See docs/learning_on.md.
@@ -18,19 +19,24 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.diffusion.spectrum import check_extensible
+from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
-from ldmaps.extension import Embedder
+from ldmaps.extension import Embedder, OnlineStep
 from ldmaps.maps.fitted_map import FittedMap
-from ldmaps.maps.landmark_cover import UnreachableError, choose_landmarks, grow_cells
+from ldmaps.maps.landmark_cover import choose_landmarks, grow_cells
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+from ldmaps.maps.solved_map import solve
 from ldmaps.maps.training import LARGEST_WEIGHT
-from ldmaps.maps.walk_change import Change
 from ldmaps.metrics.base import Points
-from ldmaps.quality.fidelity import SAME_SHARE, in_common
+from ldmaps.quality.fidelity import SAME_SHARE, in_common, turn_modes
 from ldmaps.settings import check_whole
 
-__all__ = ["Absorption", "UnreachableError", "absorb"]
+#: Landmarks that must agree for each mode of the walk that a coordinate may be matched to.
+LANDMARKS_PER_MODE = 4
+#: Weight of a new landmark for its mass beside that of old ones: with as much it would change old places around it.
+NEW_WEIGHT = 0.1
 
 _Array = NDArray[np.float64]
 
@@ -48,8 +54,8 @@ class Absorption:
     modes : ndarray of int, shape (k,)
         Which mode of the new walk (0 is the slowest) each coordinate goes with.
     in_common : ndarray of shape (k,)
-        Share of each old coordinate's variance, over the old landmarks, that the new
-        one explains: 1 where only sign, scale or origin had changed; NaN for a further one.
+        Share of each old coordinate's variance, over the old landmarks, that its mode of the new
+        walk explains: 1 where only sign, scale or origin had changed; NaN for a further one.
     moved : ndarray of shape (k,)
         Root mean square move of the old points in each old coordinate, in percent of its
         range; old points are represented by their landmarks.
@@ -109,23 +115,21 @@ def absorb(
         How many further coordinates to add: the slowest modes of the new map that are
         none of the old coordinates, such as the passage to a newly found basin.
     align : bool
-        Whether coordinates are matched to the old ones. False gives the coordinates that
-        ``fit`` would (slowest mode first, ψᵀCψ = 1).
+        Whether old coordinates stay. False gives the coordinates that a Nyström fit over all
+        landmarks would (slowest mode first, ψᵀCψ = 1).
 
     Returns
     -------
     LandmarkDiffusionMap
         Fitted; ``absorption_`` says what was done and how far old points moved. Measured: 0.3 % of a
-        coordinate's range where a basin was filled in that the map knew the way to, 5 to 18 % where the
-        data have become longer (docs/learning_on.md has the table). Training points' coordinates
+        coordinate's range or less (docs/learning_on.md has the table). Training points' coordinates
         (``embedding_``) and the certificate of a tolerance are not carried over.
 
     Warns
     -----
     AccuracyWarning
-        When a coordinate has less than half in common with its old self, when the
-        new map has slower modes than those kept, and when a distilled map has too few
-        landmarks to tell what the points change: coordinates then stay as they are.
+        When no mode of the new walk has half in common with a coordinate, which then hardly tells new
+        points apart, and when the new map has slower modes than those kept.
 
     Examples
     --------
@@ -152,12 +156,41 @@ def absorb(
     if len(chosen):
         landmarks = model.metric_.joined(landmarks, prepared.take(chosen))
     radii, multiplicities = grow_cells(model, landmarks, taken, mass[reached], known_mass)
-    change = Change.of(model, landmarks, multiplicities, int(new_components), align=align)
-    step = change.step(model, taken, mass[reached])
-    grown = Embedder.build(model.metric_, landmarks, model.epsilon_, step, radii)
+    change = _changed(model, landmarks, multiplicities, int(new_components), align=align)
+    grown = Embedder.build(model.metric_, landmarks, model.epsilon_, change.step, radii)
     # With more landmarks the held-out points are nearer than they were, so that no p is too small.
     grown = replace(grown, calibration=embedder.calibration)
-    return _assembled(model, change, grown, prepared, chosen, reached)
+    representatives = model.map_.representatives
+    if representatives is not None and len(chosen):
+        representatives = model.metric_.joined(representatives, prepared.take(chosen))
+    shown = landmarks if representatives is None else representatives
+    coordinates = grown.extend(shown, model.n_threads).coordinates
+    was, known = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
+    squares = known @ (coordinates[: len(was), : was.shape[1]] - was) ** 2 / known.sum()
+    moved = 100.0 * np.sqrt(squares) / np.ptp(was, axis=0)
+    absorption = Absorption(reached, len(chosen), change.modes, change.in_common, moved)
+    check_extensible(np.sort(change.eigenvalues)[::-1], landmarks.dtype)
+    _warn(absorption, change.slow, was.shape[1])
+    old = model.map_
+    # Numbered on behind the training points, which are numbered from 0.
+    first = int(old.landmark_indices.max()) + 1 if old.embedding is None else len(old.embedding)
+    return _like(model, len(change.eigenvalues)).adopt(
+        FittedMap(
+            embedder=grown,
+            bandwidth=old.bandwidth,
+            eigenvalues=change.eigenvalues,
+            spectrum=change.spectrum,
+            landmark_indices=np.concatenate([old.landmark_indices, first + chosen]),
+            landmark_embedding=coordinates,
+            multiplicities=multiplicities,
+            representatives=representatives,
+            units=old.units,
+            source=old.source,
+            absorption=absorption,
+            diagnosis=old.diagnosis,
+            solution=old.solution,
+        )
+    )
 
 
 # -- checking ------------------------------------------------------------------
@@ -212,79 +245,103 @@ def _check_counts(counts: ArrayLike | None, n_landmarks: int) -> _Array:
     return np.pad(given, (0, n_landmarks - len(given)))
 
 
-# -- the result ----------------------------------------------------------------
+# -- the walk over old and new landmarks ------------------------------------------
 
 
-def _assembled(
-    model: LandmarkDiffusionMap,
-    change: Change,
-    embedder: Embedder,
-    points: Points,
-    chosen: NDArray[np.intp],
-    reached: NDArray[np.bool_],
-) -> LandmarkDiffusionMap:
-    old, k, after = model.map_, model.n_components_, change.after
-    representatives, coordinates = old.representatives, after.coordinates()
-    if representatives is not None and len(chosen):
-        representatives = model.metric_.joined(representatives, points.take(chosen))
-    if change.before is not None:
-        shown = embedder.landmarks if representatives is None else representatives
-        coordinates = embedder.extend(shown, model.n_threads).coordinates.astype(np.float64)
-    eigenvalues, spectrum = change.spectrum(old.eigenvalues)
-    check_extensible(np.sort(eigenvalues)[::-1], embedder.landmarks.dtype)
-    was, weights = np.asarray(old.landmark_embedding, dtype=np.float64), old.multiplicities
-    now = coordinates[: len(was), :k]
-    absorption = Absorption(
-        reached,
-        len(chosen),
-        np.abs(after.turn.mixture).argmax(axis=0),
-        np.append(in_common(was, now, weights), np.full(len(eigenvalues) - k, np.nan)),
-        100.0 * np.sqrt(weights @ (now - was) ** 2 / weights.sum()) / np.ptp(was, axis=0),
+@dataclass(frozen=True)
+class _Change:
+    """What the walk over old and new landmarks makes of the map."""
+
+    step: OnlineStep
+    eigenvalues: _Array  # (k',): of the coordinates
+    spectrum: _Array
+    slow: _Array  # eigenvalues of the new walk
+    modes: NDArray[np.intp]  # (k',): which of its modes each coordinate goes with
+    in_common: _Array  # (k',)
+
+
+def _changed(
+    model: LandmarkDiffusionMap, landmarks: Points, weights: _Array, n_further: int, *, align: bool
+) -> _Change:
+    """Solve the walk over all landmarks, and give the new ones coefficients that go with the old coordinates."""
+    embedder, k, n_old = model.embedder_, model.n_components_, model.embedder_.n_landmarks
+    # A distilled map may have its landmarks too far apart for its ε.
+    joining = minimum_spanning_tree(model.metric_, landmarks).connecting_epsilon
+    epsilon = max(model.epsilon_, joining / REACH**2)
+    walk = Walk(model.metric_, landmarks, weights, epsilon, model.alpha, model.t, model.n_threads)
+    # A few modes more than asked for, as an old coordinate may stand behind new ones now; but a few landmarks agree
+    # with one of many modes by chance.
+    count = max(k + n_further, min(k + n_further + MAX_GAP_COMPONENTS, n_old // LANDMARKS_PER_MODE))
+    solved = solve(walk, min(count, len(landmarks) - 1), is_known_connected=True).spectrum
+    # Modes beyond those asked for may have eigenvalues of zero, which no power but 0 bears.
+    psi, values = (
+        solved.vectors * (solved.eigenvalues > 0),
+        np.abs(solved.eigenvalues) + np.finfo(np.float64).tiny,
     )
-    _warn(absorption, spectrum, k, is_resolved=change.is_resolved)
+    said = embedder.extend(landmarks, model.n_threads).coordinates.astype(np.float64)
+    known, growth = model.multiplicities_, float(np.sqrt(weights.sum() / model.multiplicities_.sum()))
+    powers = values**walk.time
+    turn = turn_modes(said[:n_old], psi[:n_old] * powers, values, known, powers, growth)
+    mixture, shift = turn.mixture, turn.shift
+    turned = (psi * powers) @ mixture + shift
+    common = in_common(said[:n_old], turned[:n_old], known)
+    eigenvalues, spectrum, scale = model.eigenvalues_, model.spectrum_, growth
+    if not align:
+        mixture, shift, scale = np.eye(len(values), k), np.zeros(k), 1.0
+        eigenvalues, spectrum = solved.eigenvalues[:k], solved.eigenvalues
+    modes = np.abs(mixture).argmax(axis=0)
+    free = np.setdiff1d(np.arange(len(values)), modes)[:n_further]
+    nystrom = psi * values ** (walk.time - 1.0)
+    coefficients = np.column_stack([nystrom @ mixture + shift, scale * nystrom[:, free]])
+    sources, width = solved.source_weights, epsilon
+    if align:
+        # Old landmarks stay as they are. At the border new ones go on from there, not from what the walk says.
+        rest = replace(
+            embedder, coefficients=(said - turned)[:n_old].T.astype(embedder.coefficients.dtype).copy()
+        )
+        coefficients[:, :k] += rest.extend(landmarks, model.n_threads).coordinates
+        coefficients[:n_old, :k] = embedder.coefficients.T
+        lost = np.flatnonzero(common < SAME_SHARE)
+        coefficients[n_old:, lost] = said[n_old:, lost]
+        share = NEW_WEIGHT * np.median(embedder.source_weights / sources[:n_old])
+        sources = np.concatenate([embedder.source_weights, share * sources[n_old:]])
+        width = embedder.bandwidth
+    further = solved.eigenvalues[free]
+    return _Change(
+        OnlineStep(coefficients=coefficients, source_weights=sources, bandwidth=width),
+        np.append(eigenvalues, further),
+        spectrum if not align else np.sort(np.append(spectrum, further))[::-1],
+        solved.eigenvalues,
+        np.append(modes, free),
+        np.append(common, np.full(len(free), np.nan)),
+    )
+
+
+def _like(model: LandmarkDiffusionMap, n_components: int) -> LandmarkDiffusionMap:
+    """Return an estimator with the same settings and features."""
     result = cast(LandmarkDiffusionMap, clone(model))
     if result.n_components != "gap":
-        result.n_components = len(eigenvalues)
+        result.n_components = n_components
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(model, name):
             setattr(result, name, getattr(model, name))
-    # Numbered on behind the training points, which are numbered from 0.
-    first = int(old.landmark_indices.max()) + 1 if old.embedding is None else len(old.embedding)
-    return result.adopt(
-        FittedMap(
-            embedder=embedder,
-            bandwidth=old.bandwidth,
-            eigenvalues=eigenvalues,
-            spectrum=spectrum,
-            landmark_indices=np.concatenate([old.landmark_indices, first + chosen]),
-            landmark_embedding=coordinates.astype(embedder.landmarks.dtype),
-            multiplicities=after.walk.weights,
-            representatives=representatives,
-            units=old.units,
-            source=old.source,
-            absorption=absorption,
-            diagnosis=old.diagnosis,
-            solution=old.solution,
-        )
-    )
+    return result
 
 
-def _warn(absorption: Absorption, spectrum: _Array, n_old: int, *, is_resolved: bool) -> None:
+def _warn(absorption: Absorption, slow: _Array, n_old: int) -> None:
     reasons = []
     common, modes = absorption.in_common[:n_old], absorption.modes
     different = np.flatnonzero(common < SAME_SHARE)
     if len(different):
         shown = ", ".join(f"{index + 1} ({common[index]:.0%})" for index in different)
-        reasons.append(f"coordinate {shown} has less than half in common with what it was before")
-    if not is_resolved:
         reasons.append(
-            "the map has too few landmarks to tell what the points change, so its coordinates stay as they are and "
-            "hardly distinguish the new points; fit again to old and new data, or with more landmarks"
+            f"coordinate {shown} has less than half in common with any mode of the walk over all landmarks, so it "
+            "hardly distinguishes the new points; fit again to old and new data, or with more landmarks"
         )
     slower = np.setdiff1d(np.arange(modes.max(initial=0)), modes)
     remedy: tuple[Any, ...] = ()
-    if len(slower) and is_resolved:
-        shown = ", ".join(f"{spectrum[mode]:.4g}" for mode in slower)
+    if len(slower) and not len(different):
+        shown = ", ".join(f"{slow[mode]:.4g}" for mode in slower)
         reasons.append(
             f"{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of the coordinates"
         )
@@ -292,7 +349,7 @@ def _warn(absorption: Absorption, spectrum: _Array, n_old: int, *, is_resolved: 
     if reasons:
         warnings.warn(
             AccuracyWarning("absorbing changed what the map distinguishes: ", "; ".join(reasons), *remedy),
-            stacklevel=4,
+            stacklevel=3,
         )
 
 

@@ -30,8 +30,6 @@ from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.quality.error_estimate import MAX_REFERENCE_POINTS, sample_reference
 
-__all__ = ["GATHERED", "BlockedTraining", "prepare_blocked_training"]
-
 #: Most points that are brought here for what cannot be done in blocks: spanning trees, and searches for a tolerance.
 GATHERED = 50_000
 
@@ -147,16 +145,16 @@ class BlockedTraining(Training):
         return replace(fit, landmarks=landmarks, embedder=replace(fit.embedder, squared_radii=radii))
 
     def choose_bandwidth(
-        self, rule: Any, metric: Metric, members: Points, rng: np.random.Generator, n_threads: int | None
+        self, settings: Any, rng: np.random.Generator, squared: NDArray[Any] | None = None
     ) -> Bandwidth:
         """Return ε; beyond :data:`GATHERED` points "connected" is a proven bracket."""
-        if self.bandwidth is not None:
-            return self.bandwidth
-        if len(members) > GATHERED and isinstance(rule, str) and rule == "connected":
-            return connected_bracket(self.members)
-        if len(members) <= GATHERED and isinstance(rule, str):
-            members = members.take(slice(0, len(members)))
-        return choose_bandwidth(rule, metric, members, self.member_weights, rng, n_threads)
+        rule, members = settings.epsilon, self.members
+        if self.bandwidth is not None or squared is not None or not isinstance(rule, str):
+            return super().choose_bandwidth(settings, rng, squared)
+        if len(members) > GATHERED and rule == "connected":
+            return connected_bracket(members)
+        here: Points = members if len(members) > GATHERED else members.take(slice(None))
+        return choose_bandwidth(rule, self.metric, here, self.member_weights, rng, settings.n_threads)
 
     def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
         """Embed all rows where they are."""

@@ -17,19 +17,19 @@ from ldmaps.errors import BandwidthWarning, DisconnectedError, Named, OutlierWar
 from ldmaps.maps.training import Training
 from ldmaps.quality.diagnosis import named_points
 
-__all__ = ["fit_bulk"]
-
 #: Hops of so many √ε join large groups when ε is raised for them.
 JOINED_HOP = 3.0
 #: Most points that are left out, as a share of all, and most fits.
 MOST_LEFT_OUT, MOST_FITS = 0.1, 40
+#: What ε is raised by at first, so that disjoint parts of the data still have much the same; squared each time after.
+FIRST_RAISE = 1.2
 
 Result = TypeVar("Result")
 
 
 def fit_bulk(fit: Callable[[Training], Result], training: Training) -> Result:
     """Return what ``fit`` makes of the points that belong together; warn of those left out and of a raised ε."""
-    whole, rule_epsilon, n_fits = training, None, 1
+    whole, rule_epsilon, n_fits, raised = training, None, 1, FIRST_RAISE
     while True:
         try:
             fitted = fit(training)
@@ -44,7 +44,8 @@ def fit_bulk(fit: Callable[[Training], Result], training: Training) -> Result:
                 training = training.without(error.outside, bandwidth, error.remaining)
             else:
                 joining = 0.0 if error.outside is not None else error.joining_epsilon / JOINED_HOP**2
-                training = replace(whole, bandwidth=Bandwidth(max(2.0 * error.epsilon, joining), "bulk"))
+                training = replace(whole, bandwidth=Bandwidth(max(raised * error.epsilon, joining), "bulk"))
+                raised **= 2
             n_fits += 1
     _tell(whole, training, rule_epsilon)
     return fitted
@@ -57,9 +58,9 @@ def _tell(whole: Training, training: Training, rule_epsilon: float | None) -> No
     epsilon = training.bandwidth.epsilon
     if epsilon > rule_epsilon:
         warnings.warn(
-            f"at epsilon = {rule_epsilon:.6g}, which reaches 1 % of the points from a typical one, the data fall into "
-            f"groups that no hop joins; {epsilon:.6g} is taken instead, which joins them. Fit each group separately to "
-            "see its own structure",
+            f"at epsilon = {rule_epsilon:.6g}, which reaches 0.5 % of the points from a typical one, the data fall "
+            f"into groups that no hop joins; {epsilon:.6g} is taken instead, which joins them. Fit each group "
+            "separately to see its own structure",
             BandwidthWarning,
             stacklevel=5,
         )

@@ -11,10 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.pairwise import squared_matrix
-from ldmaps.diffusion.solver_choice import check_memory, sparse_bytes, stored_bytes
-from ldmaps.diffusion.sparse_kernel import near_fraction
-from ldmaps.diffusion.spatial_tree import raw_values
+from ldmaps.diffusion.solver_choice import check_memory, near_fraction, sparse_bytes, stored_bytes
 from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -23,12 +20,9 @@ from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import Training
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.settings import EXACT_FIT
-
-__all__ = ["DiffusionMap"]
 
 
 class DiffusionMap(DiffusionEstimator):
@@ -48,21 +42,8 @@ class DiffusionMap(DiffusionEstimator):
 
     Parameters
     ----------
-    n_components : int or "gap"
-        Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues, at least two.
-    epsilon : {"connected", "coifman"} or float
-        Bandwidth, a squared distance. Larger smooths detail away; one too small to
-        connect the points is an error. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
-    metric : str, Metric or callable
-        "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
-        instance from :mod:`ldmaps.metrics`, or a function of two points.
-    outliers : float
-        Share of the points that may be left out of the walk because they are far from
-        all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
-        the smallest ε that joins all points except this share, so that one broken frame does not
-        set the bandwidth of the whole map. The points left out are still embedded, and
-        ``coverage`` says that they are outside.
+    n_components, epsilon, metric, outliers, random_state, n_threads, verbose
+        As for :class:`~ldmaps.LandmarkDiffusionMap`; an ε too small to connect the points is an error.
     alpha : float
         Density normalisation, 0 to 1. 0 keeps the density's influence (the paper's),
         ½ approximates the Fokker–Planck operator of the sampled density, 1 removes
@@ -88,37 +69,18 @@ class DiffusionMap(DiffusionEstimator):
         same data and the same file resumes where it stopped.
     memory_limit : float
         Most bytes that solving may take in addition to the points.
-    random_state : int, RandomState or None
-        Only the "coifman" rule on more than 4,000 points draws at random.
-    n_threads : int or None
-        Threads for distances and products; None uses every core. Results do not
-        depend on it.
-    verbose : bool
-        Whether to show stages, rates and remaining time while fitting.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (N, n_components_)
         λᵗψ of the training points.
-    eigenvalues_ : ndarray of shape (n_components_,)
-        Non-trivial eigenvalues, largest first.
-    spectrum_ : ndarray
-        All non-trivial eigenvalues that were computed.
-    epsilon_ : float
-        ε, given or found.
-    n_components_ : int
-        k, given or found.
-    bandwidth_ : Bandwidth
-        How ε was found.
+    eigenvalues_, spectrum_, epsilon_, n_components_, bandwidth_, diagnosis_, embedder_
+        As for :class:`~ldmaps.LandmarkDiffusionMap`.
     landmark_indices_, multiplicities_
         All points (of positive weight) and their weights, for symmetry with
         :class:`~ldmaps.LandmarkDiffusionMap`.
-    diagnosis_ : Diagnosis
-        How many points carry each coordinate, and which decide ε.
     solution_ : Solution
         Which solver it was, in how many passes, and a bound on each coordinate's error.
-    embedder_ : Embedder
-        The part that embeds new points, for lowest overhead.
 
     Notes
     -----
@@ -140,7 +102,7 @@ class DiffusionMap(DiffusionEstimator):
     def __init__(
         self,
         n_components: int | str = "gap",
-        epsilon: float | str = "connected",
+        epsilon: float | str = "bulk",
         metric: Any = "euclidean",
         *,
         outliers: float = 0.0,
@@ -189,7 +151,7 @@ class DiffusionMap(DiffusionEstimator):
             return self._fit_stored(training, bandwidth, needed)
         if bandwidth is None:
             with stage("bandwidth", len(members)):
-                bandwidth = self._bandwidth(training, training.metric, members)
+                bandwidth = training.choose_bandwidth(self, self._generator())
         walk = training.walk(bandwidth.epsilon, self)
         if solver == "auto":
             solver = solver_for(walk, count, self.memory_limit, self._generator())
@@ -227,7 +189,7 @@ class DiffusionMap(DiffusionEstimator):
 
         Parameters
         ----------
-        epsilon : {"connected", "coifman"} or float
+        epsilon : {"bulk", "connected", "coifman"} or float
             The new bandwidth: a rule or a squared distance, as for the estimator.
         """
         check_is_fitted(self, "embedder_")
@@ -242,10 +204,10 @@ class DiffusionMap(DiffusionEstimator):
 
     def _early_bandwidth(self, training: Training) -> Bandwidth | None:
         """Return ε where it takes few distances to find; else it is left for when all are there."""
-        needs_all = self.epsilon == "connected" and raw_values(training.metric, training.members) is None
+        needs_all = self.epsilon == "connected" and not training.metric.is_euclidean
         if needs_all or (self.epsilon == "bulk" and training.metric.is_slow and training.bandwidth is None):
             return None
-        return self._bandwidth(training, training.metric, training.members)
+        return training.choose_bandwidth(self, self._generator())
 
     def _limits(self) -> Limits:
         """Return what solving may take, or raise where settings contradict each other."""
@@ -258,13 +220,9 @@ class DiffusionMap(DiffusionEstimator):
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
 
-    def _bandwidth(self, training: Training, metric: Metric, members: Points) -> Bandwidth:
-        rng = self._generator()
-        return self._choose_bandwidth(training, metric, members, rng)
-
     def _solve_stored(self, training: Training, squared: NDArray[Any], bandwidth: Bandwidth | None) -> Self:
         if bandwidth is None:
-            bandwidth = self._bandwidth(training, StoredSquares(), StoredPoints(squared))
+            bandwidth = training.choose_bandwidth(self, self._generator(), squared)
         if self.keep_distances:
             self._kept = _Kept(training, squared)
             squared = squared.copy()

@@ -11,8 +11,6 @@ from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
 from ldmaps.metrics.base import Points
 from ldmaps.threads import single_threaded_blas
 
-__all__ = ["embed_chunks"]
-
 _Placed = Generator[tuple[FrameChunk, Placed], None, None]
 
 

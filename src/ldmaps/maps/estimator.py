@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.cluster import is_blocked, is_dask_array
 from ldmaps.diffusion.bandwidth import (
-    Bandwidth,
     leave_out_outliers,
 )
 from ldmaps.diffusion.spectrum import (
@@ -36,14 +35,12 @@ from ldmaps.inputs.source import FrameSource, PointSource, Reading
 from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
-from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes
+from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
 from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.model_file import Description, write_model
 from ldmaps.maps.solved_map import SolvedMap
-from ldmaps.maps.summary import summary_html, summary_lines
 from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
-from ldmaps.metrics import METRICS, Metric, resolve_metric
-from ldmaps.metrics.base import Points
+from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.point_faults import wrong_width
 from ldmaps.progress import reporting, stage
@@ -54,8 +51,6 @@ from ldmaps.settings import Setting, check_settings, check_whole
 
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
-
-__all__ = ["DiffusionEstimator"]
 
 
 #: Of more values than these, checking takes less time than embedding.
@@ -222,7 +217,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         """Resample the training points: errors of eigenvalues and coordinates, verdicts and time scales.
 
         ``sampling_`` is then this result, which ``save`` stores. A fit with ``n_components="gap"`` has
-        one of 100 resamples already.
+        one of 50 resamples already.
 
         Parameters
         ----------
@@ -370,12 +365,6 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
                 self.n_threads,
             )
         return training.without(np.flatnonzero(~stay), bandwidth)
-
-    def _choose_bandwidth(
-        self, training: Training, metric: Metric, members: Points, rng: np.random.Generator
-    ) -> Bandwidth:
-        """Return ε of the points of positive weight, given as such or by their stored distances."""
-        return training.choose_bandwidth(self.epsilon, metric, members, rng, self.n_threads)
 
     def _diagnosed(self, training: Training, fitted: FittedMap, sampled: SampledMap | None) -> Self:
         """Adopt a new fit; warn when a few points decide it."""

@@ -24,41 +24,35 @@ from numpy.typing import NDArray
 from ldmaps.cluster.shared_kernel import kernel_of
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.connectivity import check_points_connected
-from ldmaps.diffusion.landmark_start import landmark_start
+from ldmaps.diffusion.pairwise import extend, gaussian_kernel
 from ldmaps.diffusion.sampled_residuals import sampled_errors
 from ldmaps.diffusion.solver_choice import (
     MIN_SPARSE_POINTS,
     Solver,
     choose_solver,
+    near_fraction,
+    sparse_squares,
     stored_bytes,
     streamed_room,
 )
-from ldmaps.diffusion.sparse_kernel import near_fraction, sparse_squares
+from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
-from ldmaps.landmarks import KMedoids
+from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.metrics.base import Metric
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
-from ldmaps.threads import resolve_threads
-
-__all__ = [
-    "REFERENCE_EXTRA",
-    "Limits",
-    "fits_in_passes",
-    "reference_passes",
-    "reference_size",
-    "solve_exact",
-    "solve_reference",
-    "solver_for",
-]
+from ldmaps.threads import resolve_threads, single_threaded_blas
 
 #: Medoids whose modes the passes begin with: one for so many points, the fewest and the most.
 START_SHARE, MIN_START, MAX_START = 40, 200, 4000
 #: Iterations in which these medoids settle well enough.
 START_ITERATIONS = 3
+#: The second bandwidth of their modes, in mean squared distances of points to their medoids.
+WIDENING = 4.0
 #: Vectors of a block: at least, and beyond the eigenpairs asked for.
 MIN_BLOCK, BLOCK_EXTRA = 16, 4
 #: Relative error of a coordinate, in the walk's measure, that ends the passes.
@@ -133,7 +127,7 @@ def _solve_in_passes(
     kernel = kernel_of(walk)
     width, n_start, room, n_threads = _sizes(n, n_eigenvalues, limits.memory, walk.n_threads)
     with stage("start of the passes", unit=""):
-        start = _start(walk, kernel, width, limits.memory, rng)[:, :n_start]
+        start = _start(walk, width, limits.memory, rng)[:, :n_start]
     solved = solve_streamed(
         kernel,
         walk.weights,
@@ -184,24 +178,39 @@ def _block_size(n_points: int, n_eigenvalues: int) -> int:
     return min(n_points - 1, max(MIN_BLOCK, n_eigenvalues + BLOCK_EXTRA))
 
 
-def _start(
-    walk: Walk, kernel: StreamedKernel, width: int, memory_limit: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _start(walk: Walk, width: int, memory_limit: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return the leading modes of a landmark map at all points; at least ``width`` of them."""
     n = len(walk.points)
     # Two copies of the medoids' d² are held at a time.
     most = int(math.sqrt(memory_limit / (4 * walk.points.dtype.itemsize)))
     count = min(n, max(width + 1, min(most, MAX_START, max(MIN_START, n // START_SHARE))))
     medoids = KMedoids(count, max_iter=START_ITERATIONS).select(walk, rng)
-    return landmark_start(
-        kernel,
-        medoids.indices,
-        medoids.multiplicities,
-        float(np.average(medoids.squared_distances, weights=walk.weights)),
-        width,
-        alpha=walk.alpha,
-        n_threads=walk.n_threads,
-    )
+    return landmark_start(walk, medoids, width)
+
+
+def landmark_start(walk: Walk, medoids: Landmarks, width: int) -> NDArray[np.float64]:
+    """Return leading modes of a landmark map at all points, at most M - 1; twice as many where medoids are sparse."""
+    spread = float(np.average(medoids.squared_distances, weights=walk.weights))
+    landmarks, dtype = walk.points.take(medoids.indices), walk.points.dtype
+    squared = squared_matrix(walk.metric, landmarks, n_threads=walk.n_threads)
+    modes = []
+    # Where medoids lie farther apart than the kernel reaches, a map of them is rough, and the modes of a wider kernel
+    # are closer to those of all points. Which are better depends on the data; the solver takes what it needs of both.
+    for epsilon in dict.fromkeys((walk.epsilon, max(walk.epsilon, WIDENING * spread))):
+        stored = gaussian_kernel(squared.copy(), epsilon, walk.n_threads)
+        with single_threaded_blas():
+            spectrum = solve_spectrum(
+                stored,
+                medoids.multiplicities,
+                min(width, len(landmarks) - 1),
+                alpha=walk.alpha,
+                n_threads=walk.n_threads,
+            )
+        # Nyström without its division by λ, which only changes the length of a mode.
+        step = spectrum.source_weights.astype(dtype), np.ascontiguousarray(spectrum.vectors.T, dtype=dtype)
+        extended = extend(walk.metric, walk.points, landmarks, epsilon, *step, walk.n_threads)
+        modes.append(extended.coordinates.astype(np.float64))
+    return np.hstack(modes)
 
 
 def reference_size(

@@ -12,16 +12,14 @@ from scipy.sparse.csgraph import connected_components
 
 from ldmaps import kernels
 from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
-from ldmaps.diffusion.pairwise import nearest, squared_matrix, squared_row
+from ldmaps.diffusion.pairwise import nearest, squared_row
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
-from ldmaps.extension import EXTENSIONS
-from ldmaps.landmarks.grouping import neighbour_order
+from ldmaps.landmarks.base import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
-
-__all__ = ["UnreachableError", "choose_landmarks", "grow_cells"]
 
 _Array = NDArray[np.float64]
 
@@ -124,10 +122,9 @@ def _groups(
 ) -> tuple[NDArray[np.intp], float]:
     """Return in which group of the walk each point is, 0 being the map's, and the ε that joins all."""
     embedder, metric, new = model.embedder_, model.metric_, points.take(cover)
+    # Training points are as near as the border of a landmark's cell.
     apart = np.sqrt(squared_matrix(metric, new, embedder.landmarks, model.n_threads))
-    if EXTENSIONS[model.extension_].learns_from_reference:
-        # Few landmarks with wide cells: training points are as near as the border of these.
-        apart = np.maximum(apart - np.sqrt(embedder.squared_radii), 0.0)
+    apart = np.maximum(apart - np.sqrt(embedder.squared_radii), 0.0)
     squared = np.zeros((len(cover) + 1,) * 2)
     squared[0, 1:] = squared[1:, 0] = apart.min(axis=1) ** 2  # place 0 is the map, as a whole
     squared[1:, 1:] = squared_matrix(metric, new, n_threads=model.n_threads)

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
@@ -33,7 +32,7 @@ from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
 from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.base import Points
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
     EXTRA_MODES,
@@ -46,8 +45,6 @@ from ldmaps.quality.error_estimate import (
 )
 from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, memory_of
 from ldmaps.settings import LANDMARK_FIT
-
-__all__ = ["LandmarkDiffusionMap"]
 
 
 class LandmarkDiffusionMap(DiffusionEstimator):
@@ -74,10 +71,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the
         ten leading non-trivial eigenvalues, at least two.
-    epsilon : {"connected", "coifman"} or float
+    epsilon : {"bulk", "connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer
-        landmarks. "connected" takes N rows of distances, "coifman" a sample; a
-        number costs nothing. See :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
+        landmarks. "bulk" reaches 0.5 % of the points from a typical one, the same for any part of the
+        data; points that no hop reaches at that ε are left out of the walk, with a warning, and
+        embedded. "connected", the paper's, takes N rows of distances, the others a sample. See
+        :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
         instance from :mod:`ldmaps.metrics`, or a function of two points.
@@ -197,7 +196,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def __init__(
         self,
         n_components: int | str = "gap",
-        epsilon: float | str = "connected",
+        epsilon: float | str = "bulk",
         metric: Any = "euclidean",
         *,
         outliers: float = 0.0,
@@ -357,7 +356,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         held = None if training.held is None else training.held[training.used]
         if not extension.learns_from_reference:
             with stage("bandwidth", len(training.members)):
-                bandwidth = self._bandwidth(training, rng)
+                bandwidth = training.choose_bandwidth(self, rng)
             walk = training.walk(bandwidth.epsilon, self)
             landmarks, squared = select_landmarks(selector, walk, rng, held)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
@@ -401,9 +400,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         over = replace(walk, points=points, weights=landmarks.multiplicities)
         return SampledMap.of(training, over, landmarks.assignment)
 
-    def _bandwidth(self, training: Training, rng: np.random.Generator) -> Bandwidth:
-        return self._choose_bandwidth(training, training.metric, training.members, rng)
-
     # -- the map to learn from ------------------------------------------------------
 
     def _reference_size(self, training: Training, n_landmarks: int) -> int:
@@ -419,12 +415,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         n_points = len(training.members)
         if size < n_points:
             with stage("bandwidth", n_points):
-                return self._bandwidth(training, rng), None
+                return training.choose_bandwidth(self, rng), None
         with stage("distances", n_points):
             squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
         with stage("bandwidth", n_points):
-            bandwidth = self._choose_bandwidth(training, StoredSquares(), StoredPoints(squared), rng)
-        return bandwidth, squared
+            return training.choose_bandwidth(self, rng, squared), squared
 
     def _solve_reference(
         self,

@@ -11,8 +11,6 @@ from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.model_file import NOT_DATA, read_model
 
-__all__ = ["load"]
-
 _ESTIMATORS: dict[str, type[DiffusionEstimator]] = {
     estimator.__name__: estimator for estimator in (DiffusionMap, LandmarkDiffusionMap)
 }

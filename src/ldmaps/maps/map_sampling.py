@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.training import Training
-from ldmaps.quality.resampled_modes import ALL_MODES, fitted_modes
+from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.quality.resampled_modes import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
-__all__ = ["SampledMap"]
-
-#: Iterations in which landmarks that stand for too many others settle well enough.
-_ITERATIONS = 3
+#: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
+#: well enough in so many iterations.
+MOST_LANDMARKS, ITERATIONS = 1000, 3
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,8 @@ class SampledMap:
 
     def judge(self, **options: Any) -> Sampling:
         """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
-        # Of more than a thousand landmarks 400 stand for all: errors are those of data, and change little with M.
-        walk, cells, places = self.walk, self.cells, None
-        if len(walk.points) > ALL_MODES:
-            selector = KMedoids(min(DEFAULT_LANDMARKS, ALL_MODES), max_iter=_ITERATIONS)
-            few = selector.select(walk, np.random.default_rng(0))
-            walk, places = replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
-            cells = places[cells]
+        walk, places = few_landmarks(self.walk)
+        cells = self.cells if places is None else places[self.cells]
         squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
         kernel = np.exp(squared.astype(np.float64) / (-2.0 * walk.epsilon))
         fitted = fitted_modes(kernel, walk.weights, walk.alpha)
@@ -60,6 +54,15 @@ class SampledMap:
         if places is not None:
             found = replace(found, landmark_errors=found.landmark_errors[places])
         return found
+
+
+def few_landmarks(walk: Walk) -> tuple[Walk, NDArray[np.intp] | None]:
+    """Return a walk over at most a thousand landmarks, and which of them stands for each, None if it is itself."""
+    if len(walk.points) <= MOST_LANDMARKS:
+        return walk, None
+    selector = KMedoids(min(DEFAULT_LANDMARKS, MOST_LANDMARKS), max_iter=ITERATIONS)
+    few = selector.select(walk, np.random.default_rng(0))
+    return replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
 
 
 def order_of(training: Training) -> Order:

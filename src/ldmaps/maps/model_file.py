@@ -36,18 +36,6 @@ from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
 
-__all__ = [
-    "ESTIMATORS",
-    "FORMAT_VERSION",
-    "NOT_DATA",
-    "OLDEST_MAJOR",
-    "Description",
-    "StoredMap",
-    "read_header",
-    "read_model",
-    "write_model",
-]
-
 FORMAT_NAME = "ldmaps model"
 FORMAT_VERSION = (3, 0)
 #: Files of this major version are read too: they lack nothing but representatives of moved landmarks.
@@ -311,7 +299,9 @@ def _encode(value: Any) -> Any:
             "settings": {key: _encode(entry) for key, entry in vars(value).items()},
         }
     if isinstance(value, np.ndarray):
-        return {"__array__": value.tolist(), "dtype": str(value.dtype)}
+        # JSON has no infinity, which leaves a feature out of Scaled: as text, which numpy reads back.
+        listed = value if value.dtype.kind != "f" else np.where(np.isinf(value), "inf", value.astype(object))
+        return {"__array__": listed.tolist(), "dtype": str(value.dtype)}
     if isinstance(value, np.generic):
         return _encode(value.item())
     if value is None or isinstance(value, (bool, int, float, str)):

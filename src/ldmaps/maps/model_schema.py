@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import ModelFileError
+from ldmaps.inputs.windows import Windows
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.settings import LANDMARK_FIT
-
-__all__ = ["ARRAYS", "check_arrays", "check_calibration", "check_header", "check_widths"]
 
 _FLOATS = ("float32", "float64")
 
@@ -276,19 +275,20 @@ def _is_source(value: Any) -> bool:
     if not _is_object(value):
         return False
     texts, lists = (
-        ("kind", "select", "units", "time"),
-        ("files", "columns", "atom_names", "atom_labels", "elements"),
+        ("kind", "select", "units", "time", "missing"),
+        ("files", "columns", "constant", "atom_names", "atom_labels", "elements"),
     )
     if not all(value.get(name) is None or _is_text(value[name]) for name in texts):
         return False
     if not all(value.get(name) is None or _are_names(value[name]) for name in lists):
         return False
     if value.get("kind") != "frames":
-        return True
+        kept = value.get("windows")
+        return kept is None or (_is_record(Windows)(kept) and kept["length"] > 1 and (kept["gap"] or 1) > 0)
     n_atoms, bonds = value.get("n_atoms"), value.get("bonds")
     return (
         _is_count(n_atoms)
-        and all(len(value.get(name) or [None] * n_atoms) == n_atoms for name in lists[2:])
+        and all(len(value.get(name) or [None] * n_atoms) == n_atoms for name in lists[3:])
         and (bonds is None or (isinstance(bonds, list) and all(_is_bond(bond, n_atoms) for bond in bonds)))
         and _are_places(value.get("atom_indices"), n_atoms)
     )
@@ -347,4 +347,10 @@ def check_header(header: Mapping[str, Any]) -> None:
     if names is not None and len(names) != header["n_features_in"]:
         raise ModelFileError(
             f"the header names {len(names)} features of {header['n_features_in']}; the file is damaged"
+        )
+    windows = (header["source"] or {}).get("windows")
+    if windows and windows["length"] * (windows["width"] or 0) != header["n_features_in"]:
+        raise ModelFileError(
+            f"windows of {windows['length']} rows of {windows['width']} columns are not the {header['n_features_in']} "
+            "features that the header counts; the file is damaged"
         )

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OutsideSample", "outside_warning"]
-
 #: Data with a smaller share of points inside the map do not belong to it.
 FEW_INSIDE = 0.01
 #: Points to look at.

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from ldmaps.diffusion.bandwidth import COIFMAN_POINTS
+from ldmaps.diffusion.bandwidth import SAMPLED_POINTS
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.errors import DisconnectedError, InvalidInputError, LdmapsError, LdmapsWarning, ToleranceError
 from ldmaps.extension import resolve_extension
@@ -47,8 +47,6 @@ from ldmaps.maps.stage_meter import (
 from ldmaps.metrics import resolve_metric
 from ldmaps.progress import Progress, reporting, stage
 from ldmaps.settings import is_whole_number
-
-__all__ = ["Plan", "plan", "plan_fit", "plan_made_up"]
 
 #: Seconds that fits of some of the points take in all, about.
 BUDGET = 10.0
@@ -234,7 +232,7 @@ def _planned(
     most = min(n_there, n)
     is_slow = resolve_metric(model.metric).is_slow
     least = max(FEWEST_SLOW, PER_LANDMARK_SLOW * m) if is_slow else max(FEWEST, PER_LANDMARK * m)
-    samples = n_reference if is_sampled else 0, COIFMAN_POINTS if model.epsilon == "coifman" else 0
+    samples = n_reference if is_sampled else 0, SAMPLED_POINTS if model.epsilon == "coifman" else 0
     count = min(most, max(least, int(BEYOND_SAMPLE * max(samples))))
     # The first fit loads and compiles what the others use, and brings the allocator into their state.
     with suppress(LdmapsError):  # the fits to come tell what is wrong
@@ -264,7 +262,8 @@ def _planned(
     # Noise in what a process holds, taken for a quadratic term, would be gigabytes; so there is one where one must be.
     is_pairwise = get_tags(model).input_tags.pairwise
     has_matrix = is_pairwise or (is_taught and n_reference == n) or (selector.is_automatic and given is None)
-    return _extrapolated(trials[-3:], n, m, before, held, has_matrix=has_matrix)
+    of_sample = model.epsilon in ("bulk", "coifman")
+    return _extrapolated(trials[-3:], n, m, before, held, has_matrix=has_matrix, is_sampled_rule=of_sample)
 
 
 def _reference(model: LandmarkDiffusionMap, n: int, m: int, itemsize: int) -> tuple[int, int]:
@@ -300,7 +299,14 @@ def _seconds(work: Callable[[], object], times: int) -> float:
 
 
 def _extrapolated(
-    trials: list[_Trial], n: int, m: int, before: float, held: float, *, has_matrix: bool
+    trials: list[_Trial],
+    n: int,
+    m: int,
+    before: float,
+    held: float,
+    *,
+    has_matrix: bool,
+    is_sampled_rule: bool,
 ) -> Plan:
     """Return what a fit of n points takes, by the laws of its stages."""
     sizes, meters, last = [trial.n_points for trial in trials], [trial.meter for trial in trials], trials[-1]
@@ -308,6 +314,8 @@ def _extrapolated(
     # eigenproblem is one of landmarks.
     peaks = [max(0.0, max(meter.memory.values()) - before) for meter in meters]
     settled = {"landmarks": sample_size(m), "distillation": settled_rows(m), "eigenproblem": m}
+    if is_sampled_rule:
+        settled["bandwidth"] = SAMPLED_POINTS
 
     def costs_of(count: int) -> tuple[dict[str, float], dict[str, float]]:
         """Return seconds and bytes of each stage."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.extension.embedder import Embedder
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 __all__ = ["contributions", "reasons"]
 
@@ -28,7 +28,7 @@ def contributions(embedder: Embedder, point: ArrayLike, landmark: int) -> NDArra
     values, scales = metric.places(here)
     squared, gradient = squared_matrix(metric, here, there), np.empty((1, 1, values.shape[1]))
     sums = space.squares_gradient(space.prepare(metric.places(there).values))
-    sums.add_up(np.ascontiguousarray(values), squared.astype(np.float64), np.ones((1, 1, 1)), gradient)
+    sums(np.ascontiguousarray(values), squared.astype(np.float64), np.ones((1, 1, 1)), gradient)
     slopes = gradient[0, 0]
     parts = np.square(np.divide(slopes, 2.0 * scales, out=np.zeros_like(slopes), where=scales > 0))
     if not np.isclose(parts.sum(), squared[0, 0], rtol=1e-2):

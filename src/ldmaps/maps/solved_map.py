@@ -20,29 +20,30 @@ from scipy.sparse import issparse
 from ldmaps.diffusion.connectivity import (
     BULK_HOP,
     BULK_LANDMARK_HOP,
+    FEWEST_POINTS,
     REACH,
+    SMALL_GROUP,
     check_bulk,
     check_connected,
     check_landmarks_connected,
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import gaussian_kernel, nearest, squared_matrix
+from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
 from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
-from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, settle
-from ldmaps.landmarks.grouping import group_neighbours
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
-
-__all__ = ["LandmarkFit", "SolvedMap", "select_landmarks", "solve"]
+from ldmaps.quality.diagnosis import handfuls
 
 #: Landmarks that lie apart are not replaced if they are at most this share of all.
 FEW_LANDMARKS = 0.05
@@ -138,6 +139,8 @@ def solve(
     spectrum = solve_spectrum(
         squared, multiplicities, n_eigenvalues, alpha=walk.alpha, n_threads=walk.n_threads
     )
+    if walk.leaves_out:
+        _check_carriers(walk, landmarks, spectrum)
     if landmarks is None:
         solver = "sparse" if issparse(squared) else "stored"
         solution = Solution(solver, error_bound=np.zeros(n_eigenvalues))
@@ -161,18 +164,44 @@ def _check_points_connected(walk: Walk, squared: Any) -> None:
 
 
 def _check_landmarks_in_bulk(walk: Walk, landmarks: Landmarks, squared: NDArray[Any]) -> None:
-    """Raise when small groups of landmarks lie apart; ``outside`` of the error are the points of their cells."""
-    if is_connected(squared, BULK_LANDMARK_HOP**2 * walk.epsilon):
+    """Raise when small groups of landmarks lie apart, or a few points from all; ``outside`` are these points."""
+    if not is_connected(squared, BULK_LANDMARK_HOP**2 * walk.epsilon):
+        tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
+        try:
+            check_bulk(tree, landmarks.multiplicities, walk.epsilon, len(walk.points), landmarks=True)
+        except DisconnectedError as error:
+            raise _without_cells(error, error.outside, landmarks) from None
+    farthest, reach = float(landmarks.squared_radii.max()), REACH**2 * walk.epsilon
+    far = landmarks.beyond(reach) if farthest > reach else np.empty(0, dtype=np.intp)
+    if 0 < len(far) <= SMALL_GROUP * len(walk.points):  # of more, landmarks are few
+        sizes = [len(walk.points) - len(far), *([1] * len(far))]
+        apart_from_all = DisconnectedError(sizes, walk.epsilon, farthest, REACH)
+        apart_from_all.outside, apart_from_all.remaining = far, landmarks.indices
+        raise apart_from_all
+
+
+def _check_carriers(walk: Walk, landmarks: Landmarks | None, spectrum: Spectrum) -> None:
+    """Raise when a handful of points carries the first coordinate; those of all such modes are ``outside``."""
+    multiplicities = walk.weights if landmarks is None else landmarks.multiplicities
+    found = handfuls(spectrum.vectors, multiplicities, len(walk.points))
+    if 0 not in found or len(walk.points) < FEWEST_POINTS:
         return
-    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
-    try:
-        check_bulk(tree, landmarks.multiplicities, walk.epsilon, len(walk.points), landmarks=True)
-    except DisconnectedError as error:
-        apart = np.isin(np.arange(len(squared)), error.outside)
-        error.outside = landmarks.points_in(apart)
-        if apart.mean() <= FEW_LANDMARKS:
-            error.remaining = landmarks.indices[~apart]
-        raise
+    carriers = np.unique(np.concatenate(list(found.values())))
+    sizes = [len(multiplicities) - len(carriers), *([1] * len(carriers))]
+    error = DisconnectedError(sizes, walk.epsilon, walk.epsilon, REACH)
+    error.outside = carriers
+    raise error if landmarks is None else _without_cells(error, carriers, landmarks)
+
+
+def _without_cells(
+    error: DisconnectedError, apart: NDArray[np.intp], landmarks: Landmarks
+) -> DisconnectedError:
+    """Return an error with the points of some landmarks' cells as ``outside``, and the other landmarks."""
+    is_apart = np.isin(np.arange(len(landmarks.indices)), apart)
+    error.outside = landmarks.points_in(is_apart)
+    if is_apart.mean() <= FEW_LANDMARKS:
+        error.remaining = landmarks.indices[~is_apart]
+    return error
 
 
 def select_landmarks(

@@ -25,17 +25,6 @@ from scipy.optimize import nnls
 
 from ldmaps.progress import Progress, Stage
 
-__all__ = [
-    "OUTSIDE",
-    "StageMeter",
-    "as_bytes",
-    "as_duration",
-    "free_bytes",
-    "give_back",
-    "law",
-    "resident_bytes",
-]
-
 #: What a fit does outside its stages.
 OUTSIDE = "preparation"
 #: Seconds between two looks at the memory.

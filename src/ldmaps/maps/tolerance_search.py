@@ -31,8 +31,6 @@ from ldmaps.maps.tolerance import MIN_CERTIFYING, Attempt, Certificate, HeldOut,
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.fidelity import zeta
 
-__all__ = ["ToleranceSearch", "check_number_is_free", "landmark_range"]
-
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
 MOST_LANDMARKS = 8000
 

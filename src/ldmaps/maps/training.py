@@ -22,18 +22,10 @@ from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
+from ldmaps.metrics.scaled import least_range
+from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.quality.error_estimate import Reference, sample_reference
 from ldmaps.quality.held_out import calibrate
-
-__all__ = [
-    "LARGEST_WEIGHT",
-    "EmbeddedTraining",
-    "Training",
-    "array_shape",
-    "check_frames_taken",
-    "check_sample_weight",
-    "prepare_training",
-]
 
 
 @dataclass(frozen=True)
@@ -128,12 +120,17 @@ class Training:
         )
 
     def choose_bandwidth(
-        self, rule: Any, metric: Metric, members: Points, rng: np.random.Generator, n_threads: int | None
+        self, settings: Any, rng: np.random.Generator, squared: NDArray[Any] | None = None
     ) -> Bandwidth:
-        """Return ε of the points of positive weight, given as such or by their stored distances."""
+        """Return ε of the points of positive weight by the rule of an estimator, from their d² if given."""
         if self.bandwidth is not None:
             return self.bandwidth
-        return choose_bandwidth(rule, metric, members, self.member_weights, rng, n_threads)
+        metric, members = self.metric, self.members
+        if squared is not None:
+            metric, members = StoredSquares(), StoredPoints(squared)
+        return choose_bandwidth(
+            settings.epsilon, metric, members, self.member_weights, rng, settings.n_threads
+        )
 
     def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
         """Embed all points with a landmark fit to those of positive weight."""
@@ -178,10 +175,12 @@ def prepare_training(
     """Check and prepare training data; the estimator remembers their features."""
     source = as_source(X)
     frames = times = files = None
+    facts: dict[str, Any] | None = None
     if source is not None:
         read = source.read()
         X, frames, times, files = read.frames, read.numbers, read.times, read.files
         sample_weight = read.weights if sample_weight is None else sample_weight
+        facts = {**source.facts(), "n_points": len(read)}
     shape = array_shape(X)
     if shape[:1] == (1,):
         raise InvalidInputError(
@@ -197,7 +196,12 @@ def prepare_training(
         unread = source is None
         check_real(X)
         rows = validate_data(estimator, X, dtype=[np.float64, np.float32], ensure_all_finite=unread)
-        metric = metric.learned(rows, check_sample_weight(sample_weight, len(rows)))
+        lags = 1 if facts is None or facts.get("windows") is None else facts["windows"]["length"]
+        metric = metric.learned(rows, check_sample_weight(sample_weight, len(rows)), lags)
+        if facts is not None:
+            still = (np.ptp(rows, axis=0) <= least_range(rows)).reshape(lags, -1).all(axis=0)
+            names = facts.get("columns") or [f"column {place + 1}" for place in range(len(still))]
+            facts["constant"] = [names[place] for place in np.flatnonzero(still)]
         points = metric.prepare(rows)
     metric.check_training(points)
     weights = check_sample_weight(sample_weight, len(points))
@@ -209,7 +213,7 @@ def prepare_training(
         times,
         files,
         None if source is None else source.units,
-        None if source is None else {**source.facts(), "n_points": len(points)},
+        facts,
     )
 
 

@@ -4,9 +4,8 @@
 
 Squared distances, because the Gaussian kernel takes squares. ``Points`` are
 prepared once (landmarks at fit time, a stream's points as they arrive) so that a
-block costs only the distances themselves. Only :mod:`ldmaps.metrics.squared_matrix`,
-which keeps what it computes, and :mod:`ldmaps.diffusion.pairwise`, which does not, loop
-over blocks.
+block costs only the distances themselves. Only :mod:`ldmaps.metrics.squared_matrix`, which keeps
+what it computes, and :mod:`ldmaps.diffusion.pairwise`, which does not, loop over blocks.
 """
 
 from __future__ import annotations
@@ -14,26 +13,15 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
-from ldmaps.errors import GradientError
+from ldmaps.errors import GradientError, InvalidInputError
+from ldmaps.metrics.checked_arrays import check_stored_names, stored_array
 from ldmaps.metrics.squared_matrix import squared_matrix
-
-if TYPE_CHECKING:
-    from ldmaps.metrics.gradient import Places
-
-__all__ = [
-    "ExtensionScan",
-    "Metric",
-    "NearestScan",
-    "OneRow",
-    "Points",
-    "SquaresGradient",
-]
 
 #: Fills, for the rows of a slice, which point is nearest and its d².
 NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
@@ -44,6 +32,20 @@ ExtensionScan = Callable[
 
 #: Takes one point, not prepared; says whether the row of its d² to the landmarks was filled.
 OneRow = Callable[[NDArray[Any]], bool]
+
+#: Takes points x_i as they came, (n, features) in float64, their d² to landmarks z_j, (n, M), and shares g, (n, k, M);
+#: writes Σ_j g_cj ∂d²(x_i, z_j)/∂x_i to (n, k, features). All C-contiguous; trusted; safe on several threads.
+SquaresGradient = Callable[[NDArray[np.float64], NDArray[Any], NDArray[Any], NDArray[Any]], None]
+
+
+class Places(NamedTuple):
+    """Where points are, for those who move them along a gradient."""
+
+    #: (n, features): what :meth:`~ldmaps.metrics.Metric.prepare` makes the same points of, to rounding
+    values: NDArray[np.float64]
+    #: (features,): A small move δ is a distance of √Σ (scale·δ)² at most, unless few atoms turn a whole
+    #: frame; 0 where a feature does not count
+    scales: NDArray[np.float64]
 
 
 class Points(ABC):
@@ -62,32 +64,6 @@ class Points(ABC):
         ----------
         indices : ndarray of int, or slice
             Which points; they may repeat.
-        """
-
-
-class SquaresGradient(ABC):
-    """Sums of gradients of d² to the landmarks of a map; immutable once made."""
-
-    @abstractmethod
-    def add_up(
-        self,
-        X: NDArray[np.float64],
-        squared: NDArray[Any],
-        shares: NDArray[Any],
-        gradient: NDArray[Any],
-    ) -> None:
-        """Write Σ_j g_cj ∂d²(x_i, z_j)/∂x_i; trusts its input and is safe to call from several threads.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, features), float64
-            The points as they came, not prepared.
-        squared : ndarray of shape (n, M)
-            d²(x_i, z_j).
-        shares : ndarray of shape (n, k, M)
-            g of each point.
-        gradient : ndarray of shape (n, k, features)
-            To be filled; C-contiguous, as all the others are.
         """
 
 
@@ -114,12 +90,10 @@ class Metric(ABC):
     is_true_metric: ClassVar[bool] = True
     #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.
     is_slow: ClassVar[bool] = False
-    #: Whether d² has a gradient: :meth:`squares_gradient` and :meth:`places` then give what they promise.
-    is_differentiable: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> Points:
-        """Validate points and bring them into the form ``squared_block`` reads.
+        """Validate points, and compute once what can be: centred, normalised, sorted, as ``squared_block`` reads them.
 
         Parameters
         ----------
@@ -129,14 +103,9 @@ class Metric(ABC):
         dtype : float32 or float64, optional
             Precision to compute in. By default float32 stays float32 and
             everything else becomes float64.
-
-        Returns
-        -------
-        Points
-            What can be computed once, computed: centred, normalised, sorted.
         """
 
-    def learned(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Metric:
+    def learned(self, X: NDArray[Any], weights: NDArray[np.float64], lags: int = 1) -> Metric:
         """Return the metric with what it takes from training points; most take nothing.
 
         Parameters
@@ -145,6 +114,8 @@ class Metric(ABC):
             Training points that are no frames.
         weights : ndarray of shape (n,)
             How much each counts.
+        lags : int
+            How many rows a point is, where points are windows: features are then the same columns over and over.
         """
         return self
 
@@ -198,23 +169,21 @@ class Metric(ABC):
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search for the nearest of ``b`` that is quicker than scanning blocks of d², or None.
 
+        It is called with rows of ``a`` and two arrays to fill for them: which of ``b`` is nearest, the first among
+        equals, and its d². Safe to call from several threads.
+
         Parameters
         ----------
         a, b : Points
             Points, and those among which to find the nearest.
-
-        Returns
-        -------
-        callable or None
-            Called with rows of ``a`` and two arrays to fill for them: which of ``b`` is
-            nearest, the first among equals, and its d². Safe to call from several threads.
         """
         return None
 
     def extension_scan(self, landmarks: Points, rate: Any) -> ExtensionScan | None:
         """Return a way to embed points that skips landmarks which cannot matter, or None.
 
-        Asked for every batch.
+        Asked for every batch. It gives the same bits as embedding by blocks of d², and is safe to call from several
+        threads; None where skipping does not pay at this rate.
 
         Parameters
         ----------
@@ -222,17 +191,14 @@ class Metric(ABC):
             The map's landmarks.
         rate : float
             Weights are exp(−rate·d²) s_j.
-
-        Returns
-        -------
-        callable or None
-            Gives the same bits as embedding by blocks of d². Safe to call from several
-            threads. None where skipping does not pay at this rate.
         """
         return None
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to check and measure one point that takes less time than preparing it, or None.
+
+        It is called with an array whose first axis has length 1, by one thread at a time, and returns False for
+        whatever needs a conversion or an explanation; the point is then prepared.
 
         Parameters
         ----------
@@ -240,50 +206,34 @@ class Metric(ABC):
             The map's landmarks.
         row : ndarray of shape (1, M)
             What each call fills with the same bits as preparing and measuring give.
-
-        Returns
-        -------
-        callable or None
-            Called with an array whose first axis has length 1. It returns False for whatever
-            needs a conversion or an explanation; the point is then prepared. For one thread at a time.
         """
         return None
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
-        """Return an object that sums up gradients of d² to these landmarks.
+        """Return a function that sums up gradients of d² to these landmarks; by default d² has none.
 
         Parameters
         ----------
         landmarks : Points
             The map's landmarks.
-
-        Returns
-        -------
-        SquaresGradient
-            For :meth:`~ldmaps.LandmarkDiffusionMap.gradient`.
-
-        Raises
-        ------
-        GradientError
-            By default: d² is not known to have a gradient.
         """
         raise GradientError(
             f"the metric {self!r} has no gradient, so neither has a map fitted with it; "
             "gradients need Euclidean, Periodic, RMSD or Features: fit the map with one of these"
         )
 
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether d² has a gradient: :meth:`squares_gradient` and :meth:`places` are then overridden."""
+        return type(self).squares_gradient is not Metric.squares_gradient
+
     def places(self, points: Points) -> Places:
-        """Return where points are, for moving them along the gradient of d².
+        """Return where points are, for moving them along the gradient of d², if it has one.
 
         Parameters
         ----------
         points : Points
             What :meth:`prepare` returned.
-
-        Raises
-        ------
-        GradientError
-            By default: d² is not known to have a gradient.
         """
         raise GradientError(f"points of the metric {self!r} cannot be moved: it has no gradient")
 
@@ -306,7 +256,7 @@ class Metric(ABC):
         return units
 
     def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[Any]:
-        """Return distances between all points of ``X`` and of ``Y`` (of ``X`` itself without ``Y``).
+        """Return distances (not squared) of all points of ``X`` from those of ``Y``, (n, m); float32 where both are.
 
         Parameters
         ----------
@@ -314,11 +264,6 @@ class Metric(ABC):
             Points.
         Y : array-like of shape (m, features), or (m, atoms, 3), optional
             Other points; ``X`` by default.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            Distances, not squared; float32 where both are.
         """
         a = self.prepare(X)
         b = a if Y is None else self.prepare(Y, a.dtype)
@@ -328,14 +273,19 @@ class Metric(ABC):
         return squared
 
     def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`~ldmaps.errors.InvalidInputError` when ``a`` and ``b`` cannot be compared; by default all can.
+        """Raise :class:`~ldmaps.errors.InvalidInputError` where ``a`` and ``b`` cannot be compared: other features.
 
         Parameters
         ----------
         a, b : Points
             As :meth:`prepare` returned them.
         """
-        return
+        left, right = (getattr(points, "n_features", None) for points in (a, b))
+        if left != right:
+            raise InvalidInputError(
+                f"points of {left} features cannot be compared with points of {right} features; "
+                "pass points with the same features in the same order as those fitted"
+            )
 
     def check_training(self, points: Points) -> None:
         """Raise :class:`~ldmaps.errors.InvalidInputError` when a map cannot be fitted to points; by default it can.
@@ -362,13 +312,7 @@ class Metric(ABC):
 
     # -- model files ------------------------------------------------------
     def parameters(self) -> dict[str, Any]:
-        """Return the settings that a model file stores.
-
-        Returns
-        -------
-        dict
-            JSON values and arrays, from which :meth:`from_parameters` makes an equal metric.
-        """
+        """Return the settings that a model file stores: JSON values and arrays."""
         return {}
 
     @classmethod
@@ -382,30 +326,26 @@ class Metric(ABC):
         """
         return cls(**parameters)
 
-    @abstractmethod
     def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the arrays that a model file stores for ``points``.
+        """Return the arrays that a model file stores, whose first axis is the points'; by default rows of features.
 
         Parameters
         ----------
         points : Points
             As :meth:`prepare` returned them.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays whose first axis is the points'.
         """
+        return {"values": cast(Any, points).values}
 
-    @abstractmethod
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
-        """Return points from stored arrays, after checking every one of them.
+        """Return points from stored arrays, after checking every one of them; by default rows, which are prepared.
 
         Parameters
         ----------
         arrays : Mapping of str to ndarray
             As :meth:`export_points` returned them, or as a file claims it did.
         """
+        check_stored_names(arrays, ("values",))
+        return self.prepare(stored_array(arrays, "values", (None, None)))
 
     def joined(self, first: Points, second: Points) -> Points:
         """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input.

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.point_faults import not_finite
 
-__all__ = ["LARGEST", "as_float_array", "check_real", "check_stored_names", "check_unmasked", "stored_array"]
-
 #: Largest period or distance between bins: squares of a few hundred of them are numbers in single precision.
 LARGEST = 1e15
 

@@ -13,9 +13,7 @@ from ldmaps import kernels
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.euclidean import ColumnPoints, RowPoints, check_same_width
-
-__all__ = ["EarthMover"]
+from ldmaps.metrics.euclidean import ColumnPoints, RowPoints
 
 #: How far a ground distance may be from symmetric, relative to its largest entry.
 _ASYMMETRY = 1e-8
@@ -64,15 +62,7 @@ class EarthMover(Metric):
         return self.ground_distance is not None
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
-        """Validate histograms, normalise them and, on a line, accumulate them; the input is copied.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, bins)
-            Histograms.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate histograms, normalise them and, on a line, accumulate them; the input is copied."""
         # Contiguous: the order of memory decides the order of summation, and the solver insists.
         values = np.ascontiguousarray(as_float_array(X, dtype))
         mass = values.sum(axis=1, dtype=np.float64)
@@ -115,20 +105,12 @@ class EarthMover(Metric):
                 # The solver's zero is a rounding error, and its value may fall below.
                 out[i, j] = 0.0 if np.array_equal(x, y) else max(0.0, transport(x, y, ground)) ** 2
 
-    def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`InvalidInputError` when the numbers of bins differ."""
-        check_same_width(a, b)
-
     def parameters(self) -> dict[str, Any]:
         """Return positions and ground distance."""
         return {
             key: None if value is None else np.asarray(value)
             for key, value in (("positions", self.positions), ("ground_distance", self.ground_distance))
         }
-
-    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the normalised histograms, cumulative and scaled by the spacing when on a line."""
-        return {"values": cast(RowPoints, points).values}
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints | RowPoints:
         """Rebuild points from rows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import numpy as np
@@ -11,11 +10,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, OneRow, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.gradient import Places, VectorGradient
-
-__all__ = ["ColumnPoints", "Euclidean", "RowPoints", "check_same_width"]
+from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.checked_arrays import as_float_array
 
 #: Up to here direct differences over columns are as fast as a matrix product, exact, and independent of tiling.
 MAX_COLUMN_FEATURES = 32
@@ -135,16 +131,6 @@ def centre(
     return shifted, norms
 
 
-def check_same_width(a: Points, b: Points) -> None:
-    """Raise unless both sets of points have the same number of features."""
-    left, right = cast(RowPoints, a).n_features, cast(RowPoints, b).n_features
-    if left != right:
-        raise InvalidInputError(
-            f"points of {left} features cannot be compared with points of {right} features; "
-            "pass points with the same features in the same order as those fitted"
-        )
-
-
 class Euclidean(Metric):
     """Euclidean distance between rows of features: d² = Σ_k (x_k − y_k)².
 
@@ -169,18 +155,9 @@ class Euclidean(Metric):
     name = "euclidean"
     is_euclidean = True
     has_units = True
-    is_differentiable = True
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
-        """Validate points and lay them out for speed; the input is copied.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features)
-            Points.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate points and lay them out for speed; the input is copied."""
         # One streamed point must not cost more to check than to embed: one product shows that
         # everything is finite. What it cannot vouch for takes the slow way, which gives the reasons.
         if (
@@ -295,7 +272,7 @@ class Euclidean(Metric):
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
-        return VectorGradient(cast(RowPoints, landmarks).values)
+        return vector_gradient(landmarks)
 
     def places(self, points: Points) -> Places:
         """Return the points as rows."""
@@ -318,16 +295,22 @@ class Euclidean(Metric):
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the numbers of features differ."""
         if not (type(a) is type(b) is ColumnPoints and len(a.columns) == len(b.columns)):
-            check_same_width(a, b)
+            super().check_compatible(a, b)
 
-    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the points as rows."""
-        return {"values": cast(RowPoints, points).values}
 
-    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints | RowPoints:
-        """Rebuild points from rows."""
-        check_stored_names(arrays, ("values",))
-        return self.prepare(stored_array(arrays, "values", (None, None)))
+def vector_gradient(landmarks: Points, period: NDArray[np.float64] | None = None) -> SquaresGradient:
+    """Return sums of ∂d²/∂x = 2(x − z_j) of rows, taken the shorter way round where they are periodic."""
+    columns = np.ascontiguousarray(cast(RowPoints, landmarks).values.T, np.float64)
+    periods = np.zeros(len(columns)) if period is None else period
+
+    def add_up(
+        X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
+    ) -> None:
+        if period is not None:
+            X = X - period * np.rint(X / period)  # angles may be many periods away
+        kernels.vector_gradients(columns, X, periods, shares, gradient)
+
+    return add_up
 
 
 def _check_range(X: NDArray[Any]) -> None:

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["KINDS", "chosen_features"]
-
 #: Atoms of each kind of feature, in the order of a map's features.
 KINDS = {"dihedral": 4, "angle": 3, "distance": 2, "contact": 2}
 #: More features than that are most often a mistake, and slow.
@@ -287,3 +285,21 @@ def _scale(word: str, where: str) -> float:
         return float(word[6:])
     except ValueError:
         raise InvalidInputError(f"{where}: {word} must be scale= and a positive number") from None
+
+
+def checked_atoms(kind: str, atoms: NDArray[Any], n_atoms: int) -> NDArray[np.intp]:
+    """Return the atoms of features of one kind, or raise."""
+    if atoms.dtype.kind not in "iu" or atoms.ndim != 2 or atoms.shape[1] != KINDS[kind]:
+        raise InvalidInputError(
+            f"{kind}s must be a list of {KINDS[kind]} atom indices each, got {atoms.dtype} values of shape "
+            f"{atoms.shape}"
+        )
+    wrong = atoms[(atoms < 0) | (atoms >= n_atoms)]
+    if len(wrong):
+        raise InvalidInputError(
+            f"{kind}s name atom {wrong[0]}, but frames have {n_atoms} atoms, counted from 0"
+        )
+    twice = np.flatnonzero((np.diff(np.sort(atoms, axis=1), axis=1) == 0).any(axis=1))
+    if len(twice):
+        raise InvalidInputError(f"{kind} {twice[0]}, {atoms[twice[0]].tolist()}, names an atom twice")
+    return np.ascontiguousarray(atoms, np.intp)

@@ -20,13 +20,12 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints
-from ldmaps.metrics.feature_choice import KINDS, chosen_features
-from ldmaps.metrics.gradient import CONTACT_POWER, CONTACT_RADIUS, FeatureGradient, FeatureGroup
+from ldmaps.metrics.feature_choice import KINDS, checked_atoms, chosen_features
 from ldmaps.metrics.periodic import Periodic
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 
-__all__ = ["CONTACT_POWER", "CONTACT_RADIUS", "FeaturePoints", "Features"]
-
+#: Distance in nm at which a contact is half one, and the power with which it falls: 1/(1 + (r/r0)⁶).
+CONTACT_RADIUS, CONTACT_POWER = 0.8, 6
 #: Beside angles and contacts, 0.1 nm counts as much as 1 rad or a whole contact.
 SCALE_OF_DISTANCES = 10.0
 #: Of features that are not periodic; no difference comes near it, in single precision either.
@@ -51,6 +50,19 @@ class FeaturePoints(ColumnPoints):
 
 def _frames_of(points: Points) -> NDArray[Any] | None:
     return getattr(points, "frames", None)
+
+
+class FeatureGroup(NamedTuple):
+    """Features of one kind."""
+
+    kind: str
+    atoms: NDArray[np.intp]
+    first: int  # column of the first
+
+    @property
+    def columns(self) -> slice:
+        """Which columns they are."""
+        return slice(self.first, self.first + len(self.atoms))
 
 
 class _Resolved(NamedTuple):
@@ -165,13 +177,7 @@ class Features(Periodic):
         return len(self._resolved.scales)
 
     def distance_unit(self, units: str | None) -> str | None:
-        """Return the unit of d where frames are in ``units``.
-
-        Parameters
-        ----------
-        units : str or None
-            Of the frames.
-        """
+        """Return the unit of d where frames are in ``units``."""
         kinds = set(self.kinds)
         if not (self._resolved.scales == 1).all() or (len(kinds) > 1 and kinds != {"dihedral", "angle"}):
             return None
@@ -199,15 +205,7 @@ class Features(Periodic):
         return self._values(self._frames(X))
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> FeaturePoints:
-        """Validate frames and compute their features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, atoms, 3) or (n, 3·atoms)
-            Frames, in nm. They are not copied.
-        dtype : float32 or float64, optional
-            Precision of the distances. By default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate frames and compute their features."""
         frames = self._frames(X)
         kind = frames.dtype if dtype is None else np.dtype(dtype)
         if kind.char not in "fd":
@@ -250,7 +248,27 @@ class Features(Periodic):
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
         groups, scales, _ = self._resolved
-        return FeatureGradient(self._values, groups, scales, super().squares_gradient(landmarks))
+        by_scaled = super().squares_gradient(landmarks)
+
+        def add_up(
+            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
+        ) -> None:
+            frames = np.ascontiguousarray(X.reshape(len(X), -1, 3))
+            values = self._values(frames)
+            by_value = np.empty((*shares.shape[:2], len(scales)), gradient.dtype)
+            by_scaled(values * scales, squared, shares, by_value)
+            by_value *= scales.astype(gradient.dtype)
+            gradient[:] = 0
+            by_atom = gradient.reshape(*shares.shape[:2], -1, 3)
+            for kind, atoms, first in groups:
+                if kind == "contact":  # s' = −6 (r/r0)⁶ s²/r, and s²(r/r0)⁶ = s(1 − s)
+                    contact = values[:, first:]
+                    r = CONTACT_RADIUS * (1 / contact - 1) ** (1 / CONTACT_POWER)
+                    slope = -CONTACT_POWER * contact * (1 - contact) / np.maximum(r, np.finfo(float).tiny)
+                    by_value[:, :, first:] *= slope[:, None].astype(gradient.dtype)
+                kernels.add_internal_gradients(frames, atoms, first, by_value, by_atom)
+
+        return add_up
 
     def of_places(self) -> Metric:
         """Return the metric of the features alone, which landmarks are moved in: no frame may have such features."""
@@ -355,9 +373,7 @@ class Features(Periodic):
         for kind in KINDS:
             given = getattr(self, f"{kind}s")
             if given is not None and np.size(given):
-                groups.append(
-                    FeatureGroup(kind, _checked_atoms(kind, np.asarray(given), self.n_atoms), count)
-                )
+                groups.append(FeatureGroup(kind, checked_atoms(kind, np.asarray(given), self.n_atoms), count))
                 count += len(groups[-1].atoms)
         if not groups:
             raise InvalidInputError(
@@ -380,21 +396,3 @@ class Features(Periodic):
             if group.kind == "dihedral":
                 period[group.columns] = 2 * math.pi * scales[group.columns]
         return _Resolved(groups, scales, period)
-
-
-def _checked_atoms(kind: str, atoms: NDArray[Any], n_atoms: int) -> NDArray[np.intp]:
-    """Return the atoms of features of one kind, or raise."""
-    if atoms.dtype.kind not in "iu" or atoms.ndim != 2 or atoms.shape[1] != KINDS[kind]:
-        raise InvalidInputError(
-            f"{kind}s must be a list of {KINDS[kind]} atom indices each, got {atoms.dtype} values of shape "
-            f"{atoms.shape}"
-        )
-    wrong = atoms[(atoms < 0) | (atoms >= n_atoms)]
-    if len(wrong):
-        raise InvalidInputError(
-            f"{kind}s name atom {wrong[0]}, but frames have {n_atoms} atoms, counted from 0"
-        )
-    twice = np.flatnonzero((np.diff(np.sort(atoms, axis=1), axis=1) == 0).any(axis=1))
-    if len(twice):
-        raise InvalidInputError(f"{kind} {twice[0]}, {atoms[twice[0]].tolist()}, names an atom twice")
-    return np.ascontiguousarray(atoms, np.intp)

@@ -10,10 +10,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.euclidean import RowPoints, check_same_width
-
-__all__ = ["Function"]
+from ldmaps.metrics.checked_arrays import as_float_array
+from ldmaps.metrics.euclidean import RowPoints
 
 
 class Function(Metric):
@@ -48,15 +46,7 @@ class Function(Metric):
         self.function = function
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> RowPoints:
-        """Validate points; the input is copied.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features)
-            Points.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate points; the input is copied."""
         if not callable(self.function):
             raise InvalidInputError(f"function must be callable as f(x, y), got {self.function!r}")
         values = np.array(as_float_array(X, dtype), order="C")
@@ -80,10 +70,6 @@ class Function(Metric):
                     self._refuse(value, rows.start + i, cols.start + j)
                 out[i, j] = distance * distance
 
-    def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`InvalidInputError` when the numbers of features differ."""
-        check_same_width(a, b)
-
     def parameters(self) -> dict[str, Any]:
         """Return the function's name, ``"module:qualname"``."""
         return {"reference": _reference(self.function)}
@@ -95,15 +81,6 @@ class Function(Metric):
             f"the model's metric is the function {parameters.get('reference', 'of an unknown name')}, "
             "and a model file holds no code; pass the function again: ldmaps.load(path, metric=function)"
         )
-
-    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the points as rows."""
-        return {"values": cast(RowPoints, points).values}
-
-    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> RowPoints:
-        """Rebuild points from rows."""
-        check_stored_names(arrays, ("values",))
-        return self.prepare(stored_array(arrays, "values", (None, None)))
 
     def _refuse(self, value: object, i: int, j: int) -> NoReturn:
         raise InvalidInputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -11,10 +10,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
-
-__all__ = ["Hamming"]
+from ldmaps.metrics.checked_arrays import as_float_array
+from ldmaps.metrics.euclidean import ColumnPoints
 
 
 class Hamming(Metric):
@@ -34,15 +31,7 @@ class Hamming(Metric):
     name = "hamming"
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints:
-        """Validate points and lay them out for speed; the input is copied.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features)
-            Points.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate points and lay them out for speed; the input is copied."""
         given = np.asarray(X)
         values = as_float_array(given, dtype)
         if given.dtype.kind in "iu":
@@ -64,16 +53,3 @@ class Hamming(Metric):
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return points of four symbols."""
         return rng.integers(0, 4, (n_points, n_features))
-
-    def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`InvalidInputError` when the numbers of features differ."""
-        check_same_width(a, b)
-
-    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the points as rows."""
-        return {"values": cast(ColumnPoints, points).values}
-
-    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints:
-        """Rebuild points from rows."""
-        check_stored_names(arrays, ("values",))
-        return self.prepare(stored_array(arrays, "values", (None, None)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -11,12 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.euclidean import ColumnPoints, check_same_width
-from ldmaps.metrics.gradient import Places, VectorGradient
-
-__all__ = ["Periodic"]
+from ldmaps.metrics.base import Metric, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.checked_arrays import LARGEST, as_float_array
+from ldmaps.metrics.euclidean import ColumnPoints, vector_gradient
 
 
 class Periodic(Metric):
@@ -38,21 +35,12 @@ class Periodic(Metric):
 
     name = "periodic"
     has_units = True
-    is_differentiable = True
 
     def __init__(self, period: float | ArrayLike = 2 * math.pi) -> None:
         self.period = period
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints:
-        """Validate angles and wrap them to half a period on either side of 0; the input is copied.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features)
-            Angles.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate angles and wrap them to half a period on either side of 0; the input is copied."""
         values = as_float_array(X, dtype)
         period = self._periods(values.shape[1])
         columns = np.empty((values.shape[1], values.shape[0]), dtype=values.dtype)
@@ -106,30 +94,16 @@ class Periodic(Metric):
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
-        values = cast(ColumnPoints, landmarks).values
-        return VectorGradient(values, self._periods(values.shape[1]))
+        return vector_gradient(landmarks, self._periods(cast(ColumnPoints, landmarks).n_features))
 
     def places(self, points: Points) -> Places:
         """Return the wrapped points as rows."""
         values = cast(ColumnPoints, points).values.astype(np.float64)
         return Places(values, np.ones(values.shape[1]))
 
-    def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`InvalidInputError` when the numbers of features differ."""
-        check_same_width(a, b)
-
     def parameters(self) -> dict[str, Any]:
         """Return the period."""
         return {"period": float(self.period) if np.ndim(self.period) == 0 else np.asarray(self.period)}  # type: ignore[arg-type]
-
-    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the wrapped points as rows."""
-        return {"values": cast(ColumnPoints, points).values}
-
-    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> ColumnPoints:
-        """Rebuild points from rows."""
-        check_stored_names(arrays, ("values",))
-        return self.prepare(stored_array(arrays, "values", (None, None)))
 
     def _periods(self, n_features: int) -> NDArray[np.float64]:
         if type(self.period) is float and 1 / LARGEST <= self.period <= LARGEST:

@@ -12,8 +12,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 
-__all__ = ["Precomputed", "PrecomputedPoints"]
-
 #: How far d² may be from symmetric, or from 0 on the diagonal, relative to the largest d². On squares,
 #: because the rounding of single-precision programs is even there and grows without bound in d near 0.
 SQUARED_TOLERANCE = 1e-5
@@ -80,15 +78,7 @@ class Precomputed(Metric):
     is_true_metric = False
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> PrecomputedPoints:
-        """Validate distances.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n), or (n_new, n_training) or (n_new, landmarks)
-            Distances, not squared.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate distances."""
         matrix = as_float_array(X, dtype)
         if matrix.min() < 0:
             row, column = np.argwhere(matrix < 0)[0]
@@ -107,13 +97,7 @@ class Precomputed(Metric):
         return PrecomputedPoints(matrix, rows, rows if n_rows == n_columns else None, n_columns, matrix.dtype)
 
     def check_training(self, points: Points) -> None:
-        """Raise :class:`InvalidInputError` unless the points are a distance matrix that can be fitted.
-
-        Parameters
-        ----------
-        points : Points
-            What :meth:`prepare` returned.
-        """
+        """Raise :class:`InvalidInputError` unless the points are a distance matrix that can be fitted."""
         points = cast(PrecomputedPoints, points)
         matrix = points.matrix
         if matrix is None or points.ids is None or len(points) != points.n_training:

@@ -15,13 +15,17 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
+from ldmaps.metrics.base import Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.gradient import AlignedGradient, Places, SuperposedGradient
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
-from ldmaps.metrics.rmsd_panels import RMSDPoints, from_panels, new_panels, padded, to_panels
-
-__all__ = ["RMSD"]
+from ldmaps.metrics.rmsd_panels import (
+    RMSDPoints,
+    from_panels,
+    gradient_blocks,
+    new_panels,
+    padded,
+    to_panels,
+)
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -68,7 +72,6 @@ class RMSD(Metric):
     takes_frames = True
     has_structures = True
     has_units = True
-    is_differentiable = True
 
     def __init__(self, weights: ArrayLike | None = None, align: ArrayLike | None = None) -> None:
         self.weights = weights
@@ -81,16 +84,7 @@ class RMSD(Metric):
         return self.align is None
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> RMSDPoints:
-        """Validate frames, then centre, weigh and pack them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, atoms, 3) or (n, 3·atoms)
-            Frames, in any unit of length; distances are in the same.
-        dtype : float32 or float64, optional
-            Precision of the distances. By default float32 stays float32 and
-            everything else becomes float64. Centring is done in float64 always.
-        """
+        """Validate frames, then centre, weigh and pack them."""
         # Not converted to ``dtype`` yet: far from the origin that would round the structure away.
         frames = X if _is_plain(X) else as_float_array(X, ndim=(2, 3), finite=False)
         if frames.ndim == 2:
@@ -198,12 +192,26 @@ class RMSD(Metric):
         kept, root_weights, fitted, root_fit_weights = self.weighed_atoms(self._n_atoms_of(landmarks))
         frames = from_panels(landmarks.panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)
         moments = landmarks.moments[:, : len(landmarks)]
+        weights = root_weights**2
         if fitted is None or root_fit_weights is None:
-            norms, scales = moments[kernels.SQUARED_NORM], moments[kernels.SCALE]
-            return SuperposedGradient(frames, norms, scales, kept, root_weights**2)
-        fit_weights = np.zeros(len(kept))
-        fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
-        return AlignedGradient(frames / root_weights[:, None], kept, root_weights**2, fit_weights)
+            blocks = gradient_blocks(frames)
+            norms, scales = (np.ascontiguousarray(moments[k]) for k in (kernels.SQUARED_NORM, kernels.SCALE))
+        else:
+            fit_weights = np.zeros(len(kept))
+            fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
+            frames = np.ascontiguousarray(frames / root_weights[:, None])
+
+        def add_up(
+            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
+        ) -> None:
+            gradient[:] = 0
+            x, by_atom = X.reshape(len(X), -1, 3), gradient.reshape(*shares.shape[:2], -1, 3)
+            if fitted is None:  # ∂d²/∂x_a = 2 w_a (x_a − R_j z_ja)
+                kernels.rmsd_gradients(x, kept, weights, blocks, norms, scales, squared, shares, by_atom)
+            else:
+                kernels.aligned_gradients(x, kept, weights, fit_weights, frames, shares, by_atom)
+
+        return add_up
 
     def places(self, points: Points) -> Places:
         """Return frames, centred and turned to their own axes; atoms that do not count are at the origin."""

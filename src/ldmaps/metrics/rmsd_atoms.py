@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = ["WeighedAtoms", "resolve_atoms"]
-
 #: Least weight of an atom that counts, as a share of all.
 LEAST_SHARE = 1e-24
 

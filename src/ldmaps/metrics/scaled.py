@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Points, SquaresGradient
+from ldmaps.metrics.base import Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, Euclidean, RowPoints
-from ldmaps.metrics.gradient import Places, VectorGradient
-
-__all__ = ["SCALES", "Scaled"]
 
 #: Rules by which a fit finds the scales.
 SCALES = ("standard", "robust")
@@ -47,49 +44,42 @@ class Scaled(Euclidean):
     def __init__(self, scale: str | ArrayLike = "standard") -> None:
         self.scale = scale
 
-    def learned(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Self:
-        """Return the metric with the scales of training points.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, features)
-            Training points.
-        weights : ndarray of shape (n,)
-            How much each counts.
-        """
+    def learned(self, X: NDArray[Any], weights: NDArray[np.float64], lags: int = 1) -> Self:
+        """Return the metric with the scales of training points; a column has one scale at all lags."""
         if not isinstance(self.scale, str):
-            return self
+            one_row = lags > 1 and np.shape(self.scale) == (X.shape[1] // lags,)
+            return type(self)(np.tile(np.asarray(self.scale, np.float64), lags)) if one_row else self
         if self.scale not in SCALES:
             raise InvalidInputError(
                 f"scale must be {' or '.join(map(repr, SCALES))} or a number per feature, got {self.scale!r}"
             )
+        X, weights = X.reshape(lags * len(X), -1), np.repeat(weights, lags)
         shares = weights / weights.sum()
         deviations = np.sqrt(shares @ (X - shares @ X.astype(np.float64)) ** 2)
-        # Numbers like 101300.1 may differ by their rounding alone.
-        least = 4 * np.finfo(X.dtype).eps * np.abs(X).max(axis=0).astype(np.float64)
+        least = least_range(X)
         scale = np.where(np.ptp(X, axis=0) > least, deviations, math.inf)
         if self.scale == "robust":
             apart = _quantiles(X, shares, 0.75) - _quantiles(X, shares, 0.25)
             scale = np.where(apart > least, apart / _QUARTILES_APART, scale)
-        return type(self)(scale)
+        return type(self)(np.tile(scale, lags))
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
-        """Validate points, divide them by the scales, and lay them out for speed.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features)
-            Points, in the units of the scales.
-        dtype : float32 or float64, optional
-            Precision to compute in; by default float32 stays float32 and everything else becomes float64.
-        """
+        """Validate points, divide them by the scales, and lay them out for speed."""
         values = as_float_array(X, dtype)
         return super().prepare((values * self._factors(values.shape[1])).astype(values.dtype, copy=False))
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
-        values = cast(RowPoints, landmarks).values
-        return _ScaledGradient(values, self._factors(values.shape[1]))
+        factors = self._factors(cast(RowPoints, landmarks).n_features)
+        by_scaled = super().squares_gradient(landmarks)
+
+        def add_up(
+            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
+        ) -> None:
+            by_scaled(X * factors, squared, shares, gradient)  # ∂d²/∂x_k = 2 (x_k − z_k)/s_k²
+            gradient *= factors.astype(gradient.dtype)
+
+        return add_up
 
     def places(self, points: Points) -> Places:
         """Return the points as rows, in their own units."""
@@ -124,19 +114,9 @@ class Scaled(Euclidean):
         return np.asarray(1.0 / scale)
 
 
-class _ScaledGradient(VectorGradient):
-    """∂d²/∂x_k = 2 (x_k − z_k)/s_k²."""
-
-    def __init__(self, values: NDArray[Any], factors: NDArray[np.float64]) -> None:
-        super().__init__(values)
-        self._factors = factors
-
-    def add_up(
-        self, X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-    ) -> None:
-        """Write the sums; see :class:`SquaresGradient`."""
-        super().add_up(X * self._factors, squared, shares, gradient)
-        gradient *= self._factors.astype(gradient.dtype)
+def least_range(X: NDArray[Any]) -> NDArray[np.float64]:
+    """Return by how much each column must vary not to be constant: numbers like 101300.1 may differ by rounding."""
+    return np.asarray(4 * np.finfo(X.dtype).eps * np.abs(X).max(axis=0).astype(np.float64))
 
 
 def _quantiles(X: NDArray[Any], shares: NDArray[np.float64], level: float) -> NDArray[np.float64]:

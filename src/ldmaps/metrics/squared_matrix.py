@@ -12,8 +12,6 @@ from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 if TYPE_CHECKING:
     from ldmaps.metrics.base import Metric, Points
 
-__all__ = ["squared_matrix"]
-
 
 def squared_matrix(
     metric: Metric, a: Points, b: Points | None = None, n_threads: int | None = None

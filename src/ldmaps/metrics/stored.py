@@ -5,16 +5,12 @@ Lets every rule and selector work on a kept matrix without a second code path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ldmaps.errors import LdmapsError
 from ldmaps.metrics.base import Metric, Points
-
-__all__ = ["StoredPoints", "StoredSquares"]
 
 
 class StoredPoints(Points):
@@ -50,11 +46,3 @@ class StoredSquares(Metric):
         assert isinstance(b, StoredPoints)
         for place, row in enumerate(a.ids[rows]):
             np.take(a.squared[row], b.ids[cols], out=out[place])
-
-    def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Refuse: a model file holds points, not their distances."""
-        raise LdmapsError("stored distances are not part of a model file")
-
-    def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
-        """Refuse, as :meth:`export_points` does."""
-        raise LdmapsError("stored distances are not part of a model file")

@@ -71,11 +71,6 @@ class Snapshot:
             With positions and velocities.
         event : Event, optional
             Why it is taken.
-
-        Returns
-        -------
-        Snapshot
-            A copy.
         """
         state = simulation.context.getState(positions=True, velocities=True)
         periodic = simulation.system.usesPeriodicBoundaryConditions()

@@ -1,7 +1,8 @@
-"""Which atoms of a simulation a map was fitted on, and their positions, for reporter and forces."""
+"""Which atoms of a simulation a map was fitted on, their positions, and settings with units."""
 
 from __future__ import annotations
 
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.atom_order import atom_indices
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
-__all__ = ["FrameReporter", "atom_indices", "check_atoms", "fitted_on_frames", "positions_in_nm"]
+__all__ = ["FrameReporter", "check_atoms", "fitted_on_frames", "number_in_unit", "positions_in_nm"]
 
 #: Between these, in nm, are bonds of atoms, and lines from one Cα or P to the next; bonds in Å are not.
 BOND_LENGTHS = 0.05, 0.8
@@ -72,16 +74,6 @@ class FrameReporter:
         self._n_atoms = self._n_atoms or simulation.system.getNumParticles()
         positions = positions_in_nm(state, self._n_atoms)
         return (positions if self._atoms is None else positions[self._atoms])[None]
-
-
-def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
-    """Return indices of atoms as an array, or raise."""
-    indices = np.asarray(atoms)
-    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
-        raise InvalidInputError(f"atoms must be indices from 0, one per atom of the model, got {atoms!r}")
-    if len(np.unique(indices)) != len(indices):
-        raise InvalidInputError("atoms holds an index twice; name each atom of the model once")
-    return indices.astype(np.intp)
 
 
 def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignore_names: bool) -> None:
@@ -146,3 +138,19 @@ def positions_in_nm(state: Any, n_atoms: int) -> NDArray[np.float64]:
     positions = np.empty((n_atoms, 3))
     fill(type(state).Positions, positions)
     return positions
+
+
+def number_in_unit(name: str, value: Any, wanted: Any = None, *, positive: bool = False) -> float:
+    """Return a setting that must not be negative (nor 0), in the wanted unit where it has one."""
+    from openmm import unit
+
+    if wanted is not None and unit.is_quantity(value):
+        try:
+            value = value.value_in_unit(wanted)
+        except TypeError as error:
+            raise InvalidInputError(f"{name} must be in {wanted}, got {value}") from error
+    number = float(value) if isinstance(value, Real) else np.nan
+    if not 0 <= number < np.inf or (positive and number == 0):
+        rule = "a positive number" if positive else "a number of at least 0"
+        raise InvalidInputError(f"{name} must be {rule}, got {value!r}")
+    return number

@@ -12,8 +12,7 @@ integrates them, not wrapped into the box: map the atoms of one molecule.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from numbers import Real
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
+from ldmaps.inputs.atom_order import atom_indices
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.openmm.atoms import atom_indices, check_atoms, fitted_on_frames, positions_in_nm
+from ldmaps.openmm.atoms import check_atoms, fitted_on_frames, number_in_unit, positions_in_nm
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
@@ -40,15 +40,12 @@ __all__ = [
 ]
 
 
+@dataclass
 class CoordinateValue:
-    """Computes one coordinate of a state's positions, and the force of an energy equal to it; can be pickled."""
+    """Computes the one coordinate of an embedder, and the force of an energy equal to it; can be pickled."""
 
-    def __init__(self, embedder: Embedder, coordinate: int, n_atoms: int) -> None:
-        # Of the coefficients only those of the one coordinate, so that no other is differentiated.
-        self.embedder = replace(
-            embedder, coefficients=embedder.coefficients[coordinate : coordinate + 1].copy()
-        )
-        self.n_atoms = n_atoms
+    embedder: Embedder
+    n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the coordinate and minus its gradient, (atoms, 3)."""
@@ -56,14 +53,14 @@ class CoordinateValue:
         return float(extended.coordinates[0, 0]), np.multiply(gradient[0, 0], -1.0, dtype=np.float64)
 
 
+@dataclass
 class WallEnergy:
     """Computes ½ k (excess − margin)² beyond a map's domain, and its force; can be pickled."""
 
-    def __init__(self, embedder: Embedder, strength: float, margin: float, n_atoms: int) -> None:
-        self.embedder = embedder
-        self.strength = strength
-        self.margin = margin
-        self.n_atoms = n_atoms
+    embedder: Embedder
+    strength: float
+    margin: float
+    n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
@@ -72,31 +69,21 @@ class WallEnergy:
         return 0.5 * self.strength * stretch**2, -self.strength * stretch * gradient[0]
 
 
+@dataclass
 class FloodEnergy:
-    """Computes E ln(1 + ρ(x)/ρ₀), high where a map's points are dense, and its force; can be pickled."""
+    """Computes E ln(1 + ρ(x)), high where a map's points are dense, and its force; can be pickled."""
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        strength: float,
-        multiplicities: NDArray[np.float64],
-        reach: float,
-        n_atoms: int,
-    ) -> None:
-        self.embedder = embedder
-        self.strength = strength
-        self.n_atoms = n_atoms
-        squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
-        densities = np.exp(-0.5 * squared / embedder.epsilon) @ multiplicities
-        # ρ in units of ρ₀: the density that the most isolated landmark contributes at the reach.
-        self.multiplicities = multiplicities / (densities.min() * np.exp(-0.5 * reach**2))
+    embedder: Embedder
+    strength: float
+    multiplicities: NDArray[np.float64]
+    n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
         frame = positions_in_nm(state, self.n_atoms)[None]
         logarithm, gradient = log_density_with_gradient(self.embedder, self.multiplicities, frame)
         energy = np.logaddexp(0.0, logarithm[0])
-        share = np.exp(logarithm[0] - energy)  # ρ/(ρ₀ + ρ)
+        share = np.exp(logarithm[0] - energy)  # ρ/(1 + ρ)
         return self.strength * float(energy), -self.strength * share * gradient[0]
 
 
@@ -147,7 +134,11 @@ def coordinate_force(
             f"pass a whole number from 0 to {k - 1}"
         )
     particles = _particles(model, atoms, topology, ignore_names)
-    return _python_force(CoordinateValue(model.embedder_, int(coordinate), len(particles)), particles)
+    # Of the coefficients only those of the one coordinate, so that no other is differentiated.
+    one = model.embedder_.coefficients[int(coordinate) :][:1].copy()
+    return _python_force(
+        CoordinateValue(replace(model.embedder_, coefficients=one), len(particles)), particles
+    )
 
 
 def domain_wall(
@@ -179,10 +170,10 @@ def domain_wall(
     from openmm import unit
 
     model = fitted_on_frames(model)
-    spring = _number("strength", strength, unit.kilojoules_per_mole / unit.nanometer**2)
+    spring = number_in_unit("strength", strength, unit.kilojoules_per_mole / unit.nanometer**2)
     particles = _particles(model, atoms, topology, ignore_names)
     embedder = model.embedder_
-    reach = _number("margin", margin) * float(np.sqrt(embedder.epsilon))
+    reach = number_in_unit("margin", margin) * float(np.sqrt(embedder.epsilon))
     return _python_force(WallEnergy(embedder, spring, reach, len(particles)), particles)
 
 
@@ -219,12 +210,14 @@ def outward_force(
     from openmm import unit
 
     model = fitted_on_frames(model)
-    energy = _number("strength", strength, unit.kilojoules_per_mole)
+    energy = number_in_unit("strength", strength, unit.kilojoules_per_mole)
     particles = _particles(model, atoms, topology, ignore_names)
-    flood = FloodEnergy(
-        model.embedder_, energy, model.multiplicities_, _number("reach", reach), len(particles)
-    )
-    return _python_force(flood, particles)
+    embedder, counts = model.embedder_, model.multiplicities_
+    squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
+    densities = np.exp(-0.5 * squared / embedder.epsilon) @ counts
+    # ρ in units of ρ₀: the density that the most isolated landmark contributes at the reach.
+    unit_density = densities.min() * np.exp(-0.5 * number_in_unit("reach", reach) ** 2)
+    return _python_force(FloodEnergy(embedder, energy, counts / unit_density, len(particles)), particles)
 
 
 def bias_variable(
@@ -253,10 +246,6 @@ def bias_variable(
         which no point can exceed.
     grid_width : int, optional
         Points of the table; by default OpenMM's choice, five per width.
-
-    Returns
-    -------
-    openmm.app.BiasVariable
     """
     from openmm import app
 
@@ -264,7 +253,7 @@ def bias_variable(
     force = coordinate_force(model, coordinate, atoms=atoms, topology=topology, ignore_names=ignore_names)
     if width is None:
         width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * BUMP_SHARE
-    width = _number("width", width, positive=True)
+    width = number_in_unit("width", width, positive=True)
     if grid_width is not None and not (is_whole_number(grid_width) and grid_width >= 2):
         raise InvalidInputError(f"grid_width must be a whole number of points, 2 or more, got {grid_width!r}")
     coefficients = model.embedder_.coefficients[coordinate].astype(np.float64)
@@ -299,22 +288,6 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
             "topology=simulation.topology, or ignore_names=True"
         )
     return indices
-
-
-def _number(name: str, value: Any, wanted: Any = None, *, positive: bool = False) -> float:
-    """Return a setting that must not be negative (nor 0), in the wanted unit where it has one."""
-    from openmm import unit
-
-    if wanted is not None and unit.is_quantity(value):
-        try:
-            value = value.value_in_unit(wanted)
-        except TypeError as error:
-            raise InvalidInputError(f"{name} must be in {wanted}, got {value}") from error
-    number = float(value) if isinstance(value, Real) else np.nan
-    if not 0 <= number < np.inf or (positive and number == 0):
-        rule = "a positive number" if positive else "a number of at least 0"
-        raise InvalidInputError(f"{name} must be {rule}, got {value!r}")
-    return number
 
 
 def _python_force(

@@ -131,7 +131,7 @@ class LandmarkReporter(FrameReporter):
 
 
 def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event | None:
-    """Run a simulation for so many steps, or until one of the reporter's actions stops it.
+    """Run a simulation for so many steps, or until one of the reporter's actions stops it; return what did, or None.
 
     Parameters
     ----------
@@ -141,11 +141,6 @@ def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event 
         Most steps to run.
     reporter : LandmarkReporter
         Reports last during this run, whether or not it was appended before.
-
-    Returns
-    -------
-    Event or None
-        What stopped the run; None if it did all steps.
     """
     before = list(simulation.reporters)
     # Last, so that no other reporter misses the frame at which the run stops.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AccuracyWarning, InvalidInputError
+from ldmaps.openmm.atoms import number_in_unit
 
 __all__ = ["bias_at", "effective_number", "metadynamics_weights", "stored_bias"]
 
@@ -59,6 +60,8 @@ def metadynamics_weights(
     AccuracyWarning
         When the weights rest on fewer than 50 effective frames, (Σw)²/Σw².
     """
+    from openmm import unit
+
     if hasattr(bias, "variables") and hasattr(bias, "getFreeEnergy"):
         variables = bias.variables if variables is None else variables
         temperature = bias.temperature if temperature is None else temperature
@@ -74,7 +77,7 @@ def metadynamics_weights(
             "a bias from files or an array knows neither its variables nor its temperature; pass variables= "
             "(those of the run, in its order) and temperature="
         )
-    kelvin = _kelvin(temperature)
+    kelvin = number_in_unit("temperature", temperature, unit.kelvin, positive=True)
     energies = bias_at(values, grid, variables)
     logarithms = energies / (GAS_CONSTANT * kelvin)
     weights: NDArray[np.float64] = np.exp(logarithms - logarithms.max())
@@ -97,11 +100,6 @@ def effective_number(weights: ArrayLike) -> float:
     ----------
     weights : array-like of shape (n,)
         Of the frames.
-
-    Returns
-    -------
-    float
-        From 1 to n.
 
     Examples
     --------
@@ -163,17 +161,3 @@ def bias_at(values: ArrayLike, grid: NDArray[np.float64], variables: Sequence[An
     table = RegularGridInterpolator(axes, grid.T, method=method, bounds_error=False, fill_value=0.0)
     result: NDArray[np.float64] = table(points)
     return result
-
-
-def _kelvin(temperature: Any) -> float:
-    from openmm import unit
-
-    if unit.is_quantity(temperature):
-        try:
-            temperature = temperature.value_in_unit(unit.kelvin)
-        except TypeError as error:
-            raise InvalidInputError(f"temperature must be in K, got {temperature}") from error
-    kelvin = float(temperature)
-    if not (np.isfinite(kelvin) and kelvin > 0):
-        raise InvalidInputError(f"temperature must be positive, in K, got {temperature!r}")
-    return kelvin

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.quality.collapsed_walk import CollapsedWalk
     from ldmaps.quality.error_estimate import ErrorEstimate
     from ldmaps.quality.fidelity import align, alignment, rms_error, zeta
-    from ldmaps.quality.perturbation import Perturbation, perturb, predict_errors
+    from ldmaps.quality.perturbation import Perturbation, predict_errors
     from ldmaps.quality.sampling import Sampling
 
 __all__ = [
-    "CollapsedWalk",
     "ErrorEstimate",
     "Perturbation",
     "Sampling",
     "align",
     "alignment",
-    "perturb",
     "predict_errors",
     "rms_error",
     "zeta",
@@ -29,13 +26,11 @@ __all__ = [
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
-        "CollapsedWalk": "collapsed_walk",
         "ErrorEstimate": "error_estimate",
         "Perturbation": "perturbation",
         "Sampling": "sampling",
         "align": "fidelity",
         "alignment": "fidelity",
-        "perturb": "perturbation",
         "predict_errors": "perturbation",
         "rms_error": "fidelity",
         "zeta": "fidelity",

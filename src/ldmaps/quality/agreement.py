@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Agreement", "compare_modes", "matched"]
-
 #: A group is reproducible when its cosine is at least this in all resamples but LOST of them.
 REPRODUCIBLE, LOST = 0.9, 0.05
 #: Most coordinates that are taken as a group.

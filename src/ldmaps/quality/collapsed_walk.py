@@ -16,60 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import extend
+from ldmaps.diffusion.pairwise import apply_operator, extend, squared_tile
 from ldmaps.diffusion.walk import Walk
-from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
-
-__all__ = ["CollapsedWalk", "apply_operator"]
-
-
-def apply_operator(
-    metric: Metric,
-    rows: Points,
-    columns: Points,
-    epsilon: float,
-    weights: NDArray[np.float64],
-    vectors: NDArray[np.float64],
-    n_threads: int | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return D_i = Σ_j A_ij s_j and (Pf)_i = Σ_j A_ij s_j f_j / D_i in one tiled pass."""
-    degrees = np.empty(len(rows))
-    products = np.empty((len(rows), vectors.shape[1]))
-    fill, weights = kernels.kernel_rows, np.ascontiguousarray(weights)  # ones may be one number, repeated
-    everything = slice(0, len(columns))
-
-    def work(tile: slice) -> None:
-        block = np.empty((tile.stop - tile.start, len(columns)), dtype=rows.dtype)
-        metric.squared_block(rows, tile, columns, everything, block)
-        kernel = np.empty(block.shape)
-        fill(block, 0.5 / epsilon, weights, kernel, degrees[tile])
-        np.matmul(kernel, vectors, out=products[tile])
-
-    # Wider than the cache would like: a product of few rows is slow.
-    tile = max(16, tile_rows(len(columns), rows.dtype.itemsize))
-    run_tiles(len(rows), tile, work, resolve_threads(n_threads))
-    products /= degrees[:, None]
-    return degrees, products
 
 
 @dataclass(frozen=True)
 class CollapsedWalk:
-    """A walk over N points, and the M places they are moved to.
+    """A walk over N points, and the M places they are moved to."""
 
-    Attributes
-    ----------
-    walk : Walk
-        The N points with their weights, all positive; α is 0.
-    landmarks : Points
-        The M places, prepared.
-    assignment : ndarray of shape (N,)
-        γ(i), which landmark each point is moved to; every landmark has a point.
-    """
-
-    walk: Walk
-    landmarks: Points
-    assignment: NDArray[np.intp]
+    walk: Walk  # the N points with their weights, all positive; α is 0
+    landmarks: Points  # the M places, prepared
+    assignment: NDArray[
+        np.intp
+    ]  # (N,): γ(i), which landmark each point is moved to; every landmark has a point
 
     def degrees(self) -> NDArray[np.float64]:
         """Return D of the walk over the points where they are."""
@@ -85,15 +47,7 @@ class CollapsedWalk:
         )[0]
 
     def extended(self, values: NDArray[np.float64], rows: Points) -> NDArray[np.float64]:
-        """Apply P_c to functions f, at any points.
-
-        Parameters
-        ----------
-        values : ndarray of shape (N, p)
-            f at the training points, a function per column.
-        rows : Points
-            Where to evaluate the result.
-        """
+        """Apply P_c to functions, (N, p) values at the training points, and evaluate the result at any points."""
         count = len(self.landmarks)
         cells = np.bincount(self.assignment, weights=self.walk.weights, minlength=count)
         means = [
@@ -114,70 +68,36 @@ class CollapsedWalk:
         return products.coordinates.astype(np.float64)
 
     def displaced(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Apply P′ to functions f.
-
-        Parameters
-        ----------
-        values : ndarray of shape (N, p)
-            f at the training points, a function per column.
-        """
+        """Apply P′ to functions."""
         return self.extended(values, self.landmarks)[self.assignment]
 
-    def linear_change(
-        self, lam: NDArray[np.float64], psi: NDArray[np.float64], *, rows_move: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return D and δPψ to first order in the changes of distances, one pass over all pairs (eqns Mijerror, err3).
-
-        Parameters
-        ----------
-        lam, psi : ndarray of shape (k,), (N, k)
-            Eigenpairs of P.
-        rows_move : bool
-            Whether δP = P′ − P; else P_c − P.
-        """
-        n, points, landmarks = len(self.walk.points), self.walk.points, self.landmarks
+    def linear_change(self, lam: NDArray[np.float64], psi: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (P′ − P)ψ of eigenpairs to first order in the changes of distances (eqns Mijerror, err3)."""
+        n, points, landmarks, metric = (
+            len(self.walk.points),
+            self.walk.points,
+            self.landmarks,
+            self.walk.metric,
+        )
         degrees, degree_changes, sums = np.empty(n), np.empty(n), np.empty((n, psi.shape[1]))
-        transposed = np.ascontiguousarray(psi.T)
-        reduce = kernels.first_order_rows
+        columns = np.ascontiguousarray(psi.T)
+        between = squared_matrix(metric, landmarks, n_threads=self.walk.n_threads)
+        fixed = self.assignment, 0.5 / self.walk.epsilon, self.walk.weights, columns
 
         def work(tile: slice) -> None:
-            height = tile.stop - tile.start
-            block = np.empty((height, n), dtype=points.dtype)
-            self.walk.metric.squared_block(points, tile, points, slice(0, n), block)
-            moved = np.empty((height, len(landmarks)), dtype=points.dtype)
-            own = landmarks.take(self.assignment[tile]) if rows_move else points
-            inside = slice(0, height) if rows_move else tile
-            self.walk.metric.squared_block(own, inside, landmarks, slice(0, len(landmarks)), moved)
-            reduce(
-                block,
-                moved,
-                self.assignment,
-                0.5 / self.walk.epsilon,
-                self.walk.weights,
-                transposed,
-                degrees[tile],
-                degree_changes[tile],
-                sums[tile],
-            )
+            block = squared_tile(metric, points, tile, points)
+            own = degrees[tile], degree_changes[tile], sums[tile]
+            kernels.first_order_rows(block, between[self.assignment[tile]], *fixed, *own)
 
         run_tiles(n, tile_rows(n, points.dtype.itemsize), work, resolve_threads(self.walk.n_threads))
         # δM = δA/D − (δD/D²) A, and (A/D)ψ = λψ
-        change = sums / degrees[:, None] - (degree_changes / degrees)[:, None] * (psi * lam)
-        return degrees, change
+        return np.asarray(sums / degrees[:, None] - (degree_changes / degrees)[:, None] * (psi * lam))
 
     def squared_distances(self) -> NDArray[np.float64]:
-        """Return each point's squared distance to its landmark, cell by cell."""
-        squared = np.empty(len(self.walk.points))
-        order = np.argsort(self.assignment, kind="stable")
-        bounds = np.searchsorted(self.assignment[order], np.arange(len(self.landmarks) + 1))
-        for landmark in range(len(self.landmarks)):
-            members = order[bounds[landmark] : bounds[landmark + 1]]
-            if len(members) == 0:
-                continue
-            out = np.empty((len(members), 1), dtype=self.walk.points.dtype)
-            cell = self.walk.points.take(members)
-            self.walk.metric.squared_block(
-                cell, slice(0, len(members)), self.landmarks, slice(landmark, landmark + 1), out
-            )
-            squared[members] = out[:, 0]
+        """Return each point's squared distance to its landmark."""
+        points, landmarks, squared = self.walk.points, self.landmarks, np.empty(len(self.walk.points))
+        for cell in range(len(landmarks)):
+            members = np.flatnonzero(self.assignment == cell)
+            here = landmarks.take(np.array([cell]))
+            squared[members] = squared_matrix(self.walk.metric, points.take(members), here)[:, 0]
         return squared

@@ -16,8 +16,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-__all__ = ["CorrelationTime", "autocorrelation", "correlation_time", "runs_of"]
-
 #: Sokal's window, in correlation times.
 WINDOW = 5.0
 #: Fewer independent samples say little of how slow a coordinate is.

@@ -24,8 +24,6 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.connectivity import OUTLIER_SHARE, RAISED
 from ldmaps.errors import Named, OutlierWarning
 
-__all__ = ["Diagnosis", "diagnose", "named_points", "participation_ratios"]
-
 #: Points that make up this much of Σ_j c_j ψ_lj² carry coordinate l.
 CARRIED = 0.8
 #: A coordinate is doubtful when so few points carry it: this share of them, at least one, at most ten. (The ratio n_l
@@ -87,12 +85,10 @@ def diagnose(
     """Find out how many points carry each coordinate, and which decide ε."""
     n_points = n_training if used is None else len(used)
     participation = participation_ratios(coordinates, multiplicities, n_points)
-    few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
-    carriers = {}
-    for number, coordinate in enumerate(coordinates.T):
-        carrying = _carrying(coordinate, multiplicities)
-        if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < few + 0.5:
-            carriers[number] = landmark_indices[carrying]
+    carriers = {
+        number: landmark_indices[carrying]
+        for number, carrying in handfuls(coordinates, multiplicities, n_points).items()
+    }
     isolated, epsilon_without = np.empty(0, dtype=np.intp), math.nan
     tree = bandwidth.tree
     if tree is not None and tree.connecting_epsilon == bandwidth.epsilon:
@@ -104,6 +100,19 @@ def diagnose(
             epsilon_without = tree.epsilon_joining(n_points - len(isolated))
     left_out = np.empty(0, np.intp) if used is None else np.setdiff1d(np.arange(n_training), used)
     return Diagnosis(participation, carriers, isolated, epsilon_without, left_out, n_points)
+
+
+def handfuls(
+    coordinates: NDArray[Any], multiplicities: NDArray[np.float64], n_points: int
+) -> dict[int, NDArray[np.intp]]:
+    """Return, for each coordinate that suspiciously few points carry, the landmarks that do."""
+    few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
+    found = {}
+    for number, coordinate in enumerate(coordinates.T):
+        carrying = _carrying(coordinate, multiplicities)
+        if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < few + 0.5:
+            found[number] = carrying
+    return found
 
 
 def participation_ratios(

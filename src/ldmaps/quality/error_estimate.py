@@ -26,28 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ldmaps.diffusion.pairwise import extend
+from ldmaps.diffusion.pairwise import apply_operator, extend
 from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
-from ldmaps.quality.collapsed_walk import apply_operator
 from ldmaps.quality.fidelity import align, alignment
-from ldmaps.quality.sampling_noise import SampledWalk, draw_disturbances, first_order_changes
-
-__all__ = [
-    "EXTRA_MODES",
-    "ErrorEstimate",
-    "ErrorEstimator",
-    "JudgedMap",
-    "Reference",
-    "can_be_rows",
-    "reference_rows",
-    "sample_reference",
-    "stand_in_reference",
-]
 
 #: Most points kept from the training set, and most bytes of features for them.
 MAX_REFERENCE_POINTS = 20_000
@@ -169,11 +155,14 @@ def stand_in_reference(judged: JudgedMap, points: Points) -> Reference:
 class ErrorEstimator:
     """The exact map's stand-in for one landmark map."""
 
-    # Costs 2R² distances to make, R² more for every further step, and R a point to use; R² more for a sample.
+    # Costs 2R² distances to make, R² more for every further step, and R a point to use; half as much more for a sample.
 
     def __init__(self, judged: JudgedMap, reference: Reference) -> None:
-        self._judged = judged
-        self._whole = _StandIn(judged, reference, _further_modes(judged))
+        self._judged, modes = judged, _further_modes(judged)
+        self._whole = _StandIn(judged, reference, modes)
+        self._missing = max(0.0, 1.0 - len(reference.points) / reference.n_training)
+        halves = _halves(judged, reference) if self._missing else ()
+        self._halves = [_StandIn(judged, half, modes) for half in halves]
 
     def estimate(self, points: Points) -> ErrorEstimate:
         """Compare the map with its stand-in at prepared points."""
@@ -183,13 +172,14 @@ class ErrorEstimator:
         better = whole.embedder.extend(points, n_threads)
         change = ours.coordinates.astype(np.float64) - better.coordinates
         near = np.minimum(ours.squared_distance, better.squared_distance) <= judged.walk.epsilon
-        sampling = np.zeros(len(points))
-        if whole.variances is not None:
-            walk = judged.walk
-            nearby = extend(
-                walk.metric, points, whole.embedder.landmarks, walk.epsilon, *whole.variances, n_threads
+        # A half of a sample is as far from the sample as that is from another like it: of twice the variance, and half
+        # of it the sample's own.
+        squares = np.zeros((len(points), 1))
+        for half in self._halves:
+            squares = (
+                squares + (half.embedder.extend(points, n_threads).coordinates - better.coordinates) ** 2
             )
-            sampling = np.sqrt(nearby.coordinates.astype(np.float64).sum(axis=1))
+        sampling = np.sqrt(self._missing * squares.sum(axis=1) / 2.0)
         result = ErrorEstimate(change, whole.ranges, near, sampling, whole.n_points)
         _warn(result, whole)
         return result
@@ -248,30 +238,22 @@ class _StandIn:
             bandwidth=epsilon,
         )
         self.embedder = Embedder.build(metric, points, epsilon, online, np.zeros(len(points)))
-        #: Source weights, and variances of each coordinate over samples like this one, to be averaged near a point.
-        self.variances: _Modes | None = None
-        missing = max(0.0, 1.0 - len(points) / reference.n_training)
-        if missing:
-            sampled = SampledWalk(
-                lambda weights, vectors: apply_operator(
-                    metric, points, points, epsilon, weights, vectors, n_threads
-                ),
-                reference.weights,
-                source,
-                walk.alpha,
-                stationary,
-                trial @ all_mixtures,
-                all_values,
-            )
-            cells = judged.embedder.extend(points, n_threads).nearest
-            draws = draw_disturbances(reference.weights, cells, np.random.default_rng(0))
-            changes = first_order_changes(sampled, k, draws)[:, :, order] * scale * powers
-            variances = missing * np.mean(changes**2, axis=0)
-            dtype = points.dtype
-            self.variances = (
-                (source / source.max()).astype(dtype),
-                np.ascontiguousarray(variances.T, dtype=dtype),
-            )
+
+
+def _halves(judged: JudgedMap, reference: Reference) -> list[Reference]:
+    """Return two halves of a reference, each with the weight of every cell that it has points of."""
+    cells = judged.embedder.extend(reference.points, judged.walk.n_threads).nearest
+    count = judged.embedder.n_landmarks
+    whole = np.bincount(cells, weights=reference.weights, minlength=count)
+    # By turns within each cell, in a random order.
+    order = np.random.default_rng(0).permutation(len(cells))
+    order = order[np.argsort(cells[order], kind="stable")]
+    halves = []
+    for part in (np.sort(order[::2]), np.sort(order[1::2])):
+        here = np.bincount(cells[part], weights=reference.weights[part], minlength=count)
+        weights = reference.weights[part] * whole[cells[part]] / here[cells[part]]
+        halves.append(Reference(reference.points.take(part), weights, reference.n_training))
+    return halves
 
 
 def _warn(result: ErrorEstimate, whole: _StandIn) -> None:

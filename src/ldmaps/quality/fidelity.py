@@ -11,8 +11,6 @@ from scipy.optimize import linear_sum_assignment
 from ldmaps.errors import InvalidInputError
 from ldmaps.point_faults import not_finite
 
-__all__ = ["SAME_SHARE", "Turn", "align", "alignment", "in_common", "rms_error", "turn_modes", "zeta"]
-
 #: Modes whose rates −log λ differ by less than this share may turn among themselves, so they may be turned back.
 NEAR_DEGENERATE = 0.05
 #: A coordinate with less than this share of its variance in common with its old self is a different one.

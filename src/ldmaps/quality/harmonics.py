@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Harmonics", "find_harmonics", "held_out_r2"]
-
 #: A coordinate that earlier ones predict so well is a harmonic of them.
 HARMONIC = 0.95
 #: Widths of the weights in units of the earlier coordinates' standard deviation.

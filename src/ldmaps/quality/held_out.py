@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import squared_matrix
 from ldmaps.extension.calibration import Calibration
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.correlation_times import correlation_time, runs_of
 
 __all__ = ["FEWEST_HELD", "calibrate", "calibrate_by_others", "held_out_rows", "memory_of"]

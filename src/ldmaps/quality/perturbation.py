@@ -1,16 +1,26 @@
-"""What collapsing points onto landmarks does to the eigenpairs (section meth_err).
+r"""What collapsing points onto landmarks does to the eigenpairs (section meth_err).
 
 The landmark map is the exact map of displaced data: point i stands where its
 landmark γ(i) is, so d_ij becomes d′_ij = d(z_γ(i), z_γ(j)). With weights w the
 operator P = D⁻¹AW becomes P′ = P + δP (:mod:`ldmaps.quality.collapsed_walk`), and ψ′
-and λ′ are expanded in the eigenpairs of P (:mod:`ldmaps.quality.expansions`).
+and λ′ are expanded in the eigenpairs of P:
+
+    P ψ_l = λ_l ψ_l,  φ_l = W D ψ_l / (ψ_lᵀ W D ψ_l)    right and left eigenvectors, φ_mᵀψ_l = δ_ml
+    Π = Σ_{l<p} ψ_l φ_lᵀ                                 the p leading modes, the trivial one among them
+    R = (1 − Π) δP Ψ                                     beyond them λ_l ≈ 0 beside λ_i (the closure)
+    H(E) = Λ + ΦᵀδPΨ + ΦᵀP′R/E,   H(μ) y = μ y           a p×p problem
+    ψ′_i ∝ Ψy + Ry/μ,  λ′_i = μ
+
+Displacements within a cell cancel on average, so what mixes the leading modes is of
+second order in the distance to the landmark, in ΦᵀδPΨ as in ΦᵀP′R: first order, as the
+paper's, keeps one of two terms of the same size.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,18 +28,16 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.quality.collapsed_walk import CollapsedWalk
-from ldmaps.quality.expansions import (
-    expand_as_published,
-    expand_to_first_order,
-    expand_to_second_order,
-)
 from ldmaps.settings import is_whole_number
 
 if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
-__all__ = ["Perturbation", "perturb", "predict_errors"]
+#: Rounds of the fixed point μ in H(μ) y = μ y; three settle it to far below the expansion's own error.
+_ROUNDS = 4
+
+_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -40,8 +48,6 @@ class Perturbation:
     ----------
     method : {"biorthogonal", "paper"}
         As for :func:`predict_errors`.
-    order : {1, 2}
-        Order of the expansion in δP.
     eigenvalues : ndarray of shape (k,)
         λ of the exact map.
     eigenvalue_changes : ndarray of shape (k,)
@@ -63,7 +69,6 @@ class Perturbation:
     """
 
     method: str
-    order: int
     eigenvalues: NDArray[np.float64]
     eigenvalue_changes: NDArray[np.float64]
     at_landmarks: NDArray[np.float64]
@@ -104,8 +109,6 @@ def predict_errors(
     X: ArrayLike,
     *,
     method: str = "biorthogonal",
-    order: int = 2,
-    linearise: bool = False,
     n_threads: int | None = None,
 ) -> Perturbation:
     """Predict a landmark map's errors from the exact map's eigenpairs.
@@ -123,13 +126,8 @@ def predict_errors(
     X : array-like of shape (N, features), or (N, atoms, 3) for frames
         The training data of both.
     method : {"biorthogonal", "paper"}
-        "biorthogonal" uses left and right eigenvectors and closes the expansion
-        beyond the p modes; "paper" is the published formula, to the letter.
-    order : {1, 2}
-        Order of the expansion in δP. "paper" is of first order.
-    linearise : bool
-        Expand δP too, to first order in the changes of the distances (eqns Mijerror,
-        err3), by a pass over all pairs; only for ``order=1``. "paper" always does.
+        "biorthogonal" uses left and right eigenvectors, goes to second order in δP and
+        closes the expansion beyond the p modes; "paper" is the published formula, to the letter.
     n_threads : int or None
         Threads to use; None takes all cores.
 
@@ -190,8 +188,6 @@ def predict_errors(
         exact.landmark_embedding_ / exact.eigenvalues_**exact.t,
         model.n_components_,
         method=method,
-        order=order,
-        linearise=linearise,
     )
 
 
@@ -202,31 +198,10 @@ def perturb(
     n_components: int,
     *,
     method: str = "biorthogonal",
-    order: int = 2,
-    linearise: bool = False,
 ) -> Perturbation:
-    """Expand the perturbed eigenpairs; as :func:`predict_errors`, from the parts themselves.
-
-    Parameters
-    ----------
-    collapsed : CollapsedWalk
-        The points, and the landmarks they are moved to.
-    eigenvalues, vectors : ndarray of shape (p,), (N, p)
-        Leading non-trivial eigenpairs of the exact operator, ψᵀWψ = 1.
-    n_components : int
-        How many of them to perturb, k.
-    method, order, linearise
-        As for :func:`predict_errors`.
-    """
+    """Expand k of the p leading eigenpairs, ψᵀWψ = 1; as :func:`predict_errors`, from the parts themselves."""
     if method not in ("biorthogonal", "paper"):
         raise InvalidInputError(f'method must be "biorthogonal" or "paper", got {method!r}')
-    if isinstance(order, bool) or order not in (1, 2):
-        raise InvalidInputError(f"order must be 1 or 2, got {order!r}")
-    if linearise and order == 2 and method != "paper":
-        raise InvalidInputError(
-            "linearise=True keeps the first order of the kernel's change, which order=2 needs whole; "
-            "set order=1"
-        )
     if not is_whole_number(n_components) or not 1 <= n_components <= len(eigenvalues):
         raise InvalidInputError(
             f"n_components must be between 1 and the {len(eigenvalues)} modes given, got {n_components!r}"
@@ -235,19 +210,14 @@ def perturb(
     psi = np.asarray(vectors, dtype=np.float64)
     k = int(n_components)
     if method == "paper":
-        order = 1
-        expansion = expand_as_published(collapsed, lam[:k], psi[:, :k])
+        expansion = _as_published(collapsed, lam[:k], psi[:, :k])
     else:
         # The trivial pair is a mode as any other: ψ′ is not free of it.
         lam_all = np.concatenate([[1.0], lam])
         psi_all = np.column_stack([np.full(len(psi), 1.0 / np.sqrt(collapsed.walk.weights.sum())), psi])
-        if order == 2:
-            expansion = expand_to_second_order(collapsed, lam_all, psi_all, k)
-        else:
-            expansion = expand_to_first_order(collapsed, lam_all, psi_all, k, linearise=linearise)
+        expansion = _to_second_order(collapsed, lam_all, psi_all, k)
     result = Perturbation(
         method,
-        order,
         lam[:k].copy(),
         expansion.eigenvalues,
         expansion.at_landmarks,
@@ -281,3 +251,53 @@ def _warn_where_it_fails(result: Perturbation) -> None:
             AccuracyWarning,
             stacklevel=4,
         )
+
+
+class _Expansion(NamedTuple):
+    """Changes of k eigenpairs, of length k and of shape (N, k)."""
+
+    eigenvalues: _Array
+    at_landmarks: _Array
+    at_points: _Array
+    #: Squared length of the change across ψ_i.
+    square_sums: _Array
+
+
+def _as_published(collapsed: CollapsedWalk, lam: _Array, psi: _Array) -> _Expansion:
+    """Follow section meth_err to the letter: ψ as if orthonormal, within the top-k subspace."""
+    change = collapsed.linear_change(lam, psi)
+    elements = psi.T @ change  # ψ_lᵀ δM ψ_i
+    gaps = lam[None, :] - lam[:, None]
+    np.fill_diagonal(gaps, np.inf)
+    alpha = elements / gaps  # eqn alpha_il
+    square_sums = (alpha**2).sum(axis=0)
+    np.fill_diagonal(alpha, -1.0 + np.sqrt(np.maximum(0.0, 1.0 - square_sums)))  # eqn alpha_ii
+    delta = psi @ alpha  # eqn err7
+    return _Expansion(elements.diagonal().copy(), delta, delta, square_sums)  # eqn del_lambda
+
+
+def _to_second_order(collapsed: CollapsedWalk, lam: _Array, psi: _Array, k: int) -> _Expansion:
+    """Expand k pairs through the p×p problem; ``lam`` and ``psi`` begin with the trivial pair."""
+    phi = (collapsed.walk.weights * collapsed.degrees())[:, None] * psi
+    phi /= (phi * psi).sum(axis=0)
+    change = collapsed.displaced(psi) - psi * lam
+    first = phi.T @ change
+    rest = change - psi @ first  # R
+    second = phi.T @ collapsed.displaced(rest)  # ΦᵀP′R
+    own = psi[:, 1 : k + 1]
+    moved, values = np.empty_like(own), np.empty(k)
+    for i in range(k):
+        value = lam[i + 1]
+        for _ in range(_ROUNDS):
+            energies, modes = np.linalg.eig(np.diag(lam) + first + second / value)
+            modes = np.real(modes)
+            place = int(np.argmax(np.abs(modes[i + 1]) / np.linalg.norm(modes, axis=0)))
+            value = float(np.real(energies[place]))
+        mixture = modes[:, place] / modes[i + 1, place]
+        moved[:, i] = psi @ mixture + rest @ mixture / value
+        values[i] = value
+    weights, across = collapsed.walk.weights, moved - own
+    square_sums = np.asarray(weights @ (across - own * (weights @ (own * across))) ** 2)
+    lengths = np.sqrt(weights @ moved**2)
+    extended = collapsed.extended(moved, collapsed.walk.points) / values
+    return _Expansion(values - lam[1 : k + 1], moved / lengths - own, extended / lengths - own, square_sums)

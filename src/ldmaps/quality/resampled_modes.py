@@ -19,13 +19,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
 __all__ = ["FittedModes", "fitted_modes", "resampled_modes"]
 
-#: Up to so many landmarks all modes of the fitted walk are found; of more, SOME_MODES.
-ALL_MODES, SOME_MODES = 1000, 80
+#: Modes of the fitted walk that residuals are divided by one by one.
+N_MODES = 80
 #: Modes beyond those asked for in the first guess.
 FURTHER = 8
 #: Steps of Davidson's method.
@@ -65,15 +64,12 @@ def fitted_modes(
     """Solve the fitted walk for as many modes as resamples make use of."""
     source, row_sums = _walk(kernel, multiplicities[None], alpha)
     measure = (source * row_sums)[0]
-    if len(kernel) <= ALL_MODES:
-        scale = np.sqrt(source / row_sums)[0]
-        with single_threaded_blas():
-            values, vectors = scipy.linalg.eigh(scale[:, None] * kernel * scale)
-        values, vectors = values[::-1], vectors[:, ::-1] / np.sqrt(measure)[:, None]
-    else:
-        found = solve_spectrum(kernel, multiplicities, SOME_MODES, alpha=alpha)
-        values = np.concatenate([[1.0], found.eigenvalues])
-        vectors = np.column_stack([np.ones(len(kernel)), found.vectors])
+    scale, last = np.sqrt(source / row_sums)[0], len(kernel) - 1
+    with single_threaded_blas():
+        values, vectors = scipy.linalg.eigh(
+            scale[:, None] * kernel * scale, subset_by_index=[max(0, last - N_MODES), last]
+        )
+    values, vectors = values[::-1], vectors[:, ::-1] / np.sqrt(measure)[:, None]
     vectors = vectors / np.sqrt(measure @ vectors**2)
     return FittedModes(kernel, alpha, measure, values, vectors)
 

@@ -36,8 +36,8 @@ from ldmaps.quality.slowest_combination import held_out_correlations, lagged_pai
 
 __all__ = ["Order", "Sampling", "coordinates_kept", "judge_sampling"]
 
-#: How often blocks are drawn in a fit, which gives standard errors to 7 %, and on request.
-N_RESAMPLES, MANY_RESAMPLES = 100, 200
+#: How often blocks are drawn in a fit, which gives standard errors to 10 %, and on request.
+N_RESAMPLES, MANY_RESAMPLES = 50, 200
 #: Share of what the intervals must cover.
 CONFIDENCE = 0.95
 #: Modes that the yardstick combines, and most pairs of points it is fitted to.
@@ -91,7 +91,7 @@ class Sampling:
     intervals : ndarray of shape (p, 2)
         95 % intervals of λ for these landmarks: λ ± t·error, t of Student's distribution for the number of blocks.
     cosine, group_cosine : ndarray of shape (p,)
-        5 % quantiles over resamples: |correlation| of the mode with its match, and the smallest cosine between
+        5 % quantiles over resamples: absolute correlation of the mode with its match, and the smallest cosine between
         the spans of its group and of the group's matches.
     groups : ndarray of int, shape (p,)
         Modes of the same number are only defined together.

@@ -14,8 +14,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-__all__ = ["held_out_correlations", "lagged_pairs", "slowest_combinations"]
-
 #: Directions of C_0 below this share of its largest are left out: the weights are nearly dependent.
 RANK_TOLERANCE = 1e-5
 

@@ -14,9 +14,8 @@ from ldmaps._lazy import load_on_first_use
 if TYPE_CHECKING:
     from ldmaps.regions.alarm import Alarm
     from ldmaps.regions.base import Region
-    from ldmaps.regions.basins import Basins, learn_basins
+    from ldmaps.regions.basins import Basins, learn_basins, representatives
     from ldmaps.regions.region_file import load_regions, save_regions
-    from ldmaps.regions.representative_landmarks import representatives
     from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
     from ldmaps.regions.tracker import Event, RegionTracker
     from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
@@ -57,7 +56,7 @@ __getattr__, __dir__ = load_on_first_use(
         "learn_basins": "basins",
         "load_regions": "region_file",
         "region_labels": "transitions",
-        "representatives": "representative_landmarks",
+        "representatives": "basins",
         "save_regions": "region_file",
     },
 )

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.base import Masks, Region
-from ldmaps.regions.region_values import finite, not_negative
+from ldmaps.regions.base import Masks, Region, finite, not_negative
 from ldmaps.settings import check_whole
 
 __all__ = ["LEAST_HOLD", "PART_OF_STEP", "Alarm"]

@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from ldmaps.streaming.records import Embedded, Records, Rejected
     from ldmaps.streaming.reservoir import Reservoir
     from ldmaps.streaming.sinks import open_sink
-    from ldmaps.streaming.sinks.base import Sink
-    from ldmaps.streaming.sinks.callback import CallbackSink
+    from ldmaps.streaming.sinks.base import CallbackSink, Sink
     from ldmaps.streaming.sinks.files import EventsFile, OutputFile, QuarantineFile
     from ldmaps.streaming.sinks.redis import RedisSink
     from ldmaps.streaming.sources import open_source
     from ldmaps.streaming.sources.base import Source
-    from ldmaps.streaming.sources.growing_table import GrowingTable
     from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
     from ldmaps.streaming.sources.imd import IMDSource
     from ldmaps.streaming.sources.redis import RedisSource
+    from ldmaps.streaming.sources.tables import GrowingTable
     from ldmaps.streaming.stream_embedder import StreamEmbedder
     from ldmaps.streaming.summary import StreamSummary
 
@@ -53,10 +52,10 @@ __all__ = [
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
-        "CallbackSink": "sinks.callback",
+        "CallbackSink": "sinks.base",
         "Embedded": "records",
         "EventsFile": "sinks.files",
-        "GrowingTable": "sources.growing_table",
+        "GrowingTable": "sources.tables",
         "GrowingTrajectory": "sources.growing_trajectory",
         "IMDSource": "sources.imd",
         "OutputFile": "sinks.files",

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsError, one_line
+from ldmaps.settings import check_seconds
 
 __all__ = ["RedisConnection"]
 
@@ -29,8 +30,7 @@ class RedisConnection:
                 "a Redis stream is named redis://HOST:PORT/DATABASE/STREAM, as in redis://localhost:6379/0/frames; "
                 f"got {url.rpartition('@')[2]!r}"
             )
-        if not give_up_after >= 0:
-            raise InvalidInputError(f"give_up_after must be at least 0 seconds, got {give_up_after!r}")
+        check_seconds("give_up_after", give_up_after)
         self.stream = unquote(stream)
         self._server = f"{parts.scheme}://{parts.netloc}/{database}"
         # Without user and password, since it is shown.

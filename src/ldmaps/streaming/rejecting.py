@@ -12,7 +12,7 @@ from ldmaps.extension.embedder import Embedder
 from ldmaps.point_faults import bad_value, wrong_width
 from ldmaps.streaming.records import Embedded, Records, Rejected
 
-__all__ = ["judged", "repaired"]
+__all__ = ["judged", "repaired", "whole_rows"]
 
 
 def repaired(records: Records, embedder: Embedder, width: int | None) -> Records:
@@ -36,11 +36,22 @@ def repaired(records: Records, embedder: Embedder, width: int | None) -> Records
     return kept
 
 
-def judged(embedded: Embedded, bad_records: str) -> tuple[Embedded, BadRecordError | None]:
-    """Return what may be passed on, and the error that the first bad record is where ``bad_records`` is "raise"."""
-    if bad_records != "raise" or not embedded.rejected:
+def whole_rows(records: Records, width: int) -> Records:
+    """Set aside the records that are no rows of so many finite numbers; return the others."""
+    points = np.asarray(records.points)
+    return _without(records, _wrong_shape(points, width, False) or _not_finite(points))
+
+
+def judged(
+    embedded: Embedded, bad_records: str, missing: str = "drop"
+) -> tuple[Embedded, BadRecordError | None]:
+    """Return what may be passed on, and the error that the first bad record is where such a one ends the stream."""
+    fatal = [
+        one for one in embedded.rejected if bad_records == "raise" or (one.missing and missing == "error")
+    ]
+    if not fatal:
         return embedded, None
-    first = min(embedded.rejected, key=lambda one: one.number)
+    first = min(fatal, key=lambda one: one.number)
     received = f" (received {first.raw[:80]!r})" if first.raw else ""
     error = BadRecordError(f"record {first.number} cannot be embedded: {first.reason}{received}")
     return embedded.take(embedded.numbers < first.number), error
@@ -67,7 +78,12 @@ def _without(records: Records, reasons: dict[int, str]) -> Records:
     keep = np.ones(len(records), dtype=bool)
     keep[list(reasons)] = False
     bad = [
-        Rejected(int(records.numbers[row]), reason, _excerpt(records.points[row]))
+        Rejected(
+            int(records.numbers[row]),
+            reason,
+            _excerpt(records.points[row]),
+            bool(np.isnan(records.points[row]).any()),
+        )
         for row, reason in reasons.items()
     ]
     rejected = sorted((*records.rejected, *bad), key=lambda one: one.number)

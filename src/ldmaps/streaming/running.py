@@ -1,18 +1,20 @@
-"""One run of a stream into sinks: writing, committing, and ending in good order whatever happens."""
+"""One run of a stream into sinks: writing, committing, and ending in good order whatever happens, Ctrl-C included."""
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 from ldmaps import door
-from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, Named, SinkError, one_line
+from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, SinkError, one_line
 from ldmaps.files import check_distinct
+from ldmaps.settings import check_seconds
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
-from ldmaps.streaming.interruption import DeferredSignals
 from ldmaps.streaming.reading import Reader
 from ldmaps.streaming.record_embedder import RecordEmbedder
 from ldmaps.streaming.records import Position, Records
@@ -34,6 +36,7 @@ class Run:
         summary: StreamSummary,
         *,
         bad_records: str,
+        missing: str,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: float,
         stop: threading.Event | None,
@@ -43,15 +46,12 @@ class Run:
                 f"{reader.source.name} cannot be read again, so a checkpoint could not resume it; use a file, a "
                 "growing file or a Redis stream, or leave the checkpoint out"
             )
-        if not checkpoint_every >= 0:
-            raise InvalidInputError(
-                Named("checkpoint_every"), f" must be at least 0 seconds, got {checkpoint_every!r}"
-            )
+        check_seconds("checkpoint_every", checkpoint_every)
         self._engine = engine
         self._reader = reader
         self._sinks = sinks
         self._summary = summary
-        self._bad_records = bad_records
+        self._bad_records, self._missing = bad_records, missing
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self._every = checkpoint_every
         self._stop = stop
@@ -59,7 +59,7 @@ class Run:
         self._position: Position = None
         self._uncommitted = False
         self._committed = 0.0
-        self._signals = DeferredSignals(lambda: reader.blocked)
+        self._signals = _DeferredSignals(lambda: reader.blocked)
         reader.should_stop = self._should_stop
 
     def carry_out(self) -> None:
@@ -69,8 +69,8 @@ class Run:
             with self._checkpoint or nullcontext(), ExitStack() as stack:
                 for sink in self._sinks:
                     stack.callback(self._close, sink)
-                marks = self._check_all()
                 self._engine.warm_up()
+                marks = self._check_all()
                 with nullcontext() if self._position is None else self._trusting_the_checkpoint():
                     self._reader.open(self._position)
                 # Not before the source is open: some clients set handlers of their own.
@@ -117,7 +117,7 @@ class Run:
 
     def _pass_on(self, records: Records) -> None:
         try:
-            embedded, bad = judged(self._engine.embed(records), self._bad_records)
+            embedded, bad = judged(self._engine.embed(records), self._bad_records, self._missing)
         except BaseException:
             self._flush_all()  # the tracker may be ahead of the outputs, so the checkpoint stays where it is
             raise
@@ -169,6 +169,8 @@ class Run:
             tracker = self._engine.tracker
             if tracker is not None:
                 tracker.restore(saved["tracker"])
+            if self._engine.cutter is not None:
+                self._engine.cutter.restore(saved["windows"])
             self._summary.restore(saved["counts"])
         self._position = saved["position"]
         return marks
@@ -232,13 +234,14 @@ class Run:
             return
         marks = [(sink, self._guarded(sink, sink.flush)) for sink in self._sinks]
         if self._checkpoint is not None:
-            tracker = self._engine.tracker
+            tracker, cutter = self._engine.tracker, self._engine.cutter
             self._checkpoint.write(
                 model=self._digest,
                 source=self._reader.source.name,
                 position=self._position,
                 sinks=[{"name": sink.name, "mark": mark} for sink, mark in marks if sink.durable],
                 tracker=None if tracker is None else tracker.state(),
+                windows=None if cutter is None else cutter.state(),
                 counts=self._summary.kept(),
             )
         self._uncommitted = False
@@ -252,3 +255,46 @@ class Run:
 
 
 _END: Any = object()
+
+
+class _DeferredSignals:
+    """Lets signals wait until the records under way are written; outside the main thread nothing is changed."""
+
+    # The handlers that were there (which raise, as a rule) are called where that is harmless: while ``may_raise``
+    # says so, or by ``deliver``. A second signal is never held back.
+
+    def __init__(self, may_raise: Callable[[], bool]) -> None:
+        self._may_raise = may_raise
+        self._handlers: dict[int, Any] = {}
+        self._pending: tuple[int, FrameType | None] | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether a signal waits."""
+        return self._pending is not None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = door.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    door.set_handler(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            if door.getsignal(number) == self._note:
+                door.set_handler(number, handler)
+
+    def deliver(self) -> None:
+        """Call the handler that a signal was meant for."""
+        if self._pending is not None:
+            (number, frame), self._pending = self._pending, None
+            self._handlers[number](number, frame)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._pending is not None or self._may_raise():
+            self._handlers[number](number, frame)
+        else:
+            self._pending = number, frame

@@ -8,15 +8,15 @@ source ──poll──► batch ──prepare──► embed ──► judge co
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.regions.tracker import RegionTracker
-from ldmaps.settings import check_whole
+from ldmaps.settings import check_seconds, check_whole
 from ldmaps.streaming.gathering import Gathering
 from ldmaps.streaming.reading import AsyncReader, Reader
 from ldmaps.streaming.record_embedder import RecordEmbedder
@@ -55,6 +55,11 @@ class StreamEmbedder(RecordEmbedder):
         What happens to a record that cannot be embedded: it is counted; :meth:`run` also
         requires a sink that keeps it (:class:`~ldmaps.streaming.sinks.files.QuarantineFile`);
         or it ends the stream with BadRecordError, after the records before it.
+    missing : {"drop", "error"}
+        What a missing value does, NaN or an empty cell: the record is such a one, or it ends the stream whatever
+        ``bad_records`` says.
+    step : int, optional
+        Of a map of windows: every ``step``-th one is embedded; by default as in the fit.
     stall_after : float, optional
         Seconds without a record after which the source counts as stalled.
     on_stall : {"warn", "raise"}
@@ -84,25 +89,28 @@ class StreamEmbedder(RecordEmbedder):
         max_batch: int = 4096,
         tracker: RegionTracker | None = None,
         bad_records: str = "count",
+        missing: str = "drop",
+        step: int | None = None,
         stall_after: float | None = None,
         on_stall: str = "warn",
         n_threads: int | None = None,
     ) -> None:
         super().__init__(model, tracker=tracker, n_threads=n_threads)
-        if not (isinstance(max_delay, (int, float)) and 0 <= max_delay < math.inf):
-            raise InvalidInputError(
-                Named("max_delay"), f" must be a number of seconds of at least 0, got {max_delay!r}"
-            )
+        check_seconds("max_delay", max_delay)
+        check_seconds("stall_after", stall_after, above=True)
         if bad_records not in _BAD_RECORDS:
             raise InvalidInputError(
                 Named("bad_records"), f" must be one of {', '.join(_BAD_RECORDS)}, got {bad_records!r}"
             )
-        if stall_after is not None and not 0 < stall_after < math.inf:
-            raise InvalidInputError(
-                Named("stall_after"), f" must be a number of seconds above 0, got {stall_after!r}"
-            )
+        if missing not in ("drop", "error"):
+            raise InvalidInputError(Named("missing"), f" must be drop or error, got {missing!r}")
+        if step is not None:
+            if self.windows is None:
+                raise InvalidInputError(Named("step", step), " is of windows, but the map is of single rows")
+            self.windows = replace(self.windows, step=step)
         if on_stall not in ("warn", "raise"):
             raise InvalidInputError(Named("on_stall"), f" must be warn or raise, got {on_stall!r}")
+        self.missing = missing
         self.max_delay = float(max_delay)
         self.max_batch = check_whole("max_batch", max_batch, 1)
         self.bad_records = bad_records
@@ -131,7 +139,7 @@ class StreamEmbedder(RecordEmbedder):
         try:
             for records in reader.batches():
                 if records is not None:
-                    good, bad = judged(self.embed(records), self.bad_records)
+                    good, bad = judged(self.embed(records), self.bad_records, self.missing)
                     if not good.records.empty:
                         yield good
                     if bad is not None:
@@ -161,7 +169,7 @@ class StreamEmbedder(RecordEmbedder):
         await reader.aopen()
         try:
             async for records in reader.abatches():
-                good, bad = judged(await self._embed_aside(records), self.bad_records)
+                good, bad = judged(await self._embed_aside(records), self.bad_records, self.missing)
                 if not good.records.empty:
                     yield good
                 if bad is not None:
@@ -231,6 +239,7 @@ class StreamEmbedder(RecordEmbedder):
             taken,
             self.summary,
             bad_records=self.bad_records,
+            missing=self.missing,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
             stop=stop,
@@ -242,7 +251,7 @@ class StreamEmbedder(RecordEmbedder):
 
     def _gathering(self, name: str) -> Gathering:
         # Memory stays bounded with large frames too.
-        width = self._facts.get("n_features") or 1
+        width = self.model.n_features_in_ if self.windows is not None else self._facts.get("n_features") or 1
         most = max(1, min(self.max_batch, BATCH_BYTES // (8 * width)))
         return Gathering(
             name, most, max_delay=self.max_delay, stall_after=self.stall_after, on_stall=self.on_stall

@@ -1,20 +1,76 @@
-"""What became of a stream."""
+"""What became of a stream, and how long its records took."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldmaps import door
-from ldmaps.streaming.latency import LatencyHistogram
 from ldmaps.streaming.records import Embedded
 
-__all__ = ["StreamSummary"]
+__all__ = ["LatencyHistogram", "StreamSummary"]
 
-_KEPT = ("records", "rejected", "inside", "stalls", "batches")
+#: Classes per doubling: percentiles are right to about 4 %.
+_TO_AN_OCTAVE = 16
+_SHORTEST = 1e-7
+_CLASSES = 44 * _TO_AN_OCTAVE  # up to 20 days
+_KEPT = ("records", "rejected", "missing", "inside", "stalls", "batches")
+
+
+class LatencyHistogram:
+    """Counts durations in classes whose width grows with the duration."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(_CLASSES, dtype=np.int64)
+        self.count = 0
+        self.total = 0.0
+        self.longest = 0.0
+
+    def add(self, seconds: NDArray[Any]) -> None:
+        """Count durations."""
+        n = len(seconds)
+        if n == 0:
+            return
+        places = (_TO_AN_OCTAVE * np.log2(np.maximum(seconds, _SHORTEST) / _SHORTEST)).astype(np.int64)
+        self.counts += np.bincount(np.minimum(places, _CLASSES - 1), minlength=_CLASSES)
+        self.total += float(seconds.sum())
+        self.longest = max(self.longest, float(seconds.max()))
+        self.count += n
+
+    def add_one(self, seconds: float) -> None:
+        """Count a single duration."""
+        place = int(_TO_AN_OCTAVE * math.log2(max(seconds, _SHORTEST) / _SHORTEST))
+        self.counts[min(place, _CLASSES - 1)] += 1
+        self.total += seconds
+        self.longest = max(self.longest, seconds)
+        self.count += 1
+
+    def percentile(self, percent: float) -> float:
+        """Return the duration that so many percent of the records did not exceed; 0 without records."""
+        if self.count == 0:
+            return 0.0
+        place = int(np.searchsorted(np.cumsum(self.counts), math.ceil(self.count * percent / 100)))
+        return min(_SHORTEST * math.exp2((place + 0.5) / _TO_AN_OCTAVE), self.longest)
+
+    @property
+    def mean(self) -> float:
+        """Mean duration."""
+        return self.total / self.count if self.count else 0.0
+
+    def as_dict(self) -> dict[str, float]:
+        """Return percentiles in seconds."""
+        return {
+            "p50": self.percentile(50),
+            "p99": self.percentile(99),
+            "p99.9": self.percentile(99.9),
+            "mean": self.mean,
+            "longest": self.longest,
+        }
 
 
 @dataclass
@@ -27,6 +83,8 @@ class StreamSummary:
         Records that were embedded.
     rejected : int
         Records that could not be.
+    missing : int
+        Those of them that have missing values.
     inside : int
         Records that the map covers.
     events : Counter
@@ -50,6 +108,7 @@ class StreamSummary:
 
     records: int = 0
     rejected: int = 0
+    missing: int = 0
     inside: int = 0
     events: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
@@ -90,6 +149,7 @@ class StreamSummary:
         self.batches += 1
         self.records += n
         self.rejected += len(embedded.rejected)
+        self.missing += sum(one.missing for one in embedded.rejected)
         for event in embedded.events:
             self.events[f"{event.kind}:{event.region}"] += 1
 
@@ -104,6 +164,7 @@ class StreamSummary:
         return {
             "records": self.records,
             "rejected": self.rejected,
+            "missing": self.missing,
             "inside": self.inside_share,
             "events": dict(sorted(self.events.items())),
             "stalls": self.stalls,
@@ -129,6 +190,6 @@ class StreamSummary:
             What :meth:`kept` returned.
         """
         for name in _KEPT:
-            setattr(self, name, int(kept[name]))
+            setattr(self, name, int(kept.get(name, 0)))
         self.events = Counter({str(key): int(value) for key, value in kept["events"].items()})
         self.resumed_from = self.records

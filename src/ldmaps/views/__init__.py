@@ -15,9 +15,9 @@ if TYPE_CHECKING:
         free_energy_surface,
     )
     from ldmaps.views.live import LivePage
-    from ldmaps.views.observables import correlations, shape_of_frames
+    from ldmaps.views.observables import correlations
     from ldmaps.views.plot import MapPlots
-    from ldmaps.views.report import report_html, write_report
+    from ldmaps.views.report import write_report
 
 __all__ = [
     "FramePicks",
@@ -28,8 +28,6 @@ __all__ = [
     "correlations",
     "free_energy_profile",
     "free_energy_surface",
-    "report_html",
-    "shape_of_frames",
     "write_landmarks",
     "write_report",
 ]
@@ -45,8 +43,6 @@ __getattr__, __dir__ = load_on_first_use(
         "correlations": "observables",
         "free_energy_profile": "free_energy",
         "free_energy_surface": "free_energy",
-        "report_html": "report",
-        "shape_of_frames": "observables",
         "write_landmarks": "frames",
         "write_report": "report",
     },

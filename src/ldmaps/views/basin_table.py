@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.quality.resampling import BLOCK_LENGTH, Blocks, block_error
-from ldmaps.regions.basins import Basins
-from ldmaps.regions.representative_landmarks import representatives
+from ldmaps.regions.basins import Basins, representatives
 from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
 from ldmaps.views.own_points import PointsOfMap
 

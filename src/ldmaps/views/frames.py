@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,9 @@ from ldmaps.inputs.trajectory_files import TrajectoryFiles
 from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.progress import is_shown, stage
 from ldmaps.regions.base import Region
-from ldmaps.views.report.structures import superposed
+from ldmaps.views.report.structures import NM_PER_UNIT, superposed
 
-__all__ = ["FramePicks", "topology_of", "write_landmarks"]
+__all__ = ["FramePicks", "picked", "read_picks", "rows_of", "summary_of", "topology_of", "write_landmarks"]
 
 
 @dataclass(frozen=True)
@@ -52,37 +52,8 @@ class FramePicks:
     numbers: NDArray[np.int64]
     labels: tuple[str, ...]
 
-    @classmethod
-    def of(
-        cls, files: Sequence[str], file_of: ArrayLike, numbers: ArrayLike, labels: Sequence[str] | None = None
-    ) -> Self:
-        """Put picks into the files' order. A frame picked twice is kept once, with both labels.
-
-        Parameters
-        ----------
-        files : sequence of str
-            Names of the files.
-        file_of : array-like of int
-            Which of the files each frame is in.
-        numbers : array-like of int
-            Which frame of its file, counted from 0.
-        labels : sequence of str, optional
-            A description of each.
-        """
-        together: dict[tuple[int, int], list[str]] = {}
-        pairs = zip(np.asarray(file_of).tolist(), np.asarray(numbers).tolist(), strict=True)
-        for pair, label in zip(pairs, labels or [""] * len(np.asarray(numbers)), strict=True):
-            together.setdefault(pair, []).append(label)
-        ordered = sorted(together)
-        return cls(
-            tuple(files),
-            np.asarray([place for place, _ in ordered], dtype=np.int64),
-            np.asarray([number for _, number in ordered], dtype=np.int64),
-            tuple(", ".join(filter(None, dict.fromkeys(together[pair]))) for pair in ordered),
-        )
-
-    @classmethod
-    def in_region(cls, model: Any, source: PointSource, region: Region) -> Self:
+    @staticmethod
+    def in_region(model: Any, source: PointSource, region: Region) -> FramePicks:
         """Embed a trajectory and pick the frames that lie in a region.
 
         Parameters
@@ -108,7 +79,7 @@ class FramePicks:
                 files.append(np.full(int(inside.sum()), source.files.index(chunk.file)))
                 low, high = np.minimum(low, psi.min(axis=0)), np.maximum(high, psi.max(axis=0))
                 count += len(chunk)
-        picks = cls.of(source.files, np.concatenate(files), np.concatenate(numbers))
+        picks = picked(source.files, np.concatenate(files), np.concatenate(numbers))
         if not len(picks.numbers):
             ranges = ", ".join(
                 f"psi{place + 2} from {a:.4g} to {b:.4g}"
@@ -119,14 +90,13 @@ class FramePicks:
             )
         return picks
 
-    @classmethod
+    @staticmethod
     def of_landmarks(
-        cls,
         model: Any,
         landmarks: Iterable[int] | None = None,
         files: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
-    ) -> Self:
+    ) -> FramePicks:
         """Pick the training frames that are landmarks.
 
         Parameters
@@ -159,41 +129,7 @@ class FramePicks:
             )
         place = np.zeros(len(wanted), dtype=np.int64) if record.files is None else record.files[rows]
         here = _same_files(facts["files"], files)
-        return cls.of(here, place, record.frames[rows], labels or [f"landmark {number}" for number in wanted])
-
-    @classmethod
-    def from_table(cls, path: str, files: Sequence[str] = ()) -> Self:
-        """Read picks from a table with the columns ``frame`` and ``file``, such as rows of ``ldmaps embed``.
-
-        Parameters
-        ----------
-        path : str
-            CSV, TSV, npy or Parquet.
-        files : sequence of str
-            Where the files are; by default where the table says. With one file the column
-            ``file`` may be missing.
-        """
-        columns = read_columns(path)
-        if "frame" not in columns:
-            raise InvalidInputError(
-                f"{path} has no column frame; it has {', '.join(columns)}. Picks are rows of ldmaps embed, or any "
-                "table with the columns file and frame"
-            )
-        try:
-            numbers = columns["frame"].astype(np.float64)
-        except ValueError as error:
-            raise InvalidInputError(f"{path}, column frame: {error}") from error
-        if (numbers != np.floor(numbers)).any() or (numbers < 0).any():
-            bad = numbers[(numbers != np.floor(numbers)) | (numbers < 0)][0]
-            raise InvalidInputError(f"{path}, column frame: frames are whole numbers from 0, got {bad:g}")
-        if "file" not in columns:
-            if len(files) != 1:
-                raise InvalidInputError(
-                    f"{path} has no column file, so its frames are those of one file, but {len(files)} were given"
-                )
-            return cls.of(files, np.zeros(len(numbers), dtype=np.int64), numbers.astype(np.int64))
-        names, file_of = np.unique(columns["file"].astype(str), return_inverse=True)
-        return cls.of(_same_files(names.tolist(), files or None), file_of, numbers.astype(np.int64))
+        return picked(here, place, record.frames[rows], labels or [f"landmark {number}" for number in wanted])
 
     def write(self, path: str, top: Any = None, *, atoms: str | None = None) -> NDArray[np.float64] | None:
         """Write the frames to an XTC, TRR, DCD or PDB file.
@@ -230,47 +166,76 @@ class FramePicks:
                     progress.advance(len(numbers))
             told = [time for time in times if time is not None]
             known = np.concatenate(told) if len(told) == len(times) else None
-            writer.remarks += self.rows(known)
+            writer.remarks += rows_of(self, known)
         return known
 
-    def rows(self, times: NDArray[np.float64] | None = None) -> list[str]:
-        """Return a line per frame that says where it is from.
 
-        Parameters
-        ----------
-        times : ndarray of shape (n,), optional
-            Of the frames, in ps; shown if given.
+def picked(
+    files: Sequence[str], file_of: ArrayLike, numbers: ArrayLike, labels: Sequence[str] | None = None
+) -> FramePicks:
+    """Put picks into the files' order. A frame picked twice is kept once, with both labels."""
+    together: dict[tuple[int, int], list[str]] = {}
+    pairs = zip(np.asarray(file_of).tolist(), np.asarray(numbers).tolist(), strict=True)
+    for pair, label in zip(pairs, labels or [""] * len(np.asarray(numbers)), strict=True):
+        together.setdefault(pair, []).append(label)
+    ordered = sorted(together)
+    return FramePicks(
+        tuple(files),
+        np.asarray([place for place, _ in ordered], dtype=np.int64),
+        np.asarray([number for _, number in ordered], dtype=np.int64),
+        tuple(", ".join(filter(None, dict.fromkeys(together[pair]))) for pair in ordered),
+    )
 
-        Examples
-        --------
-        >>> FramePicks.of(["run.xtc"], [0], [17], ["landmark 3"]).rows()
-        ['1: frame 17 of run.xtc, landmark 3']
-        """
-        lines = []
-        for row, (place, number) in enumerate(zip(self.file_of, self.numbers, strict=True)):
-            time = "" if times is None else f" ({times[row]:.10g} ps)"
-            label = f", {self.labels[row]}" if self.labels[row] else ""
-            lines.append(f"{row + 1}: frame {number} of {self.files[place]}{time}{label}")
-        return lines
 
-    def summary(self) -> list[str]:
-        """Return a line per file with its frames, runs of them as ranges.
+def read_picks(path: str, files: Sequence[str] = ()) -> FramePicks:
+    """Read picks from a table with the columns frame and file; files may be elsewhere now, and one needs no column."""
+    columns = read_columns(path)
+    if "frame" not in columns:
+        raise InvalidInputError(
+            f"{path} has no column frame; it has {', '.join(columns)}. Picks are rows of ldmaps embed, or any "
+            "table with the columns file and frame"
+        )
+    try:
+        numbers = columns["frame"].astype(np.float64)
+    except ValueError as error:
+        raise InvalidInputError(f"{path}, column frame: {error}") from error
+    if (numbers != np.floor(numbers)).any() or (numbers < 0).any():
+        bad = numbers[(numbers != np.floor(numbers)) | (numbers < 0)][0]
+        raise InvalidInputError(f"{path}, column frame: frames are whole numbers from 0, got {bad:g}")
+    if "file" not in columns:
+        if len(files) != 1:
+            raise InvalidInputError(
+                f"{path} has no column file, so its frames are those of one file, but {len(files)} were given"
+            )
+        return picked(files, np.zeros(len(numbers), dtype=np.int64), numbers.astype(np.int64))
+    names, file_of = np.unique(columns["file"].astype(str), return_inverse=True)
+    return picked(_same_files(names.tolist(), files or None), file_of, numbers.astype(np.int64))
 
-        >>> FramePicks.of(["a.xtc"], [0] * 5, [2, 3, 4, 9, 7]).summary()
-        ['5 frames of a.xtc: 2-4, 7, 9']
-        """
-        lines = []
-        for place, file in enumerate(self.files):
-            numbers = self.numbers[self.file_of == place].tolist()
-            if not numbers:
-                continue
-            runs = []
-            for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-                members = [number for _, number in run]
-                runs.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
-            shown = ", ".join(runs[:20]) + (f" and {len(runs) - 20} more runs" if len(runs) > 20 else "")
-            lines.append(f"{len(numbers):,} frame{'s' * (len(numbers) > 1)} of {file}: {shown}")
-        return lines
+
+def rows_of(picks: FramePicks, times: NDArray[np.float64] | None = None) -> list[str]:
+    """Return a line per frame that says where it is from, with its time in ps if given."""
+    lines = []
+    for row, (place, number) in enumerate(zip(picks.file_of, picks.numbers, strict=True)):
+        time = "" if times is None else f" ({times[row]:.10g} ps)"
+        label = f", {picks.labels[row]}" if picks.labels[row] else ""
+        lines.append(f"{row + 1}: frame {number} of {picks.files[place]}{time}{label}")
+    return lines
+
+
+def summary_of(picks: FramePicks) -> list[str]:
+    """Return a line per file with its frames, runs of them as ranges: "5 frames of a.xtc: 2-4, 7, 9"."""
+    lines = []
+    for place, file in enumerate(picks.files):
+        numbers = picks.numbers[picks.file_of == place].tolist()
+        if not numbers:
+            continue
+        runs = []
+        for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+            members = [number for _, number in run]
+            runs.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
+        shown = ", ".join(runs[:20]) + (f" and {len(runs) - 20} more runs" if len(runs) > 20 else "")
+        lines.append(f"{len(numbers):,} frame{'s' * (len(numbers) > 1)} of {file}: {shown}")
+    return lines
 
 
 def write_landmarks(
@@ -299,7 +264,7 @@ def write_landmarks(
     numbers = np.arange(len(model.landmark_indices_)) if landmarks is None else np.asarray(landmarks)
     n_atoms = model.n_features_in_ // 3
     kept = model.metric_.weighed_atoms(n_atoms).kept
-    unit = {"nm": 1.0, "Å": 0.1, "A": 0.1, "angstrom": 0.1}.get(model.units_ or "nm")
+    unit = NM_PER_UNIT.get(model.units_ or "nm")
     if unit is None:
         raise InvalidInputError(
             f"the map's distances are in {model.units_!r}; nm or Å is needed for a structure"

@@ -41,13 +41,7 @@ class FreeEnergy:
         return float(np.nanmax(self.energy))
 
     def centres(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the cells' middles.
-
-        Returns
-        -------
-        x, y : ndarray of shape (cells,)
-            Along each axis.
-        """
+        """Return the cells' middles along x and along y, each of shape (cells,)."""
         n = len(self.energy)
         steps = (np.arange(n) + 0.5) / n
         x, y = (self.low[axis] + steps * (self.high[axis] - self.low[axis]) for axis in (0, 1))
@@ -92,11 +86,6 @@ def free_energy_surface(
     smoothing : float
         Width of the Gaussian that counts are smoothed with, in cells; where points are
         few it is 2.5 times that. More hides noise and fills valleys.
-
-    Returns
-    -------
-    FreeEnergy
-        The surface and the corners of its grid.
 
     Examples
     --------
@@ -169,11 +158,6 @@ def free_energy_profile(
     blocks : int
         How many. More blocks are shorter: the error is estimated more steadily, but too small
         where blocks are shorter than the correlation time.
-
-    Returns
-    -------
-    FreeEnergyProfile
-        −ln p and its error in each cell.
 
     Examples
     --------

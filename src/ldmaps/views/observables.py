@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.source import Atoms
+from ldmaps.metrics import RMSD
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 __all__ = ["UNITS", "correlations", "shape_of_frames"]
 
@@ -88,23 +89,9 @@ def _circular(ranks: NDArray[np.float64], angle: NDArray[np.float64]) -> NDArray
 def shape_of_frames(
     frames: ArrayLike, atoms: Atoms | None = None, reference: ArrayLike | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Return radius of gyration, end-to-end distance and RMSD to a reference of frames.
+    """Return "rg", "end_to_end" and "rmsd" to a reference (the first frame) of whole frames, in their unit.
 
-    Parameters
-    ----------
-    frames : array-like of shape (n, atoms, 3)
-        The molecule must be whole.
-    atoms : Atoms, optional
-        With the masses of all, the radius of gyration is mass-weighted. With several atoms
-        called CA, the ends are the first and the last of these; otherwise they are the
-        first and the last atom.
-    reference : array-like of shape (atoms, 3), optional
-        By default the first frame.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n,)
-        "rg", "end_to_end" and "rmsd" (superposed, equal weights), in the unit of the frames.
+    With masses of all atoms, rg is weighted by them; with several atoms called CA, they are the ends.
     """
     xyz = np.asarray(frames, dtype=np.float64)
     if xyz.ndim != 3 or xyz.shape[2] != 3 or not len(xyz):
@@ -114,7 +101,7 @@ def shape_of_frames(
         raise InvalidInputError(
             f"the reference needs the atoms of the frames, {xyz.shape[1:]}, got {target.shape}"
         )
-    masses = None if atoms is None else atoms.masses
+    metric, masses = RMSD(), None if atoms is None else atoms.masses
     if masses is None or not 0 < masses.sum() < np.inf:  # NaN where that of an atom is unknown
         masses = np.ones(xyz.shape[1])
     share = masses / masses.sum()
@@ -124,16 +111,5 @@ def shape_of_frames(
     return {
         "rg": np.sqrt(np.einsum("a,nai,nai->n", share, centred, centred)),
         "end_to_end": np.linalg.norm(xyz[:, last] - xyz[:, first], axis=1),
-        "rmsd": _rmsd(xyz, target),
+        "rmsd": np.sqrt(squared_matrix(metric, metric.prepare(xyz), metric.prepare(target[None])))[:, 0],
     }
-
-
-def _rmsd(xyz: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[Any]:
-    """Return root mean square deviations after superposition (Kabsch): a reflection does not count as a rotation."""
-    centred = xyz - xyz.mean(axis=1, keepdims=True)
-    fixed = target - target.mean(axis=0)
-    covariance = np.einsum("nai,aj->nij", centred, fixed)
-    values = np.linalg.svd(covariance, compute_uv=False)
-    values[:, 2] *= np.sign(np.linalg.det(covariance))
-    squares = (centred**2).sum(axis=(1, 2)) + (fixed**2).sum() - 2.0 * values.sum(axis=1)
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0) / xyz.shape[1]))

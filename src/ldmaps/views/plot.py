@@ -12,8 +12,9 @@ from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
 from ldmaps.views.observables import UNITS
+from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts
 
-__all__ = ["MapPlots"]
+__all__ = ["MapPlots", "import_pyplot"]
 
 #: From Okabe and Ito's palette.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#999999"
@@ -59,30 +60,23 @@ class MapPlots:
             Points to draw instead of the training points, from ``model.transform``.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-            With the drawing.
         """
-        model = self._fitted()
-        coordinates = self._points(points)
-        own = np.asarray(model.landmark_embedding_)
+        model = self._model
+        shown = self._shown(points, columns={} if colour is None else {"colour": colour})
+        coordinates, own = shown.coordinates, np.asarray(model.landmark_embedding_)
+        order = np.arange(len(coordinates)) if shown.rows is None else shown.rows
         if model.n_components_ == 1:
-            across = np.arange(len(coordinates), dtype=np.float64)
-            plotted, marks = np.column_stack([across, coordinates[:, 0]]), None
+            plotted, marks = np.column_stack([order, coordinates[:, 0]]), None
             names = ("order of the points", _name(0))
-            if points is None and hasattr(model, "embedding_"):
+            if points is None and shown.rows is not None:
                 marks = np.column_stack([np.asarray(model.landmark_indices_), own[:, 0]])
         else:
             self._check_coordinates(x, y)
             plotted, marks = coordinates[:, [x, y]], own[:, [x, y]]
             names = (_name(x), _name(y))
-        values = np.arange(len(plotted)) if colour is None else np.asarray(colour)
-        if values.shape != (len(plotted),):
-            raise InvalidInputError(
-                f"colour needs one number per point, ({len(plotted)},), got shape {values.shape}"
-            )
+        values: NDArray[Any] = order
+        if colour is not None:  # words become the numbers of their kinds
+            values = as_numbers_or_texts("colour", shown.columns["colour"], len(plotted))[0]
         ax = self._axes(ax)
         size = float(np.clip(9000 / max(1, len(plotted)), 0.8, 12))
         drawn = ax.scatter(*plotted.T, c=values, s=size, cmap="viridis", linewidths=0, rasterized=True)
@@ -102,13 +96,9 @@ class MapPlots:
         ----------
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-            With the drawing.
         """
-        model = self._fitted()
+        check_is_fitted(self._model, "embedder_")
+        model = self._model
         values, k = np.asarray(model.spectrum_), model.n_components_
         kept = np.isin(np.arange(len(values)), places_in_spectrum(model.eigenvalues_, values))
         numbers = np.arange(len(values)) + 2
@@ -148,21 +138,15 @@ class MapPlots:
             Multiplicities of the points; for training points those of the fit.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-            With the drawing.
         """
-        model = self._fitted()
-        if model.n_components_ < 2:
+        shown = self._shown(points, weights=weights)
+        if self._model.n_components_ < 2:
             raise InvalidInputError(
                 "a free-energy surface needs two coordinates, but this map has one; draw its profile, or fit with ",
                 Named("n_components", 2),
             )
         self._check_coordinates(x, y)
-        coordinates = self._points(points)
-        surface = free_energy_surface(coordinates[:, [x, y]], self._weights(points, weights))
+        surface = free_energy_surface(shown.coordinates[:, [x, y]], shown.weights)
         ax = self._axes(ax)
         across, up = surface.centres()
         levels = np.arange(0.0, np.ceil(surface.highest) + 1.0)
@@ -196,27 +180,14 @@ class MapPlots:
             How many; see :func:`ldmaps.views.free_energy_profile`.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-            With the drawing.
         """
-        self._fitted()
+        shown = self._shown(points, weights=weights)
         self._check_coordinates(x)
-        values = self._points(points)[:, x]
-        profile = free_energy_profile(values, self._weights(points, weights), blocks=blocks)
+        profile = free_energy_profile(shown.coordinates[:, x], shown.weights, blocks=blocks)
         ax = self._axes(ax)
         low, high = profile.energy - profile.error, profile.energy + profile.error
-        ax.fill_between(
-            profile.centres,
-            low,
-            high,
-            color=_BLUE,
-            alpha=0.25,
-            linewidth=0,
-            label="standard error over blocks",
-        )
+        label = "standard error over blocks"
+        ax.fill_between(profile.centres, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=label)
         ax.plot(profile.centres, profile.energy, "-", color=_BLUE, marker=".", markersize=3, linewidth=1.2)
         ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
         ax.legend()
@@ -224,34 +195,14 @@ class MapPlots:
 
     # -- pieces ---------------------------------------------------------------
 
-    def _fitted(self) -> Any:
-        check_is_fitted(self._model, "embedder_")
-        return self._model
-
-    def _points(self, points: ArrayLike | None) -> NDArray[Any]:
+    def _shown(self, points: ArrayLike | None, **known: Any) -> PointsOfMap:
         """Return the points to draw: those given, the training points, or else the landmarks."""
-        model, k = self._model, self._model.n_components_
-        if points is None:
-            return np.asarray(getattr(model, "embedding_", model.landmark_embedding_))
-        given = np.asarray(points)
-        if given.ndim != 2 or given.shape[1] != k:
-            raise InvalidInputError(
-                f"points must be coordinates on the map, of shape (n, {k}), got {given.shape}; "
-                "embed raw data with model.transform first"
-            )
-        return given
-
-    def _weights(self, points: ArrayLike | None, weights: ArrayLike | None) -> ArrayLike | None:
-        """Return the weights given, or for training points those of the fit."""
-        model = self._model
-        if weights is not None or points is not None:
-            return weights
-        if not hasattr(model, "embedding_"):
-            return np.asarray(model.multiplicities_)
-        record = getattr(model, "training_", None)
-        if record is None or record.weights is None or len(record.rows) < len(model.embedding_):
-            return None
-        return np.asarray(record.weights)
+        check_is_fitted(self._model, "embedder_")
+        if points is None and not hasattr(self._model, "embedding_"):
+            points = self._model.landmark_embedding_
+            known = {name: values for name, values in known.items() if values is not None}
+            known.setdefault("weights", self._model.multiplicities_)
+        return PointsOfMap.shown(self._model, points, **known)
 
     def _check_coordinates(self, *coordinates: int) -> None:
         k = self._model.n_components_
@@ -264,13 +215,18 @@ class MapPlots:
     def _axes(self, ax: Any) -> Any:
         if ax is not None:
             return ax
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise InvalidInputError(
-                f"plots are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
-            ) from error
-        return pyplot.subplots(layout="constrained")[1]
+        return import_pyplot().subplots(layout="constrained")[1]
+
+
+def import_pyplot() -> Any:
+    """Return matplotlib's pyplot, or say what to install."""
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise InvalidInputError(
+            f"pictures are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
+        ) from error
+    return pyplot
 
 
 def _labelled(ax: Any, x: str, y: str) -> Any:

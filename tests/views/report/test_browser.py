@@ -62,7 +62,7 @@ def test_it_draws_everything_and_asks_for_nothing(open_page, molecule_page):
         assert page.evaluate(f"{COLOURS_ON}({canvas!r})") > 100, canvas
     assert page.evaluate("document.title") == "Alanine <dipeptide>"
     # Spectrum, coverage, errors, and a profile per coordinate.
-    assert page.evaluate("document.querySelectorAll('svg.chart').length") == 6
+    assert page.evaluate("document.querySelectorAll('svg.chart').length") == 7
     assert page.evaluate("document.documentElement.scrollWidth") <= 1400
 
 

@@ -21,11 +21,10 @@ from ldmaps.metrics import RMSD
 from ldmaps.regions import learn_basins
 from ldmaps.views.assets import asset
 from ldmaps.views.report import page as page_module
-from ldmaps.views.report import report_html, write_report
 from ldmaps.views.report.charts import nice_ticks
-from ldmaps.views.report.colours import PALETTES, palette
 from ldmaps.views.report.contents import gather
-from ldmaps.views.report.page import SCRIPTS
+from ldmaps.views.report.page import SCRIPTS, report_html, write_report
+from ldmaps.views.report.payload import PALETTES, palette
 from ldmaps.views.report.structures import elements_from_masses, landmark_structures
 
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"
@@ -233,8 +232,8 @@ def test_many_points_are_thinned_evenly(roll_map):
 def test_the_curve_of_the_log_log_rule_is_drawn(roll_map, page):
     text = report_html(roll_map)
     assert "d ln S / d ln ε" in text
-    assert "This rule has no curve" in page
-    assert "reached from every other" in page
+    assert "The curves are λ₂ to λ₅ of the landmarks at other ε" in page
+    assert "0.5 % of the points from a typical one" in page
 
 
 def test_the_summary_tells_the_numbers(page, molecule_map):
@@ -384,7 +383,7 @@ def test_a_molecule_of_other_atoms_is_refused(molecule_map):
     [
         ({"points": np.zeros((5, 3))}, r"of shape \(n, 2\), got \(5, 3\); embed raw data"),
         ({"columns": {"a": [1.0, 2.0]}}, r"'a' needs one number per point, \(1500,\), got shape \(2,\)"),
-        ({"columns": {"a": ["x"] * 15}}, "'a' must be numbers"),
+        ({"columns": {"a": ["x"] * 15}}, "'a' needs one number per point"),
         ({"points": np.full((5, 2), np.nan)}, "points must be finite"),
         ({"max_points": 0}, "max_points must be a whole number of at least 1, got 0"),
     ],

@@ -64,8 +64,7 @@ def open_sink(
 
 def as_sink(sink: Any) -> Sink:
     """Return a sink: itself, the one that an address names, or one around a function."""
-    from ldmaps.streaming.sinks.base import Sink
-    from ldmaps.streaming.sinks.callback import CallbackSink
+    from ldmaps.streaming.sinks.base import CallbackSink, Sink
 
     if isinstance(sink, Sink):
         return sink

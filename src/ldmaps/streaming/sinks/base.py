@@ -1,13 +1,14 @@
-"""The Sink seam: where embedded records go."""
+"""The Sink seam: where embedded records go; and the simplest one, a Python function."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from ldmaps.streaming.records import Embedded
 
-__all__ = ["Sink"]
+__all__ = ["CallbackSink", "Sink"]
 
 
 class Sink(ABC):
@@ -76,3 +77,29 @@ class Sink(ABC):
 
     def close(self) -> None:
         """Release files and connections."""
+
+
+class CallbackSink(Sink):
+    """Calls a function with every batch.
+
+    A function cannot be made to forget: after a crash it gets everything after the last
+    checkpoint again (at least once, not exactly once).
+
+    Parameters
+    ----------
+    function : callable
+        Takes an :class:`~ldmaps.streaming.records.Embedded`. May block, which slows the
+        source down; an exception ends the stream with SinkError.
+
+    Examples
+    --------
+    >>> sink = CallbackSink(lambda embedded: print(len(embedded), "records"))
+    """
+
+    def __init__(self, function: Callable[[Embedded], Any]) -> None:
+        self._function = function
+        self.name = f"the callback {getattr(function, '__name__', type(function).__name__)}"
+
+    def write(self, embedded: Embedded) -> None:
+        """Call the function."""
+        self._function(embedded)

@@ -26,7 +26,8 @@ def model_facts(model: Any) -> dict[str, Any]:
         facts["columns"] = [str(name) for name in names]
     facts["takes_frames"] = model.metric_.takes_frames
     if not model.metric_.takes_distances:  # whose rows may have either of two lengths
-        facts["n_features"] = model.n_features_in_
+        windows = facts.get("windows")  # which the engine cuts out of rows
+        facts["n_features"] = model.n_features_in_ if windows is None else windows["width"]
     return facts
 
 
@@ -41,6 +42,9 @@ def open_source(
     periodic: str = "whole",
     follow: bool = False,
     idle_end: float | None = None,
+    stride: int = 1,
+    start: int | None = None,
+    stop: int | None = None,
 ) -> Source:
     """Return the source that an address names.
 
@@ -66,8 +70,19 @@ def open_source(
     idle_end : float, optional
         Seconds without growth after which a followed file, or a Redis stream, counts as
         finished.
+    stride, start, stop : int, optional
+        Which frames or rows of a finished file, as in :func:`ldmaps.inputs.open`.
     """
     name = os.fspath(spec)
+    part: dict[str, Any] = {"stride": stride, "start": start, "stop": stop}
+    whole = part == {"stride": 1, "start": None, "stop": None}
+    if not whole and (follow or name == "-" or "://" in name):
+        from ldmaps.errors import InvalidInputError, Named
+
+        given = next(Named(key, value) for key, value in part.items() if value not in (None, 1))
+        raise InvalidInputError(
+            given, f" chooses frames of a file that is finished; {name} is read as it comes: leave it out"
+        )
     frames: dict[str, Any] = {
         "top": top,
         "select": select,
@@ -75,7 +90,7 @@ def open_source(
         "periodic": periodic,
     }
     if name == "-":
-        from ldmaps.streaming.sources.pipe import open_stdin
+        from ldmaps.streaming.sources.tables import open_stdin
 
         return open_stdin(form, model_facts, columns)
     if name.startswith("imd://"):
@@ -94,12 +109,16 @@ def open_source(
             return GrowingTrajectory(name, **frames, idle_end=idle_end)
         from ldmaps.inputs import open as open_finished
 
-        return as_source(open_finished(name, **frames))
+        return as_source(open_finished(name, **frames, **part))
+    if not whole:
+        from ldmaps.inputs import open as open_finished
+
+        return as_source(open_finished(name, columns=columns, model_facts=model_facts, **part))
     if follow:
-        from ldmaps.streaming.sources.growing_table import GrowingTable
+        from ldmaps.streaming.sources.tables import GrowingTable
 
         return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
-    from ldmaps.streaming.sources.pipe import FileSource
+    from ldmaps.streaming.sources.tables import FileSource
 
     return FileSource(name, form, model_facts, columns)
 

@@ -267,7 +267,7 @@ class LineDecoder(Decoder):
             numbers[rows],
             None if np.isnan(moments).all() else moments,
             arrived[rows],
-            tuple(Rejected(int(numbers[line]), *why) for line, *why in rejected),
+            tuple(Rejected(int(numbers[line]), why, raw) for line, why, raw in rejected),
             {"format": parser.form, "offset": self._offset, "number": self._number, **parser.state()},
         )
 

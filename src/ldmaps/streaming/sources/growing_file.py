@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, Named, SourceError
+from ldmaps.errors import InvalidInputError, SourceError
+from ldmaps.settings import check_seconds
 from ldmaps.streaming.fingerprint import TAIL, Fingerprint, read_all_at
 
-__all__ = ["LOOK_EVERY", "READ_BYTES", "GrowingFile"]
+__all__ = ["READ_BYTES", "GrowingFile"]
 
 #: Seconds between two looks at a file that has not grown.
-LOOK_EVERY = 0.05
+_LOOK_EVERY = 0.05
 #: Bytes to read at once.
 READ_BYTES = 1 << 20
 
@@ -19,12 +20,10 @@ READ_BYTES = 1 << 20
 class GrowingFile:
     """Bytes of a file as they are appended, until it has not grown for ``idle_end`` seconds (None: forever)."""
 
-    def __init__(self, path: str, idle_end: float | None = None) -> None:
-        if idle_end is not None and not idle_end >= 0:
-            raise InvalidInputError(
-                Named("idle_end"), f" must be a number of seconds of at least 0, got {idle_end!r}"
-            )
-        self.path = path
+    def __init__(self, path: str | int, idle_end: float | None = None, name: str = "") -> None:
+        check_seconds("idle_end", idle_end)
+        self.path = path  # or a descriptor, which stays open
+        self._name = name or path
         self.idle_end = idle_end
         self.read_to = 0
         self.fixed_from = 0
@@ -32,15 +31,21 @@ class GrowingFile:
         self._descriptor = -1
         self._grown = 0.0
 
-    def open(self, byte: int = 0) -> None:
-        """Go to a byte."""
-        if door.isdir(self.path):
-            raise InvalidInputError(f"{self.path} is a directory; name a file")
-        self._descriptor = door.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    def open(self, byte: int = 0, fixed_from: int = 0) -> None:
+        """Go to a byte; those before ``fixed_from`` do not count."""
+        if not 0 <= fixed_from <= byte:
+            raise ValueError(f"byte {byte} of a file that begins at {fixed_from}")
+        self.fixed_from = fixed_from
+        if isinstance(self.path, int):
+            self._descriptor = self.path
+        else:
+            if door.isdir(self.path):
+                raise InvalidInputError(f"{self._name} is a directory; name a file")
+            self._descriptor = door.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         size = door.fstat(self._descriptor).st_size
         if size < byte:
             raise SourceError(
-                f"{self.path} shrank: it has {size} bytes, but {byte} were read before; start over without the "
+                f"{self._name} shrank: it has {size} bytes, but {byte} were read before; start over without the "
                 "checkpoint if it was overwritten"
             )
         self.read_to = byte
@@ -52,7 +57,7 @@ class GrowingFile:
         """Raise unless :meth:`mark` said the same of this byte in an earlier run."""
         if mark != self.mark(byte):
             raise SourceError(
-                f"{self.path} is not the file that was read before: it differs before byte {byte}; start over "
+                f"{self._name} is not the file that was read before: it differs before byte {byte}; start over "
                 "without the checkpoint if it was overwritten"
             )
 
@@ -86,38 +91,36 @@ class GrowingFile:
         """Whether the file has not grown for ``idle_end`` seconds."""
         return self.idle_end is not None and door.monotonic() - self._grown >= self.idle_end
 
-    def pause(self, deadline: float) -> bool:
-        """Wait until the next look; return False when the deadline has passed."""
-        left = deadline - door.monotonic()
-        if left <= 0:
-            return False
-        door.sleep(min(LOOK_EVERY, left))
-        return True
+    def pause(self, longest: float) -> bool:
+        """Wait until the next look; return whether there was time for that."""
+        if longest > 0:
+            door.sleep(min(_LOOK_EVERY, longest))
+        return longest > 0
 
     def close(self) -> None:
         """Release the file."""
-        if self._descriptor >= 0:
+        if self._descriptor >= 0 and not isinstance(self.path, int):
             door.close(self._descriptor)
-            self._descriptor = -1
+        self._descriptor = -1
 
     def _check_same(self, is_same: bool) -> None:
         mine = door.fstat(self._descriptor)
         if mine.st_size < self.read_to:
             raise SourceError(
-                f"{self.path} shrank from {self.read_to} to {mine.st_size} bytes while it was read; what was "
+                f"{self._name} shrank from {self.read_to} to {mine.st_size} bytes while it was read; what was "
                 "written over is lost. Append to the file, or write a new one and start over"
             )
         if not is_same:
             raise SourceError(
-                f"{self.path} was written over while it was read: it differs before byte {self.read_to}; what was "
+                f"{self._name} was written over while it was read: it differs before byte {self.read_to}; what was "
                 "written there is lost. Append to the file, or write a new one and start over"
             )
         try:
             named = door.stat(self.path)
         except FileNotFoundError:
-            raise SourceError(f"{self.path} was removed or renamed while it was read") from None
+            raise SourceError(f"{self._name} was removed or renamed while it was read") from None
         if not os.path.samestat(mine, named):
             raise SourceError(
-                f"{self.path} was replaced by another file while it was read (a rotated log?); all of the old file "
+                f"{self._name} was replaced by another file while it was read (a rotated log?); all of the old file "
                 "was delivered. Start over for the new one"
             )

@@ -48,8 +48,7 @@ class GrowingTrajectory(Source):
     -----
     Complete frames are found by their headers. Where a frame is damaged, it is rejected,
     and reading goes on at the next sound header. The position is ``{"frame": n, "byte": b,
-    "mark": checksums}``, with ``"searching": True`` where a sound header is still to be found;
-    ``{"frame": n}`` alone works, too, and skips n frames.
+    "mark": checksums}``, with ``"searching": True`` where a sound header is still to be found.
     """
 
     replayable: ClassVar[bool] = True
@@ -88,24 +87,19 @@ class GrowingTrajectory(Source):
 
     def open(self, position: Position = None) -> None:
         """Open the file and go to a frame."""
-        wanted: dict[str, Any] = {"frame": 0} if position is None else dict(position)
-        if "frame" not in wanted:
+        if position is not None and "frame" not in position:
             raise SourceError(
                 f"{self.name} was read as a complete file when the checkpoint was begun; go on in the same way "
                 "(without --follow), or start over with another checkpoint"
             )
-        frame, byte = int(wanted["frame"]), int(wanted.get("byte", 0))
-        self._data, self._frame, self._byte, self._told_half = b"", 0, 0, False
+        wanted = position or {"frame": 0}
+        self._frame, self._byte = int(wanted["frame"]), int(wanted["byte"]) if wanted["frame"] else 0
+        self._data, self._told_half = b"", False
         self._begun, self._searching = False, bool(wanted.get("searching"))
-        if frame and byte:
-            self._file.open(byte)
-            self._frame, self._byte = frame, byte
+        self._file.open(self._byte)
+        if self._byte:
             self._past_header()
-            self._file.check(byte, wanted["mark"])
-        else:
-            self._file.open()
-        if frame and not byte:
-            self._skip(frame)
+            self._file.check(self._byte, wanted["mark"])
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return frames that are there in whole."""
@@ -121,7 +115,7 @@ class GrowingTrajectory(Source):
                 self._data += grown
             elif self._file.finished:
                 return self._end()
-            elif not self._file.pause(deadline):
+            elif not self._file.pause(deadline - door.monotonic()):
                 return self._records(())
 
     def close(self) -> None:
@@ -164,23 +158,6 @@ class GrowingTrajectory(Source):
     def _advance(self, length: int) -> None:
         self._data = self._data[length:]
         self._byte += length
-
-    def _skip(self, frames: int) -> None:
-        """Go past frames without decoding them."""
-        while self._frame < frames:
-            found = self._found(frames - self._frame)
-            self._advance(found.end)
-            self._frame += len(found.starts)
-            if not len(found.starts) and found.fault is not None:
-                self._damaged(found.fault)
-            elif not len(found.starts):
-                grown = self._file.read(max(READ_BYTES, self._missing))
-                if not grown:
-                    raise SourceError(
-                        f"{self.name} has {self._frame} whole frames, but {frames} were read before; start over "
-                        "without the checkpoint if it was overwritten"
-                    )
-                self._data += grown
 
     # -- decoding them --------------------------------------------------------
 

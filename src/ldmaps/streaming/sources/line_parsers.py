@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.column_roles import moment, time_places
 from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
@@ -102,37 +105,22 @@ class JsonParser(LineParser):
     def __init__(self, facts: Mapping[str, Any], columns: Sequence[str] | None = None) -> None:
         super().__init__(facts)
         names = columns if columns is not None else facts.get("columns")
-        self._names = None if not names else [str(name) for name in names]
-        self._time = str(facts.get("time") or "time")
-        self._has_time = self._names is None or self._time not in self._names
+        self.names = None if not names else [str(name) for name in names]
+        self.time = str(facts.get("time") or "time")
+        self._has_time = self.names is None or self.time not in self.names
         self._decode = json.JSONDecoder().raw_decode
         if self.width is not None:
             self._expect(self.width)
 
     def row(self, line: bytes) -> Row | None:
-        """Read a line; where no map says how many numbers there are, the first record does."""
+        """Read a line."""
         if not line:
             return None
         try:
-            values, own_time = self._parts(line.decode("utf-8"))
+            text = line.decode("utf-8")
+            value, end = self._decode(text)
         except UnicodeDecodeError as error:
             raise UnreadableError(f"not UTF-8 at byte {error.start}") from error
-        point = as_point(values, self.facts.get("takes_frames", True))
-        if self.width is None:
-            self._expect(len(point))
-        fault = wrong_width((len(point),), self.width or 0)
-        if fault is not None:
-            raise UnreadableError(fault)
-        return point, own_time
-
-    def _expect(self, width: int) -> None:
-        self.width = width
-        self.plain = PlainRows(width, ",", longest=self.longest, is_json=True)
-
-    def _parts(self, text: str) -> tuple[Any, float | None]:
-        """Return the numbers of a line and its time, as far as they are there."""
-        try:
-            value, end = self._decode(text)
         except json.JSONDecodeError as error:
             raise UnreadableError(f"not JSON: {error.msg} at character {error.pos + 1}") from error
         except TROUBLE as error:
@@ -140,26 +128,41 @@ class JsonParser(LineParser):
         if end != len(text):
             raise UnreadableError(f"not JSON: something follows the value at character {end + 1}")
         if isinstance(value, dict):
-            return self._point(value), self._moment(value)
+            return self.record(value)
         if not isinstance(value, list):
             raise UnreadableError(f"{type(value).__name__} is neither a list of numbers nor an object")
-        return value, None
+        return self._checked(value), None
 
-    def _point(self, value: dict[str, Any]) -> Any:
-        if isinstance(value.get("x"), list):
-            return value["x"]
-        if self._names is None:
-            raise UnreadableError('the object has no list "x", and the names of the columns are not known')
-        missing = [name for name in self._names if name not in value]
-        if missing:
-            raise UnreadableError(f"there is no field {missing[0]!r}")
-        return [value[name] for name in self._names]
-
-    def _moment(self, value: dict[str, Any]) -> float | None:
-        found = value.get(self._time) if self._has_time else None
-        if found is None:
-            return None
+    def record(self, fields: Mapping[str, Any]) -> Row:
+        """Read an object: a list of numbers or an array ``x``, or a number per column; and its time."""
+        values, own_time = fields.get("x"), fields.get(self.time) if self._has_time else None
+        if not isinstance(values, (list, np.ndarray)):
+            if self.names is None:
+                raise UnreadableError('there is no list "x", and the names of the columns are not known')
+            missing = [name for name in self.names if name not in fields]
+            if missing:
+                raise UnreadableError(f"there is no field {missing[0]!r}")
+            values = [fields[name] for name in self.names]
+        point = self._checked(values)
+        if own_time is None:
+            return point, None
         try:
-            return moment(found) if isinstance(found, str) else float(found)
+            return point, moment(own_time) if isinstance(own_time, str) else float(own_time)
         except TROUBLE as error:
-            raise UnreadableError(f"the time {str(found)[:40]!r} is neither a number nor a date") from error
+            raise UnreadableError(
+                f"the time {str(own_time)[:40]!r} is neither a number nor a date"
+            ) from error
+
+    def _checked(self, values: Any) -> NDArray[Any]:
+        """Return a point; where no map says how many numbers it has, the first record does."""
+        point = as_point(values, self.facts.get("takes_frames", True)) if isinstance(values, list) else values
+        if self.width is None:
+            self._expect(len(point))
+        fault = wrong_width((len(point),), self.width or 0)
+        if fault is not None:
+            raise UnreadableError(fault)
+        return point
+
+    def _expect(self, width: int) -> None:
+        self.width = width
+        self.plain = PlainRows(width, ",", longest=self.longest, is_json=True)

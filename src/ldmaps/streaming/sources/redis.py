@@ -9,21 +9,47 @@ An entry is one record, in one of these three forms.
 
 from __future__ import annotations
 
+import json
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, LdmapsWarning, Named, SourceError
-from ldmaps.streaming.records import Position, Records
+from ldmaps.errors import InvalidInputError, LdmapsWarning, SourceError
+from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.settings import check_seconds
+from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.redis_connection import RedisConnection
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.redis_entries import Entry, EntryDecoder
+from ldmaps.streaming.sources.decoding import TROUBLE
+from ldmaps.streaming.sources.line_parsers import JsonParser
 
 __all__ = ["RedisSource"]
+
+#: Identifier and fields.
+Entry = tuple[bytes, dict[bytes, bytes]]
+
+_DTYPES = {name: np.dtype(code) for code in ("<f4", "<f8") for name in (code, np.dtype(code).name)}
+
+
+class _EntryParser(JsonParser):
+    """Reads the fields of an entry, each a text or the bytes of an array, as those of an object."""
+
+    def entry(self, fields: Mapping[bytes, bytes]) -> tuple[NDArray[Any], float]:
+        """Return the point of an entry and its time, NaN without one, or raise :class:`UnreadableError`."""
+        has_x = b"x" in fields and "x" not in (self.names or ())
+        read: dict[str, Any] = {"x": _array(fields)} if has_x else {}
+        for name in () if has_x else self.names or ():
+            if name.encode() in fields:
+                read[name] = _number(name, fields[name.encode()])
+        if (time := fields.get(self.time.encode())) is not None:
+            read.setdefault(self.time, time.decode(errors="replace"))
+        point, moment = self.record(read)
+        return np.asarray(point), np.nan if moment is None else moment
 
 
 class RedisSource(Source):
@@ -71,13 +97,10 @@ class RedisSource(Source):
         for name, value, allowed in (("start", start, ("first", "new")), ("gaps", gaps, ("raise", "warn"))):
             if value not in allowed:
                 raise InvalidInputError(f'{name} must be "{allowed[0]}" or "{allowed[1]}", got {value!r}')
-        if idle_end is not None and not idle_end >= 0:
-            raise InvalidInputError(
-                Named("idle_end"), f" must be a number of seconds of at least 0, got {idle_end!r}"
-            )
+        check_seconds("idle_end", idle_end)
         self._connection = RedisConnection(url, give_up_after, SourceError)
         self.name = self._connection.name
-        self._decoder = EntryDecoder(model_facts or {}, columns)
+        self._parser = _EntryParser(model_facts or {}, columns)
         self._start, self._gaps, self._idle_end = start, gaps, idle_end
         self._id = "0-0"
         self._number = 0
@@ -227,8 +250,19 @@ class RedisSource(Source):
     # -- records ----------------------------------------------------------------
 
     def _records(self, entries: list[Entry]) -> Records:
-        points, times, kept, rejected = self._decoder.decode(entries, self._number)
-        numbers = np.arange(self._number, self._number + len(entries), dtype=np.int64)[kept]
+        rows, times, kept, rejected = list[Any](), list[float](), list[int](), list[Rejected]()
+        for number, (_, fields) in enumerate(entries, self._number):
+            try:
+                row, moment = self._parser.entry(fields)
+            except UnreadableError as reason:
+                rejected.append(Rejected(number, str(reason), _excerpt(fields)))
+            else:
+                rows.append(row)
+                times.append(moment)
+                kept.append(number)
+        points = np.stack(rows) if rows else np.empty((0, self._parser.width or 0))
+        moments = None if np.isnan(times).all() else np.asarray(times)
+        numbers = np.asarray(kept, dtype=np.int64)
         self._number += len(entries)
         self._entry += len(entries)
         if entries:
@@ -236,7 +270,7 @@ class RedisSource(Source):
         arrived = np.full(len(numbers), self._came)
         position = {"id": self._id, "number": self._number, "entry": self._entry}
         position |= {"deleted": self._deleted, "mark": self._mark}
-        return Records(points, numbers, times, arrived, rejected, position)
+        return Records(points, numbers, moments, arrived, tuple(rejected), position)
 
 
 def _info(client: Any, stream: str) -> dict[str, Any] | None:
@@ -269,3 +303,36 @@ def _text(value: bytes | str) -> str:
 def _pair(identifier: str) -> tuple[int, int]:
     first, _, second = identifier.partition("-")
     return int(first), int(second or 0)
+
+
+def _array(fields: Mapping[bytes, bytes]) -> Any:
+    """Return what the field x holds: a list of numbers as JSON, or an array as its bytes."""
+    data = fields[b"x"]
+    if b"dtype" in fields:
+        name = fields[b"dtype"].decode(errors="replace")
+        dtype = _DTYPES.get(name)
+        if dtype is None:
+            raise UnreadableError(f"the dtype {name[:40]!r} is neither float32 nor float64")
+        if len(data) % dtype.itemsize:
+            raise UnreadableError(f"{len(data)} bytes are not a whole number of {dtype.name}")
+        return np.frombuffer(data, dtype)
+    try:
+        value = json.loads(data)
+    except TROUBLE as error:
+        raise UnreadableError(f"x is not JSON ({error}); raw bytes need a field dtype") from error
+    if not isinstance(value, list):
+        raise UnreadableError("x is not a list of numbers")
+    return value
+
+
+def _number(name: str, data: bytes) -> float:
+    try:
+        return float(data)
+    except ValueError as error:
+        text = data[:40].decode(errors="replace")
+        raise UnreadableError(f"{name}: {text!r} is not a number") from error
+
+
+def _excerpt(fields: Mapping[bytes, bytes]) -> str:
+    text = " ".join(f"{name.decode(errors='replace')}={value[:80]!r}" for name, value in fields.items())
+    return text[:200]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ldmaps.views.report.page import report_html, write_report
+from ldmaps.views.report.page import write_report
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["write_report"]

@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.maps.bandwidth_scan import BandwidthScan
 from ldmaps.views.free_energy import FreeEnergyProfile
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "histogram_chart",
     "nice_ticks",
     "profile_chart",
+    "scan_chart",
     "spectrum_chart",
 ]
 
@@ -83,43 +85,32 @@ class Chart:
         return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
 
     def axes(
-        self,
-        x_ticks: Sequence[tuple[float, str]],
-        y_ticks: Sequence[tuple[float, str]],
-        x_label: str,
-        y_label: str,
+        self, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[float], x_label: str, y_label: str
     ) -> None:
-        """Draw ticks, grid lines and labels; each tick is a value and its text."""
+        """Draw ticks, grid lines and labels; a tick across is a value and its text."""
         bottom, left = HEIGHT - BOTTOM, LEFT
-        for value, text in y_ticks:
+        for value in y_ticks:
             y = self.at(self._x[0], value)[1]
             self._line(left, y, WIDTH - RIGHT, y, "grid")
-            self._text(left - 7, y + 3.5, text, "tick", "end")
+            self._text(left - 7, y + 3.5, f"{value:g}", "tick", "end")
         for value, text in x_ticks:
             x = self.at(value, self._y[0])[0]
             self._line(x, bottom, x, bottom + 4, "axis")
             self._text(x, bottom + 16, text, "tick", "middle")
         self._line(left, bottom, WIDTH - RIGHT, bottom, "axis")
         self._text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_label, "label", "middle")
-        middle = (TOP + HEIGHT - BOTTOM) / 2
-        self._parts.append(
-            f'<text class="label" text-anchor="middle" transform="translate(12 {middle:.1f}) rotate(-90)">'
-            f"{escape(y_label)}</text>"
-        )
+        turned = f"translate(12 {(TOP + HEIGHT - BOTTOM) / 2:.1f}) rotate(-90)"
+        self._add("text", "label", escape(y_label), text_anchor="middle", transform=turned)
 
     def line(self, x: NDArray[np.float64], y: NDArray[np.float64], kind: str = "curve") -> None:
         """Draw a curve."""
         places = (self.at(float(a), float(b)) for a, b in zip(x, y, strict=True))
-        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
-        self._parts.append(f'<polyline class="{kind}" points="{path}"/>')
+        self._add("polyline", kind, points=" ".join(f"{a:.1f},{b:.1f}" for a, b in places))
 
     def span(self, x: float, low: float, high: float, hint: str) -> None:
         """Draw a vertical bar from one height to another, with a hint for the pointer."""
         (px, y0), (_, y1) = self.at(x, high), self.at(x, low)
-        self._parts.append(
-            f'<line class="error" x1="{px:.1f}" y1="{y0:.1f}" x2="{px:.1f}" y2="{y1:.1f}">'
-            f"<title>{escape(hint)}</title></line>"
-        )
+        self._line(px, y0, px, y1, "error", hint)
 
     def dots(
         self, x: Sequence[float], y: Sequence[float], kind: str, hints: Sequence[str], radius: float = 4.5
@@ -127,36 +118,24 @@ class Chart:
         """Draw circles, each with a hint for the pointer."""
         for a, b, hint in zip(x, y, hints, strict=True):
             px, py = self.at(a, b)
-            self._parts.append(
-                f'<circle class="{kind}" cx="{px:.1f}" cy="{py:.1f}" r="{radius:g}">'
-                f"<title>{escape(hint)}</title></circle>"
-            )
+            self._add("circle", kind, _hint(hint), cx=px, cy=py, r=radius)
 
     def bars(self, edges: NDArray[np.float64], heights: NDArray[np.float64], hints: Sequence[str]) -> None:
         """Draw a histogram."""
         for low, high, height, hint in zip(edges[:-1], edges[1:], heights, hints, strict=True):
-            if not height:
-                continue
-            x0, y0 = self.at(float(low), float(height))
-            x1, y1 = self.at(float(high), self._y[0])
-            self._parts.append(
-                f'<rect class="bar" x="{x0 + 0.4:.1f}" y="{y0:.1f}" width="{max(0.6, x1 - x0 - 0.8):.1f}" '
-                f'height="{y1 - y0:.1f}"><title>{escape(hint)}</title></rect>'
-            )
+            if height:
+                (x0, y0), (x1, y1) = self.at(float(low), float(height)), self.at(float(high), self._y[0])
+                width = max(0.6, x1 - x0 - 0.8)
+                self._add("rect", "bar", _hint(hint), x=x0 + 0.4, y=y0, width=width, height=y1 - y0)
 
-    def mark(self, x: float, text: str) -> None:
-        """Draw a dashed vertical line with words next to its top."""
+    def mark(self, x: float, text: str, before: str = "") -> None:
+        """Draw a dashed line with words at its top, and before its foot; what falls leaves room at both."""
         px = self.at(x, self._y[0])[0]
         self._line(px, TOP, px, HEIGHT - BOTTOM, "mark")
-        left = px > LEFT + 0.6 * (WIDTH - LEFT - RIGHT)
+        left = not before and px > LEFT + 0.6 * (WIDTH - LEFT - RIGHT)
         self._text(px + (-6 if left else 6), TOP + 9, text, "note", "end" if left else "start")
-
-    def divide(self, x: float, before: str, after: str) -> None:
-        """Draw a dashed vertical line with a word left of its foot and one right of its top: what falls leaves room."""
-        px = self.at(x, self._y[0])[0]
-        self._line(px, TOP, px, HEIGHT - BOTTOM, "mark")
-        self._text(px - 6, HEIGHT - BOTTOM - 8, before, "note", "end")
-        self._text(px + 6, TOP + 9, after, "note", "start")
+        if before:
+            self._text(px - 6, HEIGHT - BOTTOM - 8, before, "note", "end")
 
     def svg(self) -> str:
         """Return the picture."""
@@ -165,13 +144,22 @@ class Chart:
             f"{''.join(self._parts)}</svg>"
         )
 
-    def _line(self, x0: float, y0: float, x1: float, y1: float, kind: str) -> None:
-        self._parts.append(f'<line class="{kind}" x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}"/>')
+    def _line(self, x0: float, y0: float, x1: float, y1: float, kind: str, hint: str = "") -> None:
+        self._add("line", kind, _hint(hint) if hint else "", x1=x0, y1=y0, x2=x1, y2=y1)
 
     def _text(self, x: float, y: float, text: str, kind: str, anchor: str) -> None:
-        self._parts.append(
-            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+        self._add("text", kind, escape(text), x=x, y=y, text_anchor=anchor)
+
+    def _add(self, tag: str, kind: str, inside: str = "", **attributes: float | str) -> None:
+        written = "".join(
+            f' {name.replace("_", "-")}="{value if isinstance(value, str) else format(value, ".1f")}"'
+            for name, value in attributes.items()
         )
+        self._parts.append(f'<{tag} class="{kind}"{written}>{inside}</{tag}>')
+
+
+def _hint(text: str) -> str:
+    return f"<title>{escape(text)}</title>"
 
 
 def spectrum_chart(
@@ -191,10 +179,10 @@ def spectrum_chart(
     chart = Chart(words, (1.4, float(numbers[-1]) + 0.6), (floor, 1.0))
     every = max(1, math.ceil(len(values) / 10))
     x_ticks = [(float(number), str(number)) for number in numbers[::every]]
-    chart.axes(x_ticks, [(tick, f"{tick:g}") for tick in nice_ticks(floor, 1.0)], "index l", "eigenvalue λ")
+    chart.axes(x_ticks, nice_ticks(floor, 1.0), "index l", "eigenvalue λ")
     chart.line(numbers.astype(float), values, "thin")
     if is_leading:
-        chart.divide(n_kept + 1.5, "kept", "left out")
+        chart.mark(n_kept + 1.5, "left out", before="kept")
     for number, (low, high) in zip(numbers, intervals if intervals is not None else (), strict=False):
         hint = f"λ{number}: {low:.4f} to {high:.4f} with 95 % confidence"
         chart.span(float(number), max(float(low), floor), min(float(high), 1.0), hint)
@@ -217,11 +205,30 @@ def bandwidth_chart(
     ticks = [tick for tick in nice_ticks(float(x[0]), float(x[-1])) if tick == round(tick)]
     chart.axes(
         [(tick, f"10{str(int(tick)).translate(_SUPERSCRIPT)}") for tick in ticks],
-        [(tick, f"{tick:g}") for tick in nice_ticks(0, top, 5)],
+        nice_ticks(0, top, 5),
         f"ε ({unit})" if unit else "ε",
         "d ln S / d ln ε",
     )
     chart.line(x, slopes)
+    chart.mark(math.log10(epsilon), f"ε = {format_number(epsilon, 3)}")
+    return chart.svg()
+
+
+def scan_chart(scan: BandwidthScan, unit: str) -> str:
+    """Draw eigenvalues of the landmarks' map against ε, with the map's own ε."""
+    known = np.flatnonzero(scan.n_components)
+    x, values, epsilon = np.log10(scan.epsilons), scan.eigenvalues[:, :4], float(scan.epsilons[scan.own])
+    chart = Chart(
+        f"Eigenvalues against epsilon; the map's is {epsilon:.3g}", (float(x[0]), float(x[-1])), (0.0, 1.05)
+    )
+    chart.axes(
+        [(float(place), format_number(10.0**place, 2)) for place in x[::2]],
+        [(tick, f"{tick:g}") for tick in nice_ticks(0, 1.0, 5)],
+        f"ε ({unit})" if unit else "ε",
+        "λ₂ to λ₅",
+    )
+    for column in values.T:
+        chart.line(x[known], column[known])
     chart.mark(math.log10(epsilon), f"ε = {format_number(epsilon, 3)}")
     return chart.svg()
 
@@ -244,7 +251,7 @@ def profile_chart(profile: FreeEnergyProfile, name: str) -> str:
     scale = 10.0**power
     chart.axes(
         [(tick * scale, f"{tick:g}") for tick in nice_ticks(along[0] / scale, along[-1] / scale)],
-        [(tick, f"{tick:g}") for tick in nice_ticks(0.0, top, 5)],
+        nice_ticks(0.0, top, 5),
         f"{name} (×10{str(power).translate(_SUPERSCRIPT)})" if power else name,
         "−ln p (kT)",
     )
@@ -276,12 +283,8 @@ def histogram_chart(
     share = 100.0 * counts / max(counts.sum(), 1e-300)
     highest = max(float(share.max()) * 1.12, 1e-9)
     chart = Chart(described, (0.0, top), (0.0, highest))
-    chart.axes(
-        [(tick, f"{tick:g}") for tick in nice_ticks(0.0, top)],
-        [(tick, f"{tick:g}") for tick in nice_ticks(0.0, highest, 5)],
-        x_label,
-        "% of points",
-    )
+    ticks = [(tick, f"{tick:g}") for tick in nice_ticks(0.0, top)]
+    chart.axes(ticks, nice_ticks(0.0, highest, 5), x_label, "% of points")
     hints = [
         f"{low:.3g} to {high:.3g}: {part:.2f} %"
         for low, high, part in zip(edges[:-1], edges[1:], share, strict=True)

@@ -96,20 +96,7 @@ def write_report(
 
 
 def report_html(model: Any, **settings: Any) -> str:
-    """Return the page that :func:`write_report` writes.
-
-    Parameters
-    ----------
-    model : DiffusionMap or LandmarkDiffusionMap
-        Fitted, or loaded from a file.
-    **settings
-        As for :func:`write_report`, without ``path``.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Return the page that :func:`write_report` writes, whose arguments these are but for the path."""
     contents = gather(model, **settings)
     script = "(() => {\n'use strict';\n" + "\n".join(asset("report", name) for name in SCRIPTS) + "\n})();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()

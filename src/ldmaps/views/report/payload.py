@@ -7,12 +7,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
 
-from ldmaps.views.report.colours import CATEGORIES, PALETTES, palette
 from ldmaps.views.report.contents import CRISP, Contents
 from ldmaps.views.report.sections import coordinate_name
 
-__all__ = ["packed", "payload"]
+__all__ = ["PALETTES", "packed", "palette", "payload"]
+
+#: viridis (van der Walt, Smith) and cividis (Nuñez, Anderton, Renslow, PLoS ONE 13, e0199239 (2018)), sampled
+#: at equal steps from 0 to 1.
+PALETTES = {
+    "viridis": "440154 482475 414487 355f8d 2a788e 21918c 22a884 44bf70 7ad151 bddf26 fde725",
+    "cividis": "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838",
+}
+
+#: Okabe and Ito's colours, black left out: it would vanish in the dark.
+CATEGORIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
 
 def packed(values: NDArray[Any] | None, kind: str = "f4") -> dict[str, Any] | None:
@@ -111,3 +121,11 @@ def _packed_structures(contents: Contents) -> dict[str, Any] | None:
         "bonds": packed(structures.bonds.ravel(), "u4"),
         "trace": structures.is_trace,
     }
+
+
+def palette(name: str) -> NDArray[np.uint8]:
+    """Return 256 colours of shape (256, 3), interpolated so that no channel overshoots."""
+    samples = np.array([list(bytes.fromhex(text)) for text in PALETTES[name].split()], dtype=np.float64)
+    places = np.linspace(0.0, 1.0, len(samples))
+    smooth = PchipInterpolator(places, samples, axis=0)(np.linspace(0.0, 1.0, 256))
+    return np.asarray(np.clip(np.round(smooth), 0, 255), dtype=np.uint8)

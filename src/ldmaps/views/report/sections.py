@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from ldmaps.diffusion.spectrum import places_in_spectrum
+from ldmaps.errors import InvalidInputError
+from ldmaps.maps.bandwidth_scan import scan_bandwidth
 from ldmaps.quality.sampling_words import coordinate_rows, replica_rows, sampling_notes, why_kept
 from ldmaps.views.basin_table import BasinTable, basin_rows
 from ldmaps.views.free_energy import free_energy_profile
@@ -16,6 +19,7 @@ from ldmaps.views.report.charts import (
     format_number,
     histogram_chart,
     profile_chart,
+    scan_chart,
     spectrum_chart,
 )
 from ldmaps.views.report.contents import Contents
@@ -26,6 +30,8 @@ __all__ = ["charts", "coordinate_name", "facts", "subtitle", "summary"]
 MAX_PROFILES = 3
 #: Most blocks that errors of profiles are taken from.
 MOST_BLOCKS = 100
+#: Maps whose spans have at least this cosine are much the same.
+ALIKE = 0.95
 #: Coordinates whose correlations fit a card of ordinary width.
 MAX_NARROW = 3
 
@@ -49,6 +55,10 @@ def _percent(share: float) -> str:
 def _squared_unit(model: Any) -> str:
     unit = model.metric_.distance_unit(model.units_)
     return f"{unit}²" if unit else ""
+
+
+def _with_unit(value: float, unit: str, digits: int) -> str:
+    return f"{format_number(value, digits)} {unit}".strip()
 
 
 def _is_exact(model: Any) -> bool:
@@ -75,10 +85,7 @@ def facts(contents: Contents) -> str:
         (format_number(count), contents.points.what if contents.points.total else "total weight"),
         *([] if _is_exact(model) else [(format_number(len(model.multiplicities_)), "landmarks")]),
         (str(model.n_components_), "coordinate" if model.n_components_ == 1 else "coordinates"),
-        (
-            f"{format_number(model.epsilon_, 3)} {_squared_unit(model)}".strip(),
-            f"bandwidth ε, {_rule(model)}",
-        ),
+        (_with_unit(model.epsilon_, _squared_unit(model), 3), f"bandwidth ε, {_rule(model)}"),
     ]
     if contents.inside is not None and len(contents.inside):
         entries.append((_percent(contents.inside.mean()), "inside the map"))
@@ -110,14 +117,15 @@ def _z_values(contents: Contents) -> list[tuple[str, str]]:
 
 
 def _rule(model: Any) -> str:
-    return {"connected": "connected", "coifman": "log-log rule", "given": "as given"}.get(
+    return {"coifman": "log-log rule", "given": "as given"}.get(
         model.bandwidth_.rule, str(model.bandwidth_.rule)
     )
 
 
 def _card(heading: str, body: str, caption: str = "", *, wide: bool = False) -> str:
     words = f"<p class='caption'>{escape(caption)}</p>" if caption else ""
-    return f"<section class='card{' wide' * wide}'><h2>{escape(heading)}</h2>{body}{words}</section>"
+    text = f"<section class='card{' wide' * wide}'><h2>{escape(heading)}</h2>{body}{words}</section>"
+    return re.sub(r"\bpsi(\d+)\b", lambda match: coordinate_name(int(match[1]) - 2), text)
 
 
 def charts(contents: Contents) -> str:
@@ -198,7 +206,7 @@ def charts(contents: Contents) -> str:
 def _sampling_card(model: Any, sampling: Any) -> str:
     """Return what resampling says of each coordinate, and of files that disagree."""
     k, files = model.n_components_, list((getattr(model, "source_", None) or {}).get("files") or [])
-    body = _table(coordinate_rows(sampling, k))
+    body = _table(coordinate_rows(sampling, k), turns=True)
     replicas = replica_rows(sampling, k, files)
     if replicas:
         body += _table(replicas)
@@ -221,14 +229,19 @@ def _basin_card(basins: BasinTable) -> str:
         "Population by membership; core: where it is at least 0.7. A transition is counted when another core is "
         f"entered, and dwell is the mean time until then. Crispness {basins.basins.crispness:.2f} (1 is perfect). "
     ) + " ".join(basins.notes)
-    rows = basin_rows(basins)
-    # On a phone a basin is a column: two or three of them fit.
-    both = _table(rows, "broad") + _table([list(row) for row in zip(*rows, strict=True)], "narrow")
-    return _card("Basins", both, caption.strip(), wide=True)
+    return _card("Basins", _table(basin_rows(basins), turns=True), caption.strip(), wide=True)
 
 
-def _table(rows: list[list[str]], kind: str = "") -> str:
-    """Return rows of text, a heading first and names in the first column, as a table."""
+def _table(rows: list[list[str]], *, turns: bool = False) -> str:
+    """Return rows of text, a heading first and names in the first column; on a phone, a wide one may turn."""
+    columns = list(zip(*rows, strict=True))
+    told = [[*row] for row in zip(*(column for column in columns if set(column[1:]) != {"–"}), strict=True)]
+    if turns:  # two or three columns fit a phone
+        return _html(told, "broad") + _html([list(row) for row in zip(*told, strict=True)], "narrow")
+    return _html(told)
+
+
+def _html(rows: list[list[str]], kind: str = "") -> str:
     head = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in rows[0])
     body = "".join(
         f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
@@ -249,79 +262,74 @@ def _bandwidth_card(model: Any) -> str:
             f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}.",
         )
     words = {
-        "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε. "
-        "This rule has no curve.",
-        "given": "Given as a number when the map was fitted, so there is no curve.",
+        "bulk": "√ε reaches 0.5 % of the points from a typical one.",
+        "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε.",
+        "given": "Given as a number when the map was fitted.",
     }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
-    root = f"{format_number(float(np.sqrt(bandwidth.epsilon)), 3)} {unit.removesuffix('²')}".strip()
-    value = f"{format_number(bandwidth.epsilon, 4)} {unit}".strip()
+    root = _with_unit(float(np.sqrt(bandwidth.epsilon)), unit.removesuffix("²"), 3)
+    value = _with_unit(bandwidth.epsilon, unit, 4)
     body = (
         f"<div class='figures'><div><b>{escape(value)}</b><span>ε</span></div>"
         f"<div><b>{escape(root)}</b><span>√ε, the reach of a hop</span></div></div>"
     )
-    return _card("Bandwidth", body, words)
+    try:
+        scan = scan_bandwidth(model)
+    except InvalidInputError:  # a few landmarks, or distances that no file holds
+        return _card("Bandwidth", body, words)
+    alike = scan.epsilons[(scan.likeness > ALIKE) & (scan.n_components > 0)]
+    if len(alike):
+        words += (
+            f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {format_number(float(alike.min()), 3)} to "
+            f"{format_number(float(alike.max()), 3)} the map is much the same (cosine above {ALIKE:g})."
+        )
+    return _card("Bandwidth", body + scan_chart(scan, unit), words)
 
 
 def summary(contents: Contents) -> str:
     """Return all numbers as two tables."""
-    model = contents.model
-    unit = _squared_unit(model)
-    metric = model.metric_
-    rows: list[tuple[str, str]] = [("Estimator", _estimator_name(model))]
-    if contents.points.total:
-        rows.append((f"{contents.points.what.capitalize()}, N", format_number(contents.points.total)))
-    weights = "; weights a atom" if getattr(metric, "weights", None) is not None else ""
-    rows.append(("Metric", metric.name + weights.replace("a atom", "for each atom")))
-    rows.append(("Bandwidth ε", f"{format_number(model.epsilon_, 6)} {unit}".strip() + f" ({_rule(model)})"))
-    if model.bandwidth_.dimension is not None:
-        rows.append(("Dimension by the log-log rule", f"{model.bandwidth_.dimension:.3g}"))
-    sizes = np.asarray(model.multiplicities_)
-    how = ", every point" if _is_exact(model) else _selector(model)
-    rows.append(("Landmarks, M", format_number(len(sizes)) + how))
-    if len(sizes) and sizes.max() > sizes.min():
-        rows.append(
-            (
-                "Multiplicity (smallest, median, largest)",
-                f"{format_number(float(sizes.min()))}, {format_number(float(np.median(sizes)))}, "
-                f"{format_number(float(sizes.max()))}",
-            )
-        )
-    if hasattr(model, "extension"):
-        rows.append(("Extension", model.extension_))
-    k = model.n_components_
-    names = f"{coordinate_name(0)} to {coordinate_name(k - 1)}" if k > 1 else coordinate_name(0)
-    rows.append(("Coordinates, k", f"{k} ({names})"))
+    model, metric, sizes = contents.model, contents.model.metric_, np.asarray(contents.model.multiplicities_)
+    k, source, distance = model.n_components_, model.source_ or {}, contents.points.distance
     places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
-    parts = (model.eigenvalues_, np.delete(model.spectrum_, places)[:4])
-    texts = [" ".join(f"{value:.4f}" for value in part) for part in parts if len(part)]
-    rows.append(("Eigenvalues, kept | next", " | ".join(texts)))
-    if len(model.spectrum_) > k == int(places.max()) + 1:
-        rows.append(("Drop after the last kept", f"{float(model.spectrum_[k - 1] - model.spectrum_[k]):.4f}"))
-    if model.alpha:
-        rows.append(("Density normalisation α", f"{model.alpha:g}"))
-    if model.t:
-        rows.append(("Diffusion time t", f"{model.t:g}"))
-    distance = contents.points.distance
-    if distance is not None and len(distance):
-        if contents.inside is not None:
-            rows.append(("Points inside the map", _percent(contents.inside.mean())))
-        rows.append(("Largest distance to a landmark", f"{float(np.nanmax(distance)):.3g} √ε"))
-    rows += [(f"Z, {name}".replace("error Z", "error"), value) for value, name in _z_values(contents)]
-    source = getattr(model, "source_", None) or {}
-    if source.get("n_atoms"):
-        selected = f", selected by “{source['select']}”" if source.get("select") else ""
-        rows.append(("Atoms", f"{source['n_atoms']:,}{selected}"))
-    if source.get("files"):
-        names_of = [str(name) for name in source["files"]]
-        rows.append(
-            (
-                "Fitted on",
-                ", ".join(names_of[:4]) + (f" and {len(names_of) - 4} more" if len(names_of) > 4 else ""),
-            )
-        )
-    if contents.structures is not None:
-        rows.append(("Structures", contents.structures.note))
-    lines = [f"<tr><th scope='row'>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows]
+    kept, following = (
+        " ".join(f"{value:.4f}" for value in part)
+        for part in (model.eigenvalues_, np.delete(model.spectrum_, places)[:4])
+    )
+    is_leading = len(model.spectrum_) > k == int(places.max()) + 1
+    spread = [format_number(float(size)) for size in (sizes.min(), np.median(sizes), sizes.max())]
+    files = [str(name) for name in source.get("files") or ()]
+    selected = f", selected by “{source['select']}”" if source.get("select") else ""
+    rows = {
+        "Estimator": _estimator_name(model),
+        f"{contents.points.what.capitalize()}, N": contents.points.total
+        and format_number(contents.points.total),
+        "Metric": metric.name + "; weights for each atom" * (getattr(metric, "weights", None) is not None),
+        "Bandwidth ε": f"{_with_unit(model.epsilon_, _squared_unit(model), 6)} ({_rule(model)})",
+        "Dimension by the log-log rule": model.bandwidth_.dimension and f"{model.bandwidth_.dimension:.3g}",
+        "Landmarks, M": format_number(len(sizes))
+        + (", every point" if _is_exact(model) else _selector(model)),
+        "Multiplicity (smallest, median, largest)": sizes.max() > sizes.min() and ", ".join(spread),
+        "Extension": hasattr(model, "extension") and model.extension_,
+        "Coordinates, k": f"{k} ({coordinate_name(0)}{f' to {coordinate_name(k - 1)}' if k > 1 else ''})",
+        "Eigenvalues, kept | next": f"{kept} | {following}" if following else kept,
+        "Drop after the last kept": is_leading and f"{model.spectrum_[k - 1] - model.spectrum_[k]:.4f}",
+        "Density normalisation α": model.alpha and f"{model.alpha:g}",
+        "Diffusion time t": model.t and f"{model.t:g}",
+        "Points inside the map": contents.inside is not None
+        and len(contents.inside)
+        and _percent(contents.inside.mean()),
+        "Largest distance to a landmark": distance is not None
+        and len(distance)
+        and f"{float(np.nanmax(distance)):.3g} √ε",
+        **{f"Z, {name}".replace("error Z", "error"): value for value, name in _z_values(contents)},
+        "Atoms": source.get("n_atoms") and f"{source['n_atoms']:,}{selected}",
+        "Fitted on": ", ".join(files[:4]) + (f" and {len(files) - 4} more" if len(files) > 4 else ""),
+        "Structures": contents.structures and contents.structures.note,
+    }
+    lines = [
+        f"<tr><th scope='row'>{escape(name)}</th><td>{escape(value)}</td></tr>"
+        for name, value in rows.items()
+        if value
+    ]
     half = (len(lines) + 1) // 2
     return "".join(f"<table><tbody>{''.join(part)}</tbody></table>" for part in (lines[:half], lines[half:]))
 

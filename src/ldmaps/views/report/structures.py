@@ -16,6 +16,7 @@ from ldmaps.inputs.source import bonds_among
 from ldmaps.metrics import RMSD
 
 __all__ = [
+    "NM_PER_UNIT",
     "Molecule",
     "Structures",
     "elements_from_masses",
@@ -45,7 +46,7 @@ MAX_VALUES = 4_000_000
 MAX_BALLS = 400
 #: Landmarks that bonds are judged by.
 _WITNESSES = 15
-_NM_PER_UNIT = {"nm": 1.0, "Å": 0.1, "A": 0.1, "angstrom": 0.1, "pm": 1e-3}
+NM_PER_UNIT = {"nm": 1.0, "Å": 0.1, "A": 0.1, "angstrom": 0.1, "pm": 1e-3}
 
 
 @dataclass(frozen=True)
@@ -264,8 +265,8 @@ def _affordable(
 
 def _unit(units: str | None, frame: NDArray[np.float64]) -> tuple[float, bool]:
     """Return nm per unit of length, and whether the unit is known."""
-    if units in _NM_PER_UNIT:
-        return _NM_PER_UNIT[units], True
+    if units in NM_PER_UNIT:
+        return NM_PER_UNIT[units], True
     near = _nearest_distance(frame)
     # Atoms next to each other are 0.1 to 0.4 nm apart whatever they are.
     return (0.1 if 0.6 < near < 6.0 else 1.0), False

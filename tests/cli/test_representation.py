@@ -1,0 +1,141 @@
+"""``ldmaps fit`` says by what it compares frames, and whether the other way shows a slower motion."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from ldmaps.cli import main, representation
+from ldmaps.errors import InvalidInputError
+
+mdtraj = pytest.importorskip("mdtraj")
+
+N_FRAMES, SLOW = 1500, (1, 2, 3, 4)
+
+
+def beads():
+    """A stiff chain but for two torsions: one of two states that change every 50 frames, one that turns freely."""
+    rng = np.random.default_rng(0)
+    state = np.cumsum(rng.uniform(size=N_FRAMES) < 0.02) % 2
+    torsions = np.full((N_FRAMES, 4), np.pi)
+    torsions[:, 1] = np.where(state, 1.2, -1.2) + 0.1 * rng.normal(size=N_FRAMES)
+    torsions[:, 3] = rng.uniform(-np.pi, np.pi, N_FRAMES)
+    frames = np.zeros((N_FRAMES, 7, 3))
+    frames[:, 1, 0], frames[:, 2] = 0.38, [0.5, 0.36, 0.0]
+    for bead in range(3, 7):
+        a, b, c = frames[:, bead - 3], frames[:, bead - 2], frames[:, bead - 1]
+        along = (c - b) / np.linalg.norm(c - b, axis=1, keepdims=True)
+        across = np.cross(b - a, along)
+        across /= np.linalg.norm(across, axis=1, keepdims=True)
+        turn, bend = torsions[:, bead - 3, None], 1.9
+        side = np.cos(turn) * np.cross(across, along) + np.sin(turn) * across
+        frames[:, bead] = c + 0.38 * (-np.cos(bend) * along + np.sin(bend) * side)
+    return frames + 0.01 * rng.normal(size=frames.shape), state
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    folder, (frames, state) = tmp_path_factory.mktemp("beads"), beads()
+    topology = mdtraj.Topology()
+    residue = topology.add_residue("CHN", topology.add_chain())
+    atoms = [topology.add_atom(f"B{n}", mdtraj.element.virtual, residue) for n in range(frames.shape[1])]
+    for left, right in itertools.pairwise(atoms):
+        topology.add_bond(left, right)
+    trajectory = mdtraj.Trajectory(frames.astype(np.float32), topology)
+    trajectory[0].save_pdb(str(folder / "top.pdb"))
+    trajectory.save_xtc(str(folder / "run.xtc"))
+    return [
+        "fit",
+        str(folder / "run.xtc"),
+        "-t",
+        str(folder / "top.pdb"),
+        "-m",
+        "60",
+        "--components",
+        "2",
+    ], state
+
+
+def line_of(arguments, tmp_path, capsys, *options):
+    assert main([*arguments, "-o", str(tmp_path / "map.ldm"), "-f", *options]) == 0
+    return next(line for line in capsys.readouterr().err.splitlines() if line.startswith("representation: "))
+
+
+def test_a_fit_tries_the_other_representation(chain, tmp_path, capsys):
+    line = line_of(chain[0], tmp_path, capsys)
+    assert line.startswith("representation: RMSD of 7 atoms; by dihedrals ")
+    assert line.count(" ps") + line.count("none") == 2
+    assert "in 300 of the frames)" in line
+    line = line_of(chain[0], tmp_path, capsys, "--features", "dihedrals")
+    assert line.startswith("representation: 4 dihedrals; by RMSD ")
+    assert main([*chain[0], "-o", str(tmp_path / "map.ldm"), "-f", "-q", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["representation"].startswith("representation: RMSD of 7 atoms")
+
+
+def test_what_is_remembered_is_the_time_of_the_slowest_motion(chain, tmp_path):
+    from ldmaps.cli.parser import parse
+    from ldmaps.metrics import Features
+    from ldmaps.quality.correlation_times import correlation_time
+
+    arguments = parse([*chain[0], "-o", str(tmp_path / "map.ldm")])
+    time, error, unit = representation._remembers(arguments, Features(7, dihedrals=[SLOW]), 5, 30)
+    assert unit == "ps"
+    expected = correlation_time(chain[1][::5].astype(float), [slice(0, N_FRAMES // 5)])
+    assert time == pytest.approx(5 * expected.time, abs=10 * expected.error)
+    assert error > 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (
+            (10.0, 1.0, "ps"),
+            (40.0, 5.0, "ps"),
+            "a coordinate would be slower (it remembers 40 ps against 10 ps",
+        ),
+        (
+            (10.0, 1.0, "ps"),
+            (14.0, 0.1, "ps"),
+            "no coordinate would be slower (it remembers 14 ps against 10 ps",
+        ),
+        (
+            (10.0, 9.0, "ps"),
+            (20.0, 9.0, "ps"),
+            "no coordinate would be slower (it remembers 20 ps against 10 ps",
+        ),
+        (None, (9.0, 1.0, "ps"), "a coordinate would be slower (it remembers 9 ps against none"),
+        ((9.0, 1.0, "ps"), None, "no coordinate would be slower (it remembers none against 9 ps"),
+    ],
+)
+def test_slower_is_half_as_long_again_and_beyond_two_errors(
+    chain, tmp_path, capsys, monkeypatch, ours, theirs, said
+):
+    found = iter([ours, theirs])
+    monkeypatch.setattr(representation, "_remembers", lambda *_: next(found))
+    line = line_of(chain[0], tmp_path, capsys)
+    assert f"by dihedrals {said}" in line
+    assert line.endswith("try it, --features dihedrals") == ("a coordinate would" in said)
+
+
+def test_a_trial_that_fails_leaves_the_map(chain, tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise InvalidInputError("no such luck")
+
+    monkeypatch.setattr(representation, "_remembers", fail)
+    assert line_of(chain[0], tmp_path, capsys).endswith("dihedrals could not be tried (no such luck)")
+    monkeypatch.setattr(representation, "said_of_representation", fail)
+    assert main([*chain[0], "-o", str(tmp_path / "map.ldm"), "-f", "-q"]) == 0  # nobody would hear of it
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--stop", "900"], "RMSD of 7 atoms; dihedrals not tried, which takes 1,000 frames"),
+        (["--select", "index 0 to 2"], "RMSD of 3 atoms; there are no torsions"),
+    ],
+)
+def test_what_was_not_tried_is_said(chain, tmp_path, capsys, options, said):
+    assert f"representation: {said}" in line_of(chain[0], tmp_path, capsys, *options)

@@ -1,0 +1,79 @@
+"""A scan of ε gives what single fits with the same landmarks give."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
+from ldmaps.__main__ import main
+from ldmaps.datasets import swiss_roll
+from ldmaps.diffusion.spectrum import spectral_gap
+from ldmaps.errors import InvalidInputError
+from ldmaps.maps import map_sampling
+from ldmaps.maps.bandwidth_scan import scan_bandwidth
+
+ROLL = swiss_roll(900).points
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LandmarkDiffusionMap(2, n_landmarks=90, alpha=0.3).fit(ROLL)
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_scan_is_single_fits_with_the_same_landmarks(model, from_file, tmp_path):
+    if from_file:
+        model.save(tmp_path / "map.ldm")
+    scan = scan_bandwidth(load(tmp_path / "map.ldm") if from_file else model)
+    assert scan.epsilons[scan.own] == model.epsilon_
+    np.testing.assert_allclose(scan.epsilons[1:] / scan.epsilons[:-1], 2.0)
+    lengths = np.sqrt(model.multiplicities_)[:, None]
+    for place in range(scan.own - 1, len(scan.epsilons)):
+        naive = LandmarkDiffusionMap(
+            5, float(scan.epsilons[place]), landmarks=model.landmark_indices_, alpha=0.3
+        ).fit(ROLL)
+        np.testing.assert_allclose(scan.eigenvalues[place, :5], naive.eigenvalues_, atol=1e-9)
+        assert scan.n_components[place] == spectral_gap(scan.eigenvalues[place])
+        assert scan.carried[place] == pytest.approx(naive.diagnosis_.participation[0], rel=1e-6)
+        spans = lengths * naive.landmark_embedding_[:, :2], lengths * model.landmark_embedding_
+        assert scan.likeness[place] == pytest.approx(np.cos(subspace_angles(*spans)[0]), abs=1e-6)
+    assert scan.likeness[scan.own] == pytest.approx(1.0)
+    assert scan.likeness[-1] < 0.97
+
+
+def test_landmarks_that_fall_apart_have_no_map(model):
+    scan = scan_bandwidth(model)
+    assert scan.n_components[0] == 0
+    assert np.isnan(scan.eigenvalues[0]).all()
+    assert "fall apart" in scan.lines()[1]
+    assert [line.endswith("<- this map") for line in scan.lines()[1:]] == [
+        place == scan.own for place in range(len(scan.epsilons))
+    ]
+
+
+def test_an_exact_map_is_scanned_through_its_medoids(monkeypatch):
+    exact = DiffusionMap(2).fit(ROLL)
+    whole = scan_bandwidth(exact)
+    np.testing.assert_allclose(whole.eigenvalues[whole.own, :2], exact.eigenvalues_, rtol=1e-6)
+    monkeypatch.setattr(map_sampling, "MOST_LANDMARKS", 300)
+    few = scan_bandwidth(exact)
+    np.testing.assert_allclose(few.eigenvalues[few.own, :3], whole.eigenvalues[whole.own, :3], atol=0.02)
+
+
+def test_a_map_of_few_landmarks_is_not_scanned():
+    model = LandmarkDiffusionMap(2, 9.0, n_landmarks=20).fit(ROLL)
+    with pytest.raises(
+        InvalidInputError, match=r"needs 30 landmarks .* has 20. Fit one with n_landmarks=400"
+    ):
+        scan_bandwidth(model)
+
+
+def test_info_prints_the_scan(model, tmp_path, capsys):
+    model.save(tmp_path / "map.ldm")
+    assert main(["info", str(tmp_path / "map.ldm"), "--scan"]) == 0
+    assert "\n".join(scan_bandwidth(model).lines()) in capsys.readouterr().out
+    assert main(["info", str(tmp_path / "map.ldm"), "--scan", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert [row["epsilon"] for row in facts["scan"]] == pytest.approx(scan_bandwidth(model).epsilons)

@@ -1,0 +1,104 @@
+"""Measure the numbers that several pages say, and write them into these pages.
+
+    python tools/page_numbers.py            measures, and writes docs/numbers.json and the pages
+    python tools/page_numbers.py --fill     writes docs/numbers.json, as it is, into the pages
+
+A page says where a number stands: ``<!--=demo.speed_up-->570<!--/-->``. What is between the two comments comes from
+``docs/numbers.json``, and from nowhere else; a test compares. ``demo.table`` is what ``ldmaps demo`` prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+from benchmarks.harness import commit, machine
+from ldmaps.datasets import swiss_roll
+from ldmaps.demo import comparison
+from ldmaps.maps import LandmarkDiffusionMap
+
+ROOT = Path(__file__).resolve().parents[1]
+STORE = ROOT / "docs" / "numbers.json"
+#: The command, and how much memory it had: what ``getrusage`` says of a child includes the process that started it.
+EMBED = """
+import sys
+from ldmaps.cli import main
+main(sys.argv[1:])
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(peak.split()[1], file=sys.stderr)
+"""
+PLACE = re.compile(r"(<!--=([\w.]+)-->)(.*?)(<!--/-->)", re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """Return all pages that say a number of the file."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [path for path in found if PLACE.search(path.read_text(encoding="utf-8"))]
+
+
+def filled(text: str, numbers: dict[str, str]) -> str:
+    """Return a page with the numbers of the file.
+
+    >>> filled("in <!--=demo.seconds-->9<!--/--> s", {"demo.seconds": "16"})
+    'in <!--=demo.seconds-->16<!--/--> s'
+    """
+    return PLACE.sub(lambda place: f"{place[1]}{numbers[place[2]]}{place[4]}", text)
+
+
+def measured() -> dict[str, str]:
+    """Run the demo and a small command; return what pages say of them, as they say it."""
+    start_up, memory = _start_up()
+    began = time.perf_counter()
+    demonstration = comparison.run()
+    seconds = time.perf_counter() - began
+    exact, distilled = demonstration.exact, demonstration.distilled
+    if distilled is None:
+        raise SystemExit("the demo certified no distilled map: nothing to write")
+    return {
+        "made": f"{machine()}, {date.today().isoformat()}, commit {commit()}",
+        "demo.frames": f"{exact.n_landmarks:,}",
+        "demo.landmarks": f"{distilled.n_landmarks}",
+        "demo.seconds": f"{seconds:.0f}",
+        "demo.speed_up": f"{float(f'{distilled.frames_per_second / exact.frames_per_second:.2g}'):.0f}",
+        "demo.table": f"\n\n```\n{comparison.table(demonstration)}\n```\n\n",
+        "start_up.megabytes": f"{memory:.0f}",
+        "start_up.seconds": f"{start_up:.1f}",
+    }
+
+
+def _start_up() -> tuple[float, float]:
+    """Return the least seconds and the most memory, in MB, of a command that embeds one row."""
+    with tempfile.TemporaryDirectory() as folder:
+        points = swiss_roll(500).points
+        LandmarkDiffusionMap(2, 4.0, n_landmarks=100).fit(points).save(f"{folder}/map.ldm")
+        Path(folder, "row.csv").write_text(",".join(map(str, points[0])) + "\n", encoding="utf-8")
+        command = [sys.executable, "-c", EMBED, "embed", "map.ldm", "row.csv", "-o", "-", "-q"]
+        seconds, peaks = [], []
+        for _ in range(7):
+            began = time.perf_counter()
+            done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+            seconds.append(time.perf_counter() - began)
+            peaks.append(int(done.stderr.split()[-1]) / 1e3)
+    return min(seconds), max(peaks)
+
+
+def main() -> None:
+    """Measure and write, or only write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fill", action="store_true", help="measure nothing")
+    if not parser.parse_args().fill:
+        STORE.write_text(json.dumps(measured(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    numbers = json.loads(STORE.read_text(encoding="utf-8"))
+    for path in pages():
+        path.write_text(filled(path.read_text(encoding="utf-8"), numbers), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
