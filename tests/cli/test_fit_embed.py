@@ -16,7 +16,7 @@ from ldmaps.metrics import RMSD
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
 ROLL = swiss_roll(300, random_state=0).points
-COLUMNS = ["file", "frame", "time", "psi2", "psi3", "distance", "inside", "nearest"]
+COLUMNS = ["file", "frame", "time", "psi2", "psi3", "distance", "inside", "nearest", "p"]
 
 
 def run(*arguments) -> int:

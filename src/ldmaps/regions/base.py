@@ -40,6 +40,12 @@ class Region(ABC):
         What it is called in files.
     required, optional : tuple of str
         Its settings there: arguments of the class, and attributes of the region.
+    explains : bool
+        Whether its events say how far away the stream went and why.
+    hold : int or None
+        Records in a row that must be beyond its margin before it is left; None leaves that to the tracker.
+    step : float
+        Above 0 where it adapts to drift, as only :class:`~ldmaps.regions.alarm.Alarm` does.
     columns : sequence of int
         Columns of the coordinates that it looks at.
     """
@@ -48,6 +54,9 @@ class Region(ABC):
     required: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
     columns: Sequence[int] = ()
+    explains: bool = False
+    hold: int | None = None
+    step: float = 0.0
 
     @abstractmethod
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:

@@ -156,6 +156,7 @@ class OutOfDomain(Region):
 
     kind = "out_of_domain"
     optional = ("farther_than",)
+    explains = True
 
     def __init__(self, *, farther_than: float = 0.0) -> None:
         self.farther_than = not_negative("farther_than", farther_than)

@@ -207,12 +207,12 @@ class Embedded:
             In the same order.
         """
         records = self.records.take(mask)
-        distance, inside, nearest = self.coverage
         numbers = set(records.numbers.tolist())
+        parts: list[Any] = [None if part is None else part[mask] for part in self.coverage]
         return Embedded(
             records,
             self.coordinates[mask],
-            Coverage(distance[mask], inside[mask], nearest[mask]),
+            Coverage(*parts),
             self.regions[mask],
             tuple(event for event in self.events if event.number in numbers),
         )

@@ -41,6 +41,8 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
         {
             "name": name,
             "kind": region.kind,
+            "off": region.explains,
+            "rate": getattr(region, "rate", None),
             "facts": region.as_dict() if region.kind in _OUTLINED else None,
             "members": packed(region.masks(landmarks, covered)[0].astype(np.uint8), "u1"),
         }
