@@ -223,7 +223,7 @@ def scan_chart(scan: BandwidthScan, unit: str) -> str:
     )
     chart.axes(
         [(float(place), format_number(10.0**place, 2)) for place in x[::2]],
-        [(tick, f"{tick:g}") for tick in nice_ticks(0, 1.0, 5)],
+        nice_ticks(0, 1.0, 5),
         f"ε ({unit})" if unit else "ε",
         "λ₂ to λ₅",
     )
