@@ -18,8 +18,6 @@ from ldmaps.text_rows import csv_table
 from ldmaps.views import write_report
 from ldmaps.views.frames import topology_of
 
-__all__ = ["FILES", "write_files"]
-
 #: What is written, and what each is.
 FILES = {
     "traj.xtc": "the first 80 % of 20 ns of alanine dipeptide",

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 
-__all__ = ["Calibration"]
-
 #: The largest scores are all kept; of others as many as give p to this part.
 KEPT, RESOLUTION = 1000, 0.005
 #: By default, alarms are this rare, or as rare as the calibration can promise.

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 
-__all__ = ["LARGEST", "Masks", "Region", "column", "column_of", "finite", "not_negative"]
-
 #: Largest value of a region: its square, and sums of a few of them, are still numbers.
 LARGEST = 1e150
 

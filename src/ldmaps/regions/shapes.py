@@ -13,8 +13,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import LARGEST, Masks, Region, column, column_of, finite, not_negative
 
-__all__ = ["Ball", "Box", "OutOfDomain", "Polygon"]
-
 #: Each edge is compared with all others.
 MOST_VERTICES = 10_000
 #: Roundings by which a point may miss an edge and still lie on it.

@@ -32,8 +32,6 @@ from ldmaps.regions.base import Region
 from ldmaps.regions.shapes import OutOfDomain
 from ldmaps.settings import check_whole
 
-__all__ = ["Event", "RegionTracker"]
-
 #: Order of events at one record: what is left is left before something else is entered.
 _LEAVE, _ENTER, _DWELL = 0, 1, 2
 _KINDS = ("leave", "enter", "dwell")
