@@ -106,17 +106,18 @@ class Training:
         """Their weights."""
         return self.weights[self.used]
 
-    def walk(self, epsilon: float, settings: Any) -> Walk:
+    def walk(self, bandwidth: Bandwidth, settings: Any) -> Walk:
         """Return the walk over the points of positive weight, with the settings of an estimator."""
         return Walk(
             self.metric,
             self.members,
             self.member_weights,
-            epsilon,
+            bandwidth.epsilon,
             settings.alpha,
             settings.t,
             settings.n_threads,
             leaves_out=settings.epsilon == "bulk",
+            is_connected=bandwidth.tree is not None,
         )
 
     def choose_bandwidth(
