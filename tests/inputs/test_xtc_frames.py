@@ -14,7 +14,7 @@ import ldmaps.inputs
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import frame_bytes
 from ldmaps.inputs.frame_bytes import FrameFile
-from ldmaps.inputs.xtc_frames import XtcFrames
+from ldmaps.inputs.frame_formats import XtcFrames
 
 N_FRAMES = 11
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, table_streams
-from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.inputs.text_table import UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.text_rows import PlainRows
 

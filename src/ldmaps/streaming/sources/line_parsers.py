@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.column_roles import moment, time_places
-from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
+from ldmaps.inputs.column_roles import find_columns, moment, time_places
+from ldmaps.inputs.text_table import TextColumns, UnreadableError
 from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position
 from ldmaps.streaming.sources.decoding import TROUBLE, LineParser, Row, as_point
