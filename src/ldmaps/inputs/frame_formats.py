@@ -59,12 +59,9 @@ class XtcFrames(FrameFormat):
         heads = np.empty((len(starts), 10), np.float32)
         count = kernels.unpack_xtc_frames(data, starts, self.n_atoms, wanted, frames, heads)
         boxes = heads[:count, 1:].reshape(-1, 3, 3).astype(np.float64)
-        # As mdtraj does: a box of zeros is none.
-        return (
-            frames[:count],
-            as_picoseconds(heads[:count, 0]),
-            boxes if (abs(boxes) >= 1e-10).any() else None,
-        )
+        # As mdtraj does: boxes of next to nothing are none.
+        boxes *= (abs(boxes) >= 1e-10).any()
+        return Block(frames[:count], as_picoseconds(heads[:count, 0]), boxes)
 
     def other_count(self, data: bytes) -> int | None:
         """Return the number of atoms that both places of a header say."""
@@ -173,7 +170,7 @@ class _Layout(NamedTuple):
         xyz = numbers(begin + sum(self.sizes[:7]), self.sizes[7]).reshape(count, self.n_atoms, 3)
         times = numbers(self.header, self.precision)[:, 0]
         chosen = xyz if atoms is None else xyz[:, atoms]
-        return chosen.astype(np.float32), as_picoseconds(times), boxes
+        return Block(chosen.astype(np.float32), as_picoseconds(times), boxes)
 
 
 def _layout(data: bytes, at: int) -> _Layout | str | None:
@@ -265,15 +262,14 @@ class DcdFrames(FrameFormat):
         """Read the numbers of frames that were found together."""
         if self._free is None:
             read = np.frombuffer(data, self._kinds[1], len(starts), int(starts[0]))
-            return _nanometres(_coordinates(read, atoms), _boxes(read))
+            return Block(_coordinates(read, atoms), None, _boxes(read)).in_nm()
         frames, boxes = np.repeat(self._fixed[None], len(starts), axis=0), []
         for place, start in enumerate(starts.tolist()):
             is_first = not len(_found(self._kinds[1], data, start, 1).starts)
             read = np.frombuffer(data, self._kinds[0 if is_first else 1], 1, start)
             frames[place, slice(None) if is_first else self._free] = _coordinates(read, None)[0]
             boxes.append(_boxes(read))
-        box = None if boxes[0] is None else np.concatenate([one for one in boxes if one is not None])
-        return _nanometres(frames if atoms is None else frames[:, atoms], box)
+        return Block(frames if atoms is None else frames[:, atoms], None, np.concatenate(boxes)).in_nm()
 
     def next_start(self, data: bytes, number: int = 1) -> int:
         """Try frame after frame: parts of two that follow one another may look like one."""
@@ -343,21 +339,16 @@ def _coordinates(read: NDArray[Any], atoms: NDArray[np.intp] | None) -> NDArray[
     return np.stack(axes, axis=2).astype(np.float32)
 
 
-def _boxes(read: NDArray[Any]) -> NDArray[np.float64] | None:
+def _boxes(read: NDArray[Any]) -> NDArray[np.float64]:
     """Return lattice vectors in Å."""
     if "cell" not in (read.dtype.names or ()):
-        return None
+        return np.zeros((len(read), 3, 3))
     # In single precision, as mdtraj reads them.
     lengths, angles = read["cell"][:, [0, 2, 5]], read["cell"][:, [4, 3, 1]]
     # CHARMM and NAMD write cosines, others degrees.
     cosines = (np.abs(angles) <= 1).all(axis=1, keepdims=True)
     angles = np.where(cosines, 90 - np.rad2deg(np.arcsin(np.where(cosines, angles, 0.0))), angles)
     return boxes_of(lengths.astype(np.float32), angles.astype(np.float32))
-
-
-def _nanometres(frames: NDArray[np.float32], boxes: NDArray[np.float64] | None) -> Block:
-    with np.errstate(invalid="ignore"):  # damaged numbers are not finite, which others judge
-        return frames * np.float32(0.1), None, None if boxes is None else 0.1 * boxes
 
 
 #: By their names among all formats.
