@@ -31,7 +31,7 @@ from ldmaps.inputs.source import Reading
 from ldmaps.inputs.table_files import Numbered, Table, kept_rows
 from ldmaps.text_rows import PlainRows, read_lines
 
-__all__ = ["TextColumns", "TextTable", "UnreadableError", "text_lines"]
+__all__ = ["BOM", "TextColumns", "TextTable", "UnreadableError", "text_lines"]
 
 
 class UnreadableError(ValueError):
@@ -124,10 +124,6 @@ class TextColumns:
         """
         return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
 
-    def plain(self, places: Sequence[int] | None, longest: int = 1 << 62) -> PlainRows:
-        """Return what reads lines of nothing but finite numbers in such places."""
-        return PlainRows(self.count, self.delimiter, places, longest=longest)
-
 
 def _delimiter_of(line: str, path: str) -> str | None:
     form = format_of(path)
@@ -149,7 +145,8 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-_BOM = b"\xef\xbb\xbf"
+#: Byte order mark, with which some programs begin a text in UTF-8.
+BOM = b"\xef\xbb\xbf"
 
 
 class TextTable(Table):
@@ -191,19 +188,20 @@ class TextTable(Table):
 
     def _blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         self._is_ahead = False
-        plain, number = self._layout.plain(self._places()), 0  # how many lines have been read
+        plain = PlainRows(self._layout.count, self._layout.delimiter, self._places())
+        number = 0  # how many lines have been read
         with self._raw() as raw:
             while pieces := list(islice(raw, chunk)):
                 text = _universal(b"".join(pieces))
                 if number == 0:
-                    text = text.removeprefix(_BOM)
+                    text = text.removeprefix(BOM)
                 if self._layout.has_decimal_commas:
                     text = text.replace(b",", b".")
                 count, at = text.count(b"\n"), 0
                 while number < self._begin and count:
                     at = text.index(b"\n", at) + 1
                     number, count = number + 1, count - 1
-                block, _ = read_lines(plain, text, at, count, partial(self._row, number + 1))
+                block, _ = read_lines(lambda: plain, text, at, count, partial(self._row, number + 1))
                 number += count
                 if len(block):
                     yield block
@@ -300,7 +298,7 @@ def _universal(raw: bytes) -> bytes:
 def _numbered(raw: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     number = 0
     for piece in raw:
-        text = _universal(piece if number else piece.removeprefix(_BOM))
+        text = _universal(piece if number else piece.removeprefix(BOM))
         for line in text.decode("utf-8", errors="replace").removesuffix("\n").split("\n"):
             number += 1
             yield number, line.removesuffix("\r")

@@ -91,7 +91,7 @@ class CsvParser(LineParser):
         own_time = [place for place in times if place not in places][:1]
         self.time_is_last = bool(own_time)
         self._layout, self._places = layout, places + own_time
-        self.plain = layout.plain(self._places, self.longest)
+        self.plain = PlainRows(layout.count, layout.delimiter, self._places, longest=self.longest)
 
 
 class JsonParser(LineParser):
