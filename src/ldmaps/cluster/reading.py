@@ -25,7 +25,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.opening import open as open_points
 from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
-from ldmaps.inputs.table_source import TableSource
+from ldmaps.inputs.tables import TableSource
 from ldmaps.settings import size_in_bytes
 
 #: Bytes of a piece by default: a task takes seconds, and a piece is little beside a worker's memory.

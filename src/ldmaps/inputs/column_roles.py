@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-__all__ = ["Roles", "is_missing", "is_time_name", "looks_like_number", "moment", "roles_of", "time_places"]
+from ldmaps.errors import InvalidInputError
+
+__all__ = [
+    "Roles",
+    "find_columns",
+    "is_missing",
+    "is_time_name",
+    "looks_like_number",
+    "moment",
+    "roles_of",
+    "time_places",
+]
 
 #: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
 _TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
@@ -59,6 +70,24 @@ def is_time_name(name: str) -> bool:
     (True, False)
     """
     return name.strip().lower() in _TIME_NAMES
+
+
+def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int, described: str) -> list[int]:
+    """Return the places of columns given by name or by number from 1.
+
+    >>> find_columns(["x", "1"], ["t", "x"], 2, "the table")
+    [1, 0]
+    """
+    places = []
+    for name in wanted:
+        if names is not None and name in names:
+            places.append(list(names).index(name))
+        elif name.isdigit() and 1 <= int(name) <= count:
+            places.append(int(name) - 1)
+        else:
+            there = ", ".join(names) if names else f"1 to {count}, without names"
+            raise InvalidInputError(f"{described} has no column {name!r}; its columns are: {there}")
+    return places
 
 
 def time_places(names: Sequence[str], wanted: str | None) -> list[int]:

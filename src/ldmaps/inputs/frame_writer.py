@@ -46,15 +46,14 @@ class FrameWriter:
     def _write(self, block: Block, numbers: NDArray[np.int64]) -> None:
         xyz, times, box = block
         if self._form in ("XTC", "TRR"):
-            vectors = np.zeros((len(xyz), 3, 3)) if box is None else box
             self._file.write(
                 xyz.astype(np.float32),
                 time=np.asarray(numbers if times is None else times, dtype=np.float32),
                 step=numbers.astype(np.int32),
-                box=vectors.astype(np.float32),
+                box=box.astype(np.float32),
             )
             return
-        lengths, angles = (None, None) if box is None else _lengths_and_angles(box)
+        lengths, angles = _lengths_and_angles(box) if box.any() else (None, None)
         xyz = ANGSTROM_PER_NM * xyz
         if lengths is not None:
             lengths = ANGSTROM_PER_NM * lengths

@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
-from ldmaps.inputs.frame_blocks import stacked_boxes
-from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_picoseconds, bonds_among
+from ldmaps.inputs.frame_blocks import block_of
+from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, bonds_among
 from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, known_masses, select_atoms
-
-#: MDAnalysis counts in ångström.
-NM_PER_ANGSTROM = 0.1
 
 
 def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
@@ -126,16 +123,14 @@ class MDTrajObject(SelectedFrames):
 
     def _chunks_of(self, source: Any, file: str) -> Iterator[FrameChunk]:
         wanted = self._reading.of(source.n_frames)
-        read = self._selection.read_or_none(source.n_atoms)
-        boxes = source.unitcell_vectors
+        read, boxes = self._selection.read_or_none(source.n_atoms), source.unitcell_vectors
         for begin in range(0, len(wanted), self._chunk):
             part = wanted[begin : begin + self._chunk]
             rows = slice(part.start, part.stop, part.step)
             numbers = np.asarray(part, dtype=np.int64)
-            xyz = np.asarray(source.xyz[rows], dtype=np.float32)
-            box = None if boxes is None else np.asarray(boxes[rows], dtype=np.float64)
-            frames = self._selection.take(xyz if read is None else xyz[:, read], box, numbers, file)
-            yield FrameChunk(frames, numbers, as_picoseconds(source.time[rows]), file)
+            xyz = source.xyz[rows] if read is None else source.xyz[rows][:, read]
+            block = block_of(xyz, source.time[rows], None if boxes is None else boxes[rows])
+            yield self._selection.chunk(block, numbers, file)
 
 
 class AtomGroupFrames(SelectedFrames):
@@ -174,9 +169,9 @@ class AtomGroupFrames(SelectedFrames):
                     raise InvalidInputError(
                         "the atom group changes its number of atoms over time; use a selection that is not updating"
                     )
-                box = step.triclinic_dimensions
-                positions = NM_PER_ANGSTROM * self._read.positions
-                rows.append((positions, int(step.frame), float(step.time), box))
+                rows.append(
+                    (self._read.positions, int(step.frame), float(step.time), step.triclinic_dimensions)
+                )
                 if len(rows) == self._chunk:
                     yield self._packed(rows)
                     rows = []
@@ -188,13 +183,8 @@ class AtomGroupFrames(SelectedFrames):
 
     def _packed(self, rows: list[tuple[NDArray[Any], int, float, Any]]) -> FrameChunk:
         positions, steps, times, boxes = zip(*rows, strict=True)
-        numbers = np.asarray(steps, dtype=np.int64)
-        box = stacked_boxes(boxes)
-        if box is not None:
-            box *= NM_PER_ANGSTROM
-        file = self.files[0] if self.files else ""
-        frames = self._selection.take(np.stack(positions).astype(np.float32), box, numbers, file)
-        return FrameChunk(frames, numbers, as_picoseconds(times), file)
+        block = block_of(positions, times, boxes).in_nm()  # MDAnalysis counts in ångström
+        return self._selection.chunk(block, np.asarray(steps, dtype=np.int64), "".join(self.files))
 
 
 def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:

@@ -6,11 +6,14 @@ of every chunk would copy the topology each time.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, repeat
 from typing import Any
 
@@ -18,14 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
-from ldmaps.inputs.formats import conversion, known_format
+from ldmaps.inputs.formats import Format, conversion, known_format
 from ldmaps.inputs.frame_blocks import (
     Block,
+    block_of,
     import_mdtraj,
     joined,
-    mdtraj_path,
-    sliced,
-    stacked_boxes,
     unpacked,
 )
 from ldmaps.inputs.frame_bytes import FrameFile, cut_off
@@ -95,7 +96,7 @@ class TrajectoryFiles(SelectedFrames):
             rows = np.flatnonzero([number in wanted for number in part.tolist()])
             position = int(part[-1])
             if len(rows):
-                yield part[rows], sliced(block, rows)
+                yield part[rows], block.take(rows)
         self._check_number(path, last, position + 1)
 
     def _check_number(self, path: str, number: int, length: int) -> None:
@@ -109,9 +110,9 @@ class TrajectoryFiles(SelectedFrames):
     def _chunks_of(self, path: str) -> Iterator[FrameChunk]:
         empty = True
         blocks = self._streamed(path) if self._is_streamed(path) else self._loaded(path)
-        for numbers, (xyz, times, box) in blocks:
+        for numbers, block in blocks:
             empty = False
-            yield FrameChunk(self._selection.take(xyz, box, numbers, path), numbers, times, path)
+            yield self._selection.chunk(block, numbers, path)
         if empty:
             raise InvalidInputError(
                 f"{path} has no frame from {self._reading.first} on; lower ", Named("start")
@@ -146,7 +147,7 @@ class TrajectoryFiles(SelectedFrames):
                 numbers = np.arange(position, position + count, dtype=np.int64)[kept]
                 position += count
                 if len(numbers):
-                    yield numbers, sliced(block, kept)
+                    yield numbers, block.take(kept)
 
     def _picked(self, handle: Any, path: str, numbers: NDArray[np.int64]) -> Block:
         """Return frames by their numbers, which ascend."""
@@ -194,15 +195,15 @@ class TrajectoryFiles(SelectedFrames):
         reading = self._reading
         wanted = islice(enumerate(models), reading.first, reading.stop, reading.stride)
         while batch := list(islice(wanted, self._chunk)):
-            frames = np.stack([model[self._selection.read] for _, (model, _) in batch])
-            box = stacked_boxes([box for _, (_, box) in batch])
-            yield np.asarray([number for number, _ in batch], dtype=np.int64), (frames, None, box)
+            frames = [model[self._selection.read] for _, (model, _) in batch]
+            block = block_of(frames, None, [box for _, (_, box) in batch])
+            yield np.asarray([number for number, _ in batch], dtype=np.int64), block
 
     def _load_whole(self, path: str) -> Any:
         form = self._formats[path]
         try:
             return self._md.load(
-                mdtraj_path(path, form), **({} if form.has_topology else {"top": self._topology})
+                _ascii_name(path, form), **({} if form.has_topology else {"top": self._topology})
             )
         except ImportError as error:
             raise InvalidInputError(
@@ -224,7 +225,7 @@ class TrajectoryFiles(SelectedFrames):
                 return FrameFile(path, FRAME_FORMATS[form.name]())
             if form.reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
-            return self._md.open(mdtraj_path(path, form))
+            return self._md.open(path)
         except InvalidInputError:
             raise
         except ImportError as error:
@@ -263,6 +264,29 @@ class TrajectoryFiles(SelectedFrames):
                 "give the topology that the trajectory was written with (a trajectory without water needs a "
                 "topology without water)"
             )
+
+
+def _ascii_name(path: str, form: Format) -> str:
+    """Return a name under which mdtraj can read a file: its reader of Desmond's takes ASCII names only."""
+    if path.isascii() or form.name != "Desmond":
+        return path
+    try:
+        return _ascii_link(os.path.abspath(path), form.suffixes[0])
+    except OSError as error:
+        raise InvalidInputError(
+            f"mdtraj reads {form.name} files by ASCII names only, and {path} cannot be linked to one ({error}); rename "
+            "the file or its folder"
+        ) from error
+
+
+@cache
+def _ascii_link(path: str, suffix: str) -> str:
+    """Return a link to a file. It stays until the program ends: some readers open a file again."""
+    folder = tempfile.mkdtemp(prefix="ldmaps-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    link = os.path.join(folder, "link" + suffix)
+    os.symlink(path, link)
+    return link
 
 
 def _check_length(handle: Any, path: str) -> None:

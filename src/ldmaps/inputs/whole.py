@@ -76,22 +76,24 @@ class Molecules:
         """Return frames in which every molecule is in one piece, and all in one another's nearest image."""
         if self.n_atoms < 2:
             return frames
-        volume = np.abs(np.linalg.det(box))
-        periodic = volume > 0
-        if not periodic.any():
+        periodic = np.abs(np.linalg.det(box)) > 0
+        if not periodic.all():
+            if periodic.any():
+                frames = frames.copy()
+                frames[periodic] = self.make_whole(frames[periodic], box[periodic], numbers[periodic], file)
             return frames
         if not len(self._children):
-            self._refuse_if_cut(frames[periodic], box[periodic], numbers[periodic], file)
+            self._refuse_if_cut(frames, box, numbers, file)
             return frames
-        shortest = float(np.linalg.norm(box[periodic], axis=2).min())
+        shortest = float(np.linalg.norm(box, axis=2).min(initial=np.inf))
         steps = frames[:, self._children] - frames[:, self._parents]
         # A cut bond spans a lattice vector less its own length, so none is cut where all are this short.
-        broken = periodic & (np.einsum("nbi,nbi->nb", steps, steps).max(axis=1) > (0.5 * shortest) ** 2)
+        broken = np.einsum("nbi,nbi->nb", steps, steps).max(axis=1) > (0.5 * shortest) ** 2
         if broken.any():
             frames = frames.copy()
             frames[broken] = self._joined(frames[broken], steps[broken], box[broken], numbers[broken], file)
         if self.n_molecules > 1:
-            frames = self._gathered(frames, box, periodic, numbers, file)
+            frames = self._gathered(frames, box, numbers, file)
         return frames
 
     def _joined(
@@ -123,7 +125,6 @@ class Molecules:
         self,
         frames: NDArray[np.float32],
         box: NDArray[np.float64],
-        periodic: NDArray[np.bool_],
         numbers: NDArray[np.int64],
         file: str,
     ) -> NDArray[np.float32]:
@@ -132,9 +133,7 @@ class Molecules:
         order = np.argsort(self.component, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
         centres = np.add.reduceat(frames[:, order], starts, axis=1, dtype=np.float64) / self._sizes[:, None]
-        # A box of zeros has no images: any invertible stand-in does, since nothing is moved there.
-        lattice = np.where(periodic[:, None, None], box, 1e9 * np.eye(3))
-        apart = (centres - centres[:, [anchor]]) @ np.linalg.inv(lattice)
+        apart = (centres - centres[:, [anchor]]) @ np.linalg.inv(box)
         turns = np.rint(apart)
         left = np.abs(apart - turns).max(axis=2)
         if (left > AMBIGUOUS).any():

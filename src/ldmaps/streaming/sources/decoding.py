@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, table_streams
-from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.inputs.text_table import BOM, UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
-from ldmaps.text_rows import PlainRows
+from ldmaps.text_rows import PlainRows, read_lines
 
 __all__ = [
-    "BOM",
     "TROUBLE",
     "Decoder",
     "LineDecoder",
@@ -39,8 +38,6 @@ __all__ = [
 _LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
 #: What numpy and json raise for values that are not numbers, or too large for them.
 TROUBLE = (ValueError, TypeError, OverflowError, RecursionError)
-#: Byte order mark, with which some programs begin a text in UTF-8.
-BOM = b"\xef\xbb\xbf"
 
 
 class Decoder(ABC):
@@ -222,52 +219,38 @@ class LineDecoder(Decoder):
         text, at, count = lines.joined(), lines.at, min(most, lines.ready)
         if self._offset == 0 and text.startswith(BOM, at):
             at += len(BOM)
-        block, rejected = np.empty((count, 0)), list[tuple[int, str, str]]()
-        times = np.full(count, np.nan)
-        rows = np.empty(count, dtype=np.intp)  # the line of each row of the block
-        is_record = np.ones(count, dtype=bool)
-        n = which = 0
-        while which < count:
-            if parser.plain is not None:
-                if block.shape[1] != parser.plain.width:
-                    block = np.empty((count, parser.plain.width))
-                filled, at = parser.plain.fill(text, at, block[n : n + count - which])
-                rows[n : n + filled] = np.arange(which, which + filled)
-                n, which = n + filled, which + filled
-                if which == count:
-                    break
-            end = text.index(b"\n", at)
-            line, length = text[at:end].strip(), lines.length(text[at:end], which)
+        times, is_record = np.full(count, np.nan), np.ones(count, dtype=bool)
+        rejected: dict[int, tuple[str, str]] = {}
+
+        def other(raw: bytes, which: int) -> Sequence[float] | NDArray[np.float64] | None:
+            line, length = raw.strip(), lines.length(raw, which)
             try:
                 if length > lines.longest:
                     raise UnreadableError(f"the line has {length} bytes; at most {lines.longest} are taken")
                 row = parser.row(line)
             except UnreadableError as reason:
-                rejected.append((which, str(reason), excerpt(line)))
-            else:
-                if row is None:
-                    is_record[which] = False
-                else:
-                    if not block.shape[1]:
-                        block = np.empty((count, len(row[0])))
-                    block[n], rows[n] = row[0], which
-                    times[n] = np.nan if row[1] is None else row[1]
-                    n += 1
-            at, which = end + 1, which + 1
+                rejected[which] = str(reason), excerpt(line)
+                return None
+            is_record[which] = row is not None
+            numbers, time = (None, None) if row is None else row
+            times[which] = np.nan if time is None else time
+            return numbers
+
+        points, end = read_lines(lambda: parser.plain, text, at, count, other)
         numbers = self._number + np.cumsum(is_record, dtype=np.int64) - 1
-        length, arrived = lines.take(count, at)
+        length, arrived = lines.take(count, end)
         self._offset = min(self._offset + length, self._fed)  # finish() may have added a line break
         self._number += int(np.count_nonzero(is_record))
-        rows = rows[:n]
-        points, moments = block[:n], times[:n]
-        if parser.time_is_last and n:
+        is_record[list(rejected)] = False
+        moments = times[is_record]
+        if parser.time_is_last and len(points):
             points, moments = points[:, :-1], points[:, -1].copy()
         return Records(
             points,
-            numbers[rows],
+            numbers[is_record],
             None if np.isnan(moments).all() else moments,
-            arrived[rows],
-            tuple(Rejected(int(numbers[line]), why, raw) for line, why, raw in rejected),
+            arrived[is_record],
+            tuple(Rejected(int(numbers[line]), *why) for line, why in rejected.items()),
             {"format": parser.form, "offset": self._offset, "number": self._number, **parser.state()},
         )
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsWarning, SourceError
-from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.inputs.text_table import UnreadableError
 from ldmaps.settings import check_seconds
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.redis_connection import RedisConnection
