@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.maps.reasons import contributions, reasons
+from ldmaps.maps.outside_reasons import contributions, reasons
 from ldmaps.metrics import RMSD, Features, Hamming, Periodic, Scaled
 
 RNG = np.random.default_rng(0)

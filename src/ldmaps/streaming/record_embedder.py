@@ -11,7 +11,7 @@ import numpy as np
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.windows import Cutter, Windows
-from ldmaps.maps.reasons import reasons
+from ldmaps.maps.outside_reasons import reasons
 from ldmaps.regions.tracker import Event, RegionTracker
 from ldmaps.streaming.records import Embedded, Records
 from ldmaps.streaming.rejecting import repaired, whole_rows

@@ -15,8 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.views.live.access import Access, bind
-from ldmaps.views.live.guard import Guard
+from ldmaps.views.live.access import Access, Guard, bind
 from ldmaps.views.live.state import Cursor, LiveState
 
 if TYPE_CHECKING:
