@@ -280,11 +280,13 @@ def _changed(
     # A distilled map may have its landmarks too far apart for its ε.
     joining = minimum_spanning_tree(model.metric_, landmarks).connecting_epsilon
     epsilon = max(model.epsilon_, joining / REACH**2)
-    walk = Walk(model.metric_, landmarks, weights, epsilon, model.alpha, model.t, model.n_threads)
+    walk = Walk(
+        model.metric_, landmarks, weights, epsilon, model.alpha, model.t, model.n_threads, is_connected=True
+    )
     # A few modes more than asked for, as an old coordinate may stand behind new ones now; but a few landmarks agree
     # with one of many modes by chance.
     count = max(k + n_further, min(k + n_further + MAX_GAP_COMPONENTS, n_old // LANDMARKS_PER_MODE))
-    solved = solve(walk, min(count, len(landmarks) - 1), is_known_connected=True).spectrum
+    solved = solve(walk, min(count, len(landmarks) - 1)).spectrum
     # Modes beyond those asked for may have eigenvalues of zero, which no power but 0 bears.
     psi, values = (
         solved.vectors * (solved.eigenvalues > 0),
