@@ -63,6 +63,17 @@ class FrameChunk:
     def __len__(self) -> int:
         return len(self.frames)
 
+    def take(self, rows: slice | NDArray[Any]) -> FrameChunk:
+        """Return some of the points.
+
+        Parameters
+        ----------
+        rows : slice, or ndarray of int or bool
+            Which of them.
+        """
+        parts = {name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
+        return replace(self, **parts)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -230,16 +241,14 @@ class PointSource(ABC):
             raise InvalidInputError(
                 f"there are no frames in {self.describe()}; check start, stop and the files"
             )
-        times = [part.times for part in parts if part.times is not None]
-        several = len(self.files) > 1
-        places = [np.full(len(part), self.files.index(part.file), np.int32) for part in parts if several]
-        points = FrameChunk(
-            _joined([part.frames for part in parts]),
-            _joined([part.numbers for part in parts]),
-            _joined(times) if len(times) == len(parts) else None,
-            "" if several else parts[0].file,
-            _joined(places) if several else None,
-        )
+        points = joined_chunks(parts)
+        if len(self.files) > 1:
+            places = [np.full(len(part), self.files.index(part.file), np.int32) for part in parts]
+            points = replace(points, file="", files=_joined(places))
+        return self._weighed(points)
+
+    def _weighed(self, points: FrameChunk) -> FrameChunk:
+        """Return all points of the source with their weights, if it was opened with some."""
         return (
             points if self.weights is None else replace(points, weights=self.weights.of(points, self.files))
         )
@@ -253,6 +262,17 @@ class PointSource(ABC):
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def joined_chunks(parts: Sequence[FrameChunk]) -> FrameChunk:
+    """Return chunks as one, of the file that the first is of; times that not all have are dropped."""
+    times = [part.times for part in parts if part.times is not None]
+    return FrameChunk(
+        _joined([part.frames for part in parts]),
+        _joined([part.numbers for part in parts]),
+        _joined(times) if len(times) == len(parts) else None,
+        parts[0].file,
+    )
 
 
 class FrameSource(PointSource):

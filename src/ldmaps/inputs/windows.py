@@ -250,10 +250,7 @@ class WindowedSource(PointSource):
                 "choose shorter windows with ",
                 Named("window"),
             )
-        times = None if rows.times is None else rows.times[ends]
-        files = None if rows.files is None else rows.files[ends]
-        cut = FrameChunk(points, rows.numbers[ends], times, rows.file, files)
-        return cut if self.weights is None else replace(cut, weights=self.weights.of(cut, self.files))
+        return self._weighed(replace(rows.take(ends), frames=points))
 
     def __iter__(self) -> Iterator[FrameChunk]:
         if self._learns:
@@ -263,13 +260,10 @@ class WindowedSource(PointSource):
         most = max(1, self.windows.step * CHUNK_BYTES // (8 * self.shape[0]))
         for chunk in self.rows:
             for at in range(0, len(chunk), most):
-                part = slice(at, at + most)
-                numbers, times = chunk.numbers[part], None if chunk.times is None else chunk.times[part]
-                points, ends = cutter.cut(chunk.frames[part], numbers, times)
+                part = chunk.take(slice(at, at + most))
+                points, ends = cutter.cut(part.frames, part.numbers, part.times)
                 if len(ends):
-                    yield FrameChunk(
-                        points, numbers[ends], None if times is None else times[ends], chunk.file
-                    )
+                    yield replace(part.take(ends), frames=points)
 
 
 class _Rows(PointSource):
