@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
+from ldmaps.inputs.atom_order import Atoms, bonds_among
 from ldmaps.inputs.frame_blocks import block_of
-from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, bonds_among
+from ldmaps.inputs.source import FrameChunk, PointSource, Reading
 from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, known_masses, select_atoms
 
 
