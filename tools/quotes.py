@@ -28,7 +28,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: Lines of stages that end or take long: on a terminal these are bars, and gone.
 PROGRESS = re.compile(r"^ldmaps: [\w ]+: (([\d,]+ \w+ in )?[\d.]+ s( \(.*\))?|\d+ s so far.*)$")
 #: What differs from run to run: times, rates, sizes of files.
-VARIES = re.compile(r"\d[\d,.]* (?:s|ms|µs|[kMG]?B)\b|\([\d,.]+ [\w/]+\)")
+VARIES = re.compile(r"\d[\d,.]*(?:/s| (?:s|ms|µs|[kMG]?B))\b|\([\d,.]+ [\w/]+\)")
 NUMBER = re.compile(r"(?<![\w.)])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?|\d+(?:\.\d+)?")
 #: How far numbers may be apart, as a share: fits differ a little from processor to processor.
 ROUNDING = 0.05

@@ -1,6 +1,6 @@
 """Embedded points as rows of a table: which columns, of what type, and how they look as text.
 
-Every such table has the columns time, psi2, psi3, …, distance, inside and nearest. Whoever
+Every such table has the columns time, psi2, psi3, …, distance, inside, nearest and p. Whoever
 writes it adds where a row comes from, before them, and what else is known of it, after.
 """
 
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ldmaps.text_rows import WHOLE, RowWriter, quoted
 
-#: Digits of times and of distances; coordinates get as many as bring them back unchanged.
-TIME_DIGITS, DISTANCE_DIGITS = 10, 5
+#: Digits of times, distances and p; coordinates get as many as bring them back unchanged.
+TIME_DIGITS, DISTANCE_DIGITS, P_DIGITS = 10, 5, 4
 
-#: Distance, inside, nearest.
-_Coverage = tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.intp]]
+#: Distance, inside, nearest, p.
+_Coverage = tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.intp], NDArray[np.float64] | None]
 
 
 def coordinate_names(k: int) -> list[str]:
@@ -35,10 +35,10 @@ def shared_columns(k: int) -> list[tuple[str, str]]:
     """Return the names and numpy's types of the columns that all tables of embedded points have.
 
     >>> [name for name, _ in shared_columns(2)]
-    ['time', 'psi2', 'psi3', 'distance', 'inside', 'nearest']
+    ['time', 'psi2', 'psi3', 'distance', 'inside', 'nearest', 'p']
     """
     psi = [(name, "<f8") for name in coordinate_names(k)]
-    return [("time", "<f8"), *psi, ("distance", "<f8"), ("inside", "?"), ("nearest", "<i8")]
+    return [("time", "<f8"), *psi, ("distance", "<f8"), ("inside", "?"), ("nearest", "<i8"), ("p", "<f8")]
 
 
 class EmbeddedText:
@@ -76,12 +76,15 @@ class EmbeddedText:
         which: NDArray[np.intp] | None = None,
     ) -> bytes:
         """Return a line per point: of a file that all come from, or with a label (which one; -1 is the last)."""
+        *judged, p = coverage
+        if p is None:
+            p = np.full(len(numbers), np.nan)
         wanted = file, times is None, coordinates.shape[1], coordinates.dtype, labels
         if wanted != self._writes:
             self._writer, self._writes = self._new_writer(*wanted), wanted
         own_times = [] if times is None else [times]
         own_labels = [] if which is None else [which % len(labels)]
-        return self._writer.rows([numbers, *own_times, *coordinates.T, *coverage, *own_labels])
+        return self._writer.rows([numbers, *own_times, *coordinates.T, *judged, p, *own_labels])
 
     def _new_writer(
         self, file: str | None, is_untimed: bool, k: int, dtype: np.dtype[Any], labels: Sequence[str]
@@ -96,6 +99,7 @@ class EmbeddedText:
             DISTANCE_DIGITS,
             inside,
             WHOLE,
+            P_DIGITS,
             *([labels] if labels else []),
         ]
         names = self._names_of(k)

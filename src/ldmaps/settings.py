@@ -154,6 +154,17 @@ _OF_LANDMARKS = (
         option="--extension",
         help="how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
     ),
+    Setting(
+        "calibration",
+        0.2,
+        "the share of points that landmarks are not chosen from, from 0 (none) to 0.5",
+        float,
+        low=0,
+        high=0.5,
+        option="--calibration",
+        metavar="SHARE",
+        help="choose no landmarks from this share of the points, which tell how often alarms are false (0.2; 0: none)",
+    ),
 )
 _OF_EXACT_MAPS = (
     Setting("keep_distances", False),

@@ -16,7 +16,7 @@ from ldmaps.metrics import RMSD
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
 ROLL = swiss_roll(300, random_state=0).points
-COLUMNS = ["file", "frame", "time", "psi2", "psi3", "distance", "inside", "nearest"]
+COLUMNS = ["file", "frame", "time", "psi2", "psi3", "distance", "inside", "nearest", "p"]
 
 
 def run(*arguments) -> int:
@@ -219,7 +219,7 @@ def test_info_is_readable(molecule_map, capsys):
     text = capsys.readouterr().out
     for part in (
         "rmsd",
-        "nm² (connected)",
+        "nm² (bulk)",
         "40 (kmedoids)",
         "selected by 'not element H'",
         "ACE1-CH3",
@@ -394,7 +394,7 @@ def test_usage_errors_are_2(arguments, capsys):
 def test_a_bad_row_is_named_and_can_be_dropped(tmp_path, capsys):
     rows = np.column_stack([np.linspace(0, 10, 100), np.zeros(100)])
     np.savetxt(tmp_path / "rows.csv", np.concatenate([rows, [[5.0, 200.0]]]), delimiter=",")
-    fit = ("fit", tmp_path / "rows.csv", "--components", 1)
+    fit = ("fit", tmp_path / "rows.csv", "--components", 1, "--epsilon", "connected")
     assert run(*fit, "-o", tmp_path / "ruined.ldm") == 0
     assert "psi2 is carried by 1.0 of 101 points, mostly row 100 of" in capsys.readouterr().err
     assert run(*fit, "--drop-outliers", 0.01, "-o", tmp_path / "mended.ldm", "--json") == 0

@@ -20,7 +20,7 @@ from ldmaps.datasets import swiss_roll
 
 LDMAPS = [sys.executable, "-m", "ldmaps"]
 ROLL = swiss_roll(300, random_state=0).points
-HEADER = "number,time,psi2,psi3,distance,inside,nearest,region"
+HEADER = "number,time,psi2,psi3,distance,inside,nearest,p,region"
 
 
 def run(*arguments) -> int:
@@ -172,11 +172,13 @@ def test_regions_events_and_exit(folder, regions, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--events", "e"], "--events needs regions"),
-        (["--exit-on", "leave:A"], "--exit-on needs regions"),
+        (["--events", "e", "--alarm-rate", "none"], "--events needs an alarm or regions"),
+        (["--exit-on", "leave:A", "--alarm-rate", "none"], "--exit-on needs an alarm or regions"),
+        (["--exit-on", "leave:A"], "there is no region 'A'; the regions are alarm"),
+        (["--alarm-rate", "1e-3"], "not calibrated"),
         (
             ["--regions", "REGIONS", "--exit-on", "leave:B"],
-            "there is no region 'B'; the regions are right, nowhere",
+            "there is no region 'B'; the regions are alarm, right, nowhere",
         ),
         (["--regions", "REGIONS", "--exit-on", "dwell:right"], "needs --dwell-every"),
         (["-o", "psi.xml"], "must end in one of .csv"),

@@ -29,18 +29,20 @@ def test_rows_are_what_python_writes(tmp_path, suffix, dtype, kind):
         coordinates[5, 1] = np.nan
     times = None if kind == "plain" else 0.1 * np.arange(n)
     chunk = FrameChunk(np.zeros((n, 4, 3)), np.arange(7, n + 7), times, file)
-    coverage = Coverage(np.abs(coordinates[:, 0]), rng.random(n) < 0.5, rng.integers(0, 30, size=n))
+    p = None if kind == "not finite" else rng.random(n)
+    coverage = Coverage(np.abs(coordinates[:, 0]), rng.random(n) < 0.5, rng.integers(0, 30, size=n), p)
     path = tmp_path / f"psi.{suffix}"
     with open_writer(str(path), 3, [file]) as writer:
         writer.write(chunk, coordinates, coverage)
         writer.write(chunk, coordinates, coverage)
     expected = io.StringIO()
     table = csv.writer(expected, delimiter="\t" if suffix == "tsv" else ",", lineterminator="\n")
-    table.writerow(["file", "frame", "time", "psi2", "psi3", "psi4", "distance", "inside", "nearest"])
+    table.writerow(["file", "frame", "time", "psi2", "psi3", "psi4", "distance", "inside", "nearest", "p"])
     digits = 9 if dtype == np.float32 else 17
     for row in [*range(n)] * 2:
         psi = [f"%.{digits}g" % value for value in coordinates[row]]
         last = [f"{coverage.distance[row]:.5g}", int(coverage.inside[row]), coverage.nearest[row]]
+        last.append("nan" if p is None else f"{p[row]:.4g}")
         table.writerow([file, row + 7, "" if times is None else f"{times[row]:.10g}", *psi, *last])
     assert path.read_text() == expected.getvalue()
     assert ("nan" in path.read_text()) == (kind == "not finite")

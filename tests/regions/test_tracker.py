@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions import Ball, Box, Event, OutOfDomain, RegionTracker
+from ldmaps.regions import Alarm, Ball, Box, Event, OutOfDomain, RegionTracker
 
 REGIONS = {
     "lost": OutOfDomain(farther_than=1.5),
@@ -30,7 +30,7 @@ def naive(regions, coordinates, coverage, numbers, times, enter_after, leave_aft
     since = dict.fromkeys(regions, 0)
     labels, events = [], []
     for i in range(len(coordinates)):
-        one = Coverage(*(part[i : i + 1] for part in coverage))
+        one = Coverage(*(part[i : i + 1] for part in coverage[:3]))
         now = {"leave": [], "enter": [], "dwell": []}
         for name, region in regions.items():
             entering, staying = (bool(mask[0]) for mask in region.masks(coordinates[i : i + 1], one))
@@ -63,7 +63,7 @@ def streams(draw):
     # A walk that lingers, so that runs of every length come up.
     x = np.clip(np.cumsum(rng.normal(0, draw(st.sampled_from([0.1, 0.3, 1.0])), n)), -1, 1)[:, None]
     distance = np.abs(rng.normal(0.8, 0.6, n))
-    coverage = Coverage(distance, distance <= 1, np.zeros(n, dtype=np.intp))
+    coverage = Coverage(distance, distance <= 1, np.zeros(n, dtype=np.intp), np.exp(-distance))
     numbers = np.cumsum(rng.integers(1, 3, n))
     times = None if draw(st.booleans()) else np.arange(n) * 0.5
     cuts = draw(st.lists(st.integers(0, n), max_size=6))
@@ -73,6 +73,11 @@ def streams(draw):
         "dwell_every": draw(st.sampled_from([None, 1, 2, 5])),
     }
     return x, coverage, numbers, times, cuts, rules
+
+
+def because(distance):
+    """Return reasons that tell which record they are of."""
+    return lambda row: (("distance", float(distance[row])),)
 
 
 def pieces(stream):
@@ -90,22 +95,28 @@ def test_same_as_one_record_at_a_time(stream):
     labels, events = RegionTracker(REGIONS, **rules).update(x, coverage, numbers, times)
     expected_labels, expected_events = naive(REGIONS, x, coverage, numbers, times, **rules)
     np.testing.assert_array_equal(labels, expected_labels)
-    assert events == expected_events
+    assert tuple(Event(*list(vars(event).values())[:5]) for event in events) == expected_events
 
 
 @settings(max_examples=300, deadline=None)
 @given(streams(), st.booleans())
 def test_any_cut_gives_the_same_also_over_a_restart(stream, restart):
     x, coverage, numbers, times, _, rules = stream
-    labels, events = RegionTracker(REGIONS, **rules).update(x, coverage, numbers, times)
-    tracker = RegionTracker(REGIONS, **rules)
+    regions = {
+        **REGIONS,
+        "alarm": Alarm(1.2, release=0.7, hold=2),
+        "adapting": Alarm(1.2, release=0.7, hold=2, rate=0.1, step=0.3),
+    }
+    whole = because(coverage.distance)
+    labels, events = RegionTracker(regions, **rules).update(x, coverage, numbers, times, whole)
+    tracker = RegionTracker(regions, **rules)
     cut_labels, cut_events = [], []
     for piece in pieces(stream):
         if restart:
             state = json.loads(json.dumps(tracker.state(), allow_nan=False))
-            tracker = RegionTracker(REGIONS, **rules)
+            tracker = RegionTracker(regions, **rules)
             tracker.restore(state)
-        some_labels, some_events = tracker.update(*piece)
+        some_labels, some_events = tracker.update(*piece, because(piece[1].distance))
         cut_labels.append(some_labels)
         cut_events += some_events
     np.testing.assert_array_equal(np.concatenate(cut_labels), labels)
@@ -186,3 +197,85 @@ def test_faulty_settings():
         for value in (0, 1.5, True):
             with pytest.raises(InvalidInputError, match=f"{name} must be a whole number"):
                 RegionTracker(REGIONS, **{name: value})
+
+
+# -- alarms -----------------------------------------------------------------------
+
+
+def told(distances, alarm, batch=None, **settings):
+    """Return the events of records at these distances."""
+    tracker, events = RegionTracker({"alarm": alarm}, **settings), []
+    n = len(distances)
+    distances = np.asarray(distances, float)
+    for start in range(0, n, batch or n):
+        part = distances[start : start + (batch or n)]
+        coverage = Coverage(part, part < 1, np.zeros(len(part), np.intp), np.exp(-part))
+        rows = np.arange(start, start + len(part))
+        events += tracker.update(np.zeros((len(part), 1)), coverage, rows, 10.0 * rows, because(part))[1]
+    return events
+
+
+@pytest.mark.parametrize("batch", [1, 3, 99])
+def test_an_event_has_a_beginning_an_end_a_peak_a_p_and_reasons(batch):
+    far = [0.1, 2.1, 0.5, 3.0, 2.9, 0.2, 0.3, 0.2, 0.1, 2.5]
+    first, last, again = told(far, Alarm(2.0, release=1.0, hold=3), batch)
+    assert first == Event(
+        "enter", "alarm", 1, 10.0, 0, 1, 10.0, 2.1, float(np.exp(-2.1)), (("distance", 2.1),)
+    )
+    assert last == Event(
+        "leave", "alarm", 7, 70.0, 6, 1, 10.0, 3.0, float(np.exp(-3.0)), (("distance", 3.0),)
+    )
+    assert (again.kind, again.began, again.peak) == ("enter", 9, 2.5)
+    assert last.as_dict()["why"] == {"distance": 3.0}
+    assert "3 sqrt(epsilon) from the map, p = 0.05; distance" in str(last)
+
+
+def test_seven_episodes_are_seven_alarms_though_their_records_come_and_go():
+    rng = np.random.default_rng(0)
+    distance = np.abs(rng.normal(size=7000)) * 0.3
+    for start in range(500, 7000, 1000):
+        distance[start : start + 60] = rng.uniform(0.5, 4.0, 60)  # one in eight beyond 3.5, some ordinary
+    events = told(distance, Alarm(3.5, release=1.0, hold=10))
+    assert [event.kind for event in events] == ["enter", "leave"] * 7
+    flickering = told(distance, Alarm(3.5, hold=1))
+    assert len(flickering) > 50
+
+
+def test_an_adapting_alarm_follows_drift_and_a_fixed_one_cries_on():
+    rng = np.random.default_rng(1)
+    distance = np.abs(rng.normal(size=60_000)) + np.linspace(0, 6, 60_000)
+    fixed = Alarm(3.29, release=2.6, hold=5, rate=1e-3)
+    adapting = Alarm(3.29, release=2.6, hold=5, rate=1e-3, step=0.25)
+    in_alarm = [
+        sum(event.duration for event in told(distance, alarm) if event.kind == "leave")
+        for alarm in (fixed, adapting)
+    ]
+    begun = [event.began for event in told(distance, adapting) if event.kind == "enter"]
+    assert told(distance, fixed)[-1].kind == "enter"  # and never left again
+    assert in_alarm[1] < 0.05 * len(distance)
+    assert len(begun) < 0.005 * len(distance)
+
+
+def test_an_adapting_alarm_keeps_the_rate_where_nothing_drifts():
+    distance = np.abs(np.random.default_rng(2).normal(size=200_000))
+    begun = [
+        e for e in told(distance, Alarm(2.5, release=2.0, hold=1, rate=1e-3, step=0.2)) if e.kind == "enter"
+    ]
+    # Its first threshold belongs to a rate of 0.012; a fixed one would have begun about 2,400 events.
+    assert 0.6e-3 < len(begun) / len(distance) < 1.4e-3
+
+
+def test_what_came_back_was_no_drift():
+    quiet = np.full(300, 0.5)
+    event = np.concatenate([quiet, np.full(400, 5.0), quiet, [3.2], quiet])
+    kept = told(event, Alarm(3.0, release=2.0, hold=5, rate=1e-3, step=0.1))
+    assert [one.kind for one in kept] == ["enter", "leave", "enter", "leave"]
+    assert kept[1].duration == 405 - 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rate": 0.0}, {"rate": 1.0}, {"step": 0.1}, {"hold": 0}, {"release": -1}]
+)
+def test_alarms_that_make_no_sense_are_refused(settings):
+    with pytest.raises(InvalidInputError):
+        Alarm(2.0, **settings)

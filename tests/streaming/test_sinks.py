@@ -51,7 +51,7 @@ def test_numbers_come_back_unchanged(tmp_path, suffix, dtype):
             rows = list(csv.DictReader(stream, delimiter="\t" if suffix == "tsv" else ","))
             assert [row["region"] for row in rows[:3]] == ["", "A", "a, second"]
             assert [row["inside"] for row in rows[:3]] == ["1", "0", "1"]
-    assert list(rows[0]) == ["number", "time", "psi2", "psi3", "distance", "inside", "nearest", "region"]
+    assert list(rows[0]) == ["number", "time", "psi2", "psi3", "distance", "inside", "nearest", "p", "region"]
     assert [int(row["number"]) for row in rows] == list(range(7))
     assert [float(row["time"]) for row in rows[:3]] == [0, 0.25, 0.5]
     psi = np.array([[float(row["psi2"]), float(row["psi3"])] for row in rows]).astype(dtype)
@@ -235,7 +235,9 @@ def test_rows_are_what_python_writes(tmp_path, form, dtype, has_times):
     embedded = Embedded(
         records,
         coordinates,
-        Coverage(distance, rng.random(n) < 0.5, rng.integers(0, 40, size=n)),
+        Coverage(
+            distance, rng.random(n) < 0.5, rng.integers(0, 40, size=n), rng.random(n) if has_times else None
+        ),
         rng.integers(-1, 4, size=n),  # the last region has no name
     )
     path = tmp_path / f"psi.{form}"
@@ -244,7 +246,7 @@ def test_rows_are_what_python_writes(tmp_path, form, dtype, has_times):
     sink.flush()
     sink.close()
     expected = io.StringIO()
-    names = ["number", "time", "psi2", "psi3", "distance", "inside", "nearest", "region"]
+    names = ["number", "time", "psi2", "psi3", "distance", "inside", "nearest", "p", "region"]
     table = csv.writer(expected, delimiter="\t" if form == "tsv" else ",", lineterminator="\n")
     if form != "ndjson":
         table.writerow(names)
@@ -258,10 +260,11 @@ def test_rows_are_what_python_writes(tmp_path, form, dtype, has_times):
         ]
         inside, nearest = bool(embedded.coverage.inside[row]), str(embedded.coverage.nearest[row])
         region = regions[embedded.regions[row]]
+        p = f"{embedded.coverage.p_value[row]:.4g}" if has_times else empty
         if form != "ndjson":
-            table.writerow([row + 5, *texts, int(inside), nearest, region])
+            table.writerow([row + 5, *texts, int(inside), nearest, p, region])
             continue
-        cells = [str(row + 5), *texts, json.dumps(inside), nearest]
+        cells = [str(row + 5), *texts, json.dumps(inside), nearest, p]
         cells.append(region if region in ("3", empty) else json.dumps(region))
         pairs = (f'"{name}": {cell}' for name, cell in zip(names, cells, strict=True))
         expected.write("{" + ", ".join(pairs) + "}\n")

@@ -34,6 +34,7 @@ columns of the output:
   distance           to the nearest landmark, in units of sqrt(epsilon)
   inside             1 where the map covers the point, 0 where it extrapolates
   nearest            number of the nearest landmark
+  p                  share of points like the training data that are as far away
 
 examples:
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv

@@ -57,6 +57,8 @@ def facts_of(path: str) -> dict[str, Any]:
         facts["spectrum"] = [float(value) for value in model.spectrum_]
         facts["total_weight"] = float(model.multiplicities_.sum())
         facts["has_embedding"] = hasattr(model, "embedding_")
+        known = model.embedder_.calibration
+        facts["alarms"] = "not calibrated" if known is None else str(known)
         if model.sampling_ is not None:
             from ldmaps.quality.sampling_words import sampling_facts
 
@@ -110,6 +112,8 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         rows.append(("spectrum", _spectrum(facts["eigenvalues"], facts["spectrum"])))
     for place, line in enumerate((facts.get("sampling") or {}).get("lines", [])):
         rows.append(("" if place else "sampling", line))
+    if "alarms" in facts:
+        rows.append(("alarms", facts["alarms"]))
     solution = facts.get("solution")
     if solution is not None:
         is_exact = facts["estimator"] == "DiffusionMap"

@@ -44,7 +44,9 @@ columns of the output:
   psi2, psi3, ...         coordinates on the map
   distance, inside        to the nearest landmark in units of sqrt(epsilon);
                           1 where the map covers the record
-  nearest, region         number of the nearest landmark; name of the region
+  nearest, p, region      number of the nearest landmark; share of records like the
+                          training data that are as far away; name of the region,
+                          alarm where the record left the map
 
 examples:
   producer | ldmaps stream map.ldm
@@ -108,7 +110,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         f"a name with {', '.join(SINKS)}; - is CSV on stdout ({output or 'none'})",
         default=output,
     )
-    option(writing, "--events FILE", "write events of regions to FILE, as NDJSON (- is stdout)")
+    option(writing, "--events FILE", "write alarms and events of regions to FILE, as NDJSON (- is stdout)")
     option(writing, "--quarantine FILE", "keep records that cannot be embedded in FILE, as NDJSON")
     option(
         writing,
@@ -124,6 +126,14 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     )
     option(writing, "--checkpoint FILE", "remember in FILE how far the outputs are safe")
     option(writing, "--checkpoint-every S", "seconds between checkpoints (1)", _seconds, default=1.0)
+    alarms = parser.add_argument_group("alarms")
+    option(
+        alarms,
+        "--alarm-rate RATE",
+        "how often records like the training data may raise an alarm: 1e-4 of all, 1/day (frames: 1/ns), or none "
+        "for no alarm (0.001, or the rarest that the map can promise)",
+    )
+    option(alarms, "--adapt", "let the alarm follow slow drift, so that it stays as rare")
     regions = parser.add_argument_group("regions")
     option(regions, "--regions FILE", "regions of the map, .toml or .json")
     option(regions, "--enter-after N", "records in a row that make an entry (1)", positive, default=1)
@@ -132,7 +142,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     option(
         regions,
         "--exit-on EVENT:REGION",
-        "end with status 4 when this happens: enter:A, leave:A or dwell:A; may be repeated",
+        "end with status 4 when this happens: enter:alarm, leave:A or dwell:A; may be repeated",
         _event,
         action="append",
         default=[],
@@ -198,7 +208,7 @@ class CommandStream:
     def _run(self, sinks: Iterable[Sink]) -> None:
         import logging
 
-        from ldmaps.cli.stream_report import Display, Rejections
+        from ldmaps.cli.stream_report import Alarms, Display, Rejections
 
         arguments = self._arguments
         taken = [*self._sinks, *sinks]
@@ -207,6 +217,7 @@ class CommandStream:
                 taken.append(Display(self.engine))
             if self.engine.bad_records != "raise":
                 taken.append(Rejections(arguments.quarantine))
+            taken.append(Alarms(arguments.events))
         log = logging.getLogger("ldmaps")
         level = log.level
         if arguments.quiet:
@@ -233,6 +244,8 @@ class CommandStream:
             write_json({**summary.as_dict(), "exit_on": happened}, sys.stderr if uses_stdout else None)
             return
         say(arguments, as_text(summary))
+        if self.engine.tracker is not None and self.engine.model.embedder_.calibration is None:
+            say(arguments, "  alarms mean outside the map, at no promised rate: the map is not calibrated")
         if happened is not None:
             say(arguments, f"  ended by {happened}")
 
@@ -326,19 +339,25 @@ def _event(text: str) -> str:
 
 
 def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
-    if arguments.regions is None:
+    is_silent = arguments.alarm_rate == "none"
+    if is_silent and arguments.adapt:
+        raise InvalidInputError("--adapt needs an alarm; leave --alarm-rate none out")
+    if is_silent and arguments.regions is None:
         for option, value in (("--events", arguments.events), ("--exit-on", arguments.exit_on)):
             if value:
-                raise InvalidInputError(f"{option} needs regions, which --regions FILE names")
+                raise InvalidInputError(
+                    f"{option} needs an alarm or regions; leave --alarm-rate none out, or give --regions FILE"
+                )
         return None
     from ldmaps.regions import RegionTracker, load_regions
 
-    tracker = RegionTracker(
-        load_regions(arguments.regions, model),
-        enter_after=arguments.enter_after,
-        leave_after=arguments.leave_after,
-        dwell_every=arguments.dwell_every,
-    )
+    regions = None if arguments.regions is None else load_regions(arguments.regions, model)
+    settings = {name: getattr(arguments, name) for name in ("enter_after", "leave_after", "dwell_every")}
+    if is_silent and regions is not None:
+        tracker = RegionTracker(regions, **settings)
+    else:
+        rate = {"rate": arguments.alarm_rate, "adapt": arguments.adapt}
+        tracker = RegionTracker.watching(model, regions, **rate, **settings)
     for event in arguments.exit_on:
         kind, _, region = event.partition(":")
         if region not in tracker.names:

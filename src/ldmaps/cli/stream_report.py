@@ -19,6 +19,8 @@ from ldmaps.streaming.summary import StreamSummary
 _REDRAW = 0.25
 #: Most rejected records to say the reason of.
 _MOST_REASONS = 3
+#: Most beginnings and ends of alarms to tell.
+_MOST_ALARMS = 20
 
 
 class Display(Sink):
@@ -68,6 +70,29 @@ class Rejections(Sink):
                     else "--quarantine FILE keeps them with their reasons"
                 )
                 complain(f"further rejected records are only counted; {where}")
+
+
+class Alarms(Sink):
+    """Says when alarms begin and end, and why."""
+
+    name = "the messages about alarms"
+
+    def __init__(self, kept_in: str | None) -> None:
+        self._kept_in = kept_in
+        self._count = 0
+
+    def write(self, embedded: Embedded) -> None:
+        """Say it at once: a stream may go on for days."""
+        for event in embedded.events:
+            if event.began is None or event.kind == "dwell" or self._count > _MOST_ALARMS:
+                continue
+            self._count += 1
+            complain(
+                str(event)
+                if self._count <= _MOST_ALARMS
+                else f"further alarms are only counted; "
+                f"{f'see {self._kept_in}' if self._kept_in else '--events FILE keeps them with their reasons'}"
+            )
 
 
 class Outside(Sink):

@@ -49,7 +49,7 @@ def lazy_coverage(X: Any, embedder: Embedder) -> Coverage:
         chunks=(X.chunks[0],),
         meta=np.empty(0, dtype=coverage_dtype(embedder)),
     )
-    return Coverage(judged["distance"], judged["inside"], judged["nearest"])
+    return Coverage(**{name: judged[name] for name in judged.dtype.names})
 
 
 def array_of(

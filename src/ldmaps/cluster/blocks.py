@@ -197,19 +197,20 @@ def embed_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
 
 
 def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
-    """Return distance, inside and nearest of a block as the fields of one array, shape (n,)."""
+    """Return the parts of a block's coverage as the fields of one array, shape (n,)."""
     result = np.empty(len(block), dtype=coverage_dtype(embedder))
     if not len(block):
         return result
     with single_threaded_blas():
         coverage = embedder.place(block, 1).coverage
-    for name, values in coverage._asdict().items():
-        result[name] = values
+    for name in result.dtype.names or ():
+        result[name] = getattr(coverage, name)
     return result
 
 
 def coverage_dtype(embedder: Embedder) -> np.dtype[Any]:
     """Return the type of the rows of :func:`judge_block`."""
-    return np.dtype(
-        [("distance", embedder.landmarks.dtype), ("inside", np.bool_), ("nearest", np.intp)], align=True
-    )
+    fields = [("distance", embedder.landmarks.dtype), ("inside", np.bool_), ("nearest", np.intp)]
+    if embedder.calibration is not None:
+        fields.append(("p_value", np.float64))
+    return np.dtype(fields, align=True)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.diffusion.pairwise import Extended, extend, squared_tile
+from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.single_point import QuickPoint, quick_point
 from ldmaps.metrics.base import Metric, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import check_unmasked
@@ -35,11 +36,15 @@ class Coverage(NamedTuple):
         stands for. Beyond it an embedding is an extrapolation.
     nearest : ndarray of int, shape (n,)
         Which landmark (0 … M-1) is nearest.
+    p_value : ndarray of shape (n,), or None
+        Of data like the training data, at most a share α has p ≤ α; see
+        :class:`~ldmaps.extension.calibration.Calibration`. None where the map is not calibrated.
     """
 
     distance: NDArray[Any]
     inside: NDArray[np.bool_]
     nearest: NDArray[np.intp]
+    p_value: NDArray[np.float64] | None = None
 
 
 class MovedLandmarks(NamedTuple):
@@ -105,6 +110,8 @@ class Embedder:
     bandwidth : float
         Bandwidth of the weights w(x): ε for Nyström, the distilled extension's own
         otherwise. Distances to landmarks are reported in units of √ε always.
+    calibration : Calibration or None
+        Distances of held-out training points, for p-values.
     """
 
     metric: Metric
@@ -114,6 +121,7 @@ class Embedder:
     coefficients: NDArray[Any]
     squared_radii: NDArray[np.float64]
     bandwidth: float
+    calibration: Calibration | None = None
 
     @classmethod
     def build(
@@ -312,7 +320,10 @@ class Embedder:
         distance, inside = np.empty_like(squared), np.empty(len(squared), dtype=np.bool_)
         radii = self.squared_radii
         kernels.judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
-        return Coverage(distance, inside, extended.nearest)
+        known = self.calibration
+        return Coverage(
+            distance, inside, extended.nearest, None if known is None else known.p_values(distance)
+        )
 
 
 class Placed:

@@ -158,6 +158,8 @@ def absorb(
     radii, multiplicities = grow_cells(model, landmarks, taken, mass[reached], known_mass)
     change = _changed(model, landmarks, multiplicities, int(new_components), align=align)
     grown = Embedder.build(model.metric_, landmarks, model.epsilon_, change.step, radii)
+    # With more landmarks the held-out points are nearer than they were, so that no p is too small.
+    grown = replace(grown, calibration=embedder.calibration)
     representatives = model.map_.representatives
     if representatives is not None and len(chosen):
         representatives = model.metric_.joined(representatives, prepared.take(chosen))

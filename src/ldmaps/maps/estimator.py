@@ -29,9 +29,10 @@ from ldmaps.diffusion.spectrum import (
 )
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.extension.embedder import Coverage, Placed
+from ldmaps.extension.embedder import Coverage, Embedder, Placed
 from ldmaps.inputs.objects import as_source
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
+from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
@@ -44,6 +45,7 @@ from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.point_faults import wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
+from ldmaps.quality.held_out import calibrate_by_others, memory_of
 from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling, coordinates_kept
 from ldmaps.settings import Setting, check_settings, check_whole
 
@@ -72,6 +74,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     random_state: Any
     n_threads: int | None
     verbose: bool
+    calibration: float = 0.2
 
     #: What resampling needs of the training points; not kept in files.
     _sampled: SampledMap | None = None
@@ -262,7 +265,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         -------
         Coverage
             ``distance`` to the nearest landmark in units of √ε, ``inside`` the
-            domain or not, and which landmark is ``nearest``; dask arrays for a dask array.
+            domain or not, which landmark is ``nearest``, and ``p_value`` (None where the map
+            is not calibrated); dask arrays for a dask array.
         """
         if is_blocked(X):
             from ldmaps.cluster.arrays import lazy_coverage
@@ -375,11 +379,31 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         warning = diagnosis.warning(fitted.bandwidth.epsilon, training.place)
         if warning is not None:
             warnings.warn(warning, stacklevel=4)
-        self.adopt(replace(fitted, diagnosis=diagnosis))
+        self.adopt(replace(fitted, diagnosis=diagnosis, embedder=self._calibrated(training, fitted.embedder)))
         self._sampled = sampled
         if sampled is not None and self.n_components == "gap":
             self.sampling_ = sampled.judged.around(fitted.spectrum)
         return self
+
+    def _calibrated(self, training: Training, embedder: Embedder) -> Embedder:
+        """Return the embedder with a calibration, where all points are landmarks and none was held out."""
+        keeps_distances = getattr(
+            self, "keep_distances", False
+        )  # to try settings without computing any again
+        if (
+            embedder.calibration is not None
+            or not self.calibration
+            or not training.uses_all
+            or keeps_distances
+        ):
+            return embedder
+        if embedder.n_landmarks != len(training.points) or isinstance(training.points, PointsElsewhere):
+            return embedder
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        metric, points, times = training.metric, training.points, training.times
+        memory = memory_of(metric, points, training.files, rng, self.n_threads)
+        known = calibrate_by_others(metric, points, embedder.epsilon, memory, times, rng)
+        return replace(embedder, calibration=known)
 
     def adopt(self, fitted: FittedMap) -> Self:
         """Become the estimator of a map that was fitted elsewhere, such as read from a file.

@@ -262,6 +262,8 @@ def summary_lines(model: Any) -> list[str]:
             f"Z = {certificate.held_out_z:.3g} % on {certificate.n_held_out:,} held-out points; "
             f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
         )
+    if model.embedder_.calibration is not None:
+        lines.append(str(model.embedder_.calibration))
     return lines
 
 

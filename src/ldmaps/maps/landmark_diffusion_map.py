@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.cluster import is_blocked
@@ -42,6 +43,7 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
+from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, memory_of
 from ldmaps.settings import LANDMARK_FIT
 
 
@@ -104,6 +106,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         the data where the metric has a gradient and you do not name them; eight to over a
         hundred times more accurate at the same cost per point, for a slower fit (the N×N
         kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
+    calibration : float
+        Share of the points that no landmark is chosen from, so that their distances tell how far new
+        points like them are: the p-values of :meth:`coverage` and the rate of false alarms. They
+        count in everything else. More promise rarer alarms; 0 (the paper's) chooses among all points and
+        promises nothing. Only "kmedoids" and "uniform" can leave points out, for Nyström's extension; a
+        ``tolerance`` holds points out anyway, and where all points are landmarks each is compared with the
+        others. Other maps, and those of points in blocks, are not calibrated.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
     t : float
@@ -195,6 +204,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         n_landmarks: int | None = None,
         tolerance: float | None = None,
         extension: str = "auto",
+        calibration: float = 0.2,
         alpha: float = 0.0,
         t: float = 0.0,
         memory_limit: float = 4e9,
@@ -212,6 +222,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.n_landmarks = n_landmarks
         self.tolerance = tolerance
         self.extension = extension
+        self.calibration = calibration
         self.alpha = alpha
         self.t = t
         self.memory_limit = memory_limit
@@ -239,18 +250,24 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             few = training.sampled(rng)
             tolerance = float(self.tolerance)
             try:
-                fit, bandwidth, solved, certificate = self._meet_tolerance(
+                fit, bandwidth, solved, certificate, held = self._meet_tolerance(
                     tolerance, extension, selector, few, rng
                 )
             except DisconnectedError as error:
                 if error.outside is not None:
                     error.outside = training.places(error.outside, few)
                 raise
+            if few is training and training.held is not None:
+                # These have chosen nothing but the number of landmarks.
+                rows = np.zeros(len(training.points), dtype=bool)
+                rows[training.used[held]] = True
+                training = replace(training, held=rows)
             fit = training.adopted(fit, few)
             walk = training.walk(bandwidth.epsilon, self)
             moved = None if fit.step.moved is None else fit.embedder.landmarks
             sampled = self._sampled_of(training, walk, fit.landmarks, moved)
         else:
+            training = self._held_out(training, selector, extension)
             fit, bandwidth, solved, sampled = self._fit_once(extension, selector, training, rng)
             certificate = None
         n_components, spectrum = fit.embedder.n_components, solved.spectrum.eigenvalues
@@ -261,7 +278,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         return self._diagnosed(
             training,
             FittedMap(
-                embedder=fit.embedder,
+                embedder=replace(fit.embedder, calibration=embedded.calibration),
                 bandwidth=bandwidth,
                 eigenvalues=spectrum[:n_components],
                 spectrum=spectrum,
@@ -285,7 +302,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         """Check and prepare training data; those in blocks stay there unless the settings need them all here."""
         metric = resolve_metric(self.metric)
         if not is_blocked(X) or metric.takes_distances:
-            return super()._training(X, sample_weight)
+            return self._holding_out(super()._training(X, sample_weight))
         from ldmaps.maps.blocked_training import GATHERED, prepare_blocked_training
 
         training = prepare_blocked_training(self, metric, X, sample_weight)
@@ -301,11 +318,34 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             check_number_is_free(self.landmarks, self.n_landmarks, self.tolerance)
         if training.landmarks is not None:
             return Given(training.landmarks).among(training.used, len(training.points))
-        most = min(DEFAULT_LANDMARKS, len(training.members))
+        n_points = len(training.members)
+        if n_points > DEFAULT_LANDMARKS and training.held is not None:
+            n_points -= int(training.held[training.used].sum())
+        most = min(DEFAULT_LANDMARKS, n_points)
         selector = resolve_selector(self.landmarks, self.n_landmarks, most)
         if isinstance(selector, Given) and not training.uses_all:
             return selector.among(training.used, len(training.points))
         return selector
+
+    def _holding_out(self, training: Training) -> Training:
+        """Return the data with some points marked that no landmark may be chosen from."""
+        n_points = len(training.points)
+        if self.calibration * n_points < FEWEST_HELD:
+            return training
+        # A generator of its own: what else is drawn does not depend on it.
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        memory = memory_of(training.metric, training.points, training.files, rng, self.n_threads)
+        held = held_out_rows(n_points, self.calibration, memory, rng) & (training.weights > 0)
+        return replace(training, held=held, memory=memory)
+
+    def _held_out(self, training: Training, selector: LandmarkSelector, extension: Extension) -> Training:
+        """Return the data without marks where holding points out would change what the settings ask for."""
+        if training.held is None or selector.n_landmarks is None:
+            return replace(training, held=None)
+        n_left = int((~training.held[training.used]).sum())
+        # A cover is to reach every point, and a map is distilled from as many as there are.
+        is_free = not (selector.needs_all_points or extension.learns_from_reference)
+        return training if is_free and n_left >= selector.n_landmarks else replace(training, held=None)
 
     # -- a given number of landmarks ------------------------------------------------
 
@@ -313,11 +353,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
     ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, SampledMap | None]:
         """Choose landmarks and fit them; return the fit, ε, the map it has its coordinates from, and its cells."""
+        held = None if training.held is None else training.held[training.used]
         if not extension.learns_from_reference:
             with stage("bandwidth", len(training.members)):
                 bandwidth = training.choose_bandwidth(self, rng)
             walk = training.walk(bandwidth.epsilon, self)
-            landmarks, squared = select_landmarks(selector, walk, rng)
+            landmarks, squared = select_landmarks(selector, walk, rng, held)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
             with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)
@@ -416,8 +457,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         selector: LandmarkSelector,
         training: Training,
         rng: np.random.Generator,
-    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None]:
-        """Find the fewest landmarks that meet the tolerance."""
+    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None, NDArray[np.intp]]:
+        """Find the fewest landmarks that meet the tolerance; the last are the points they were not chosen from."""
         held = hold_out(len(training.members), rng)
         size = self._reference_size(training, DEFAULT_LANDMARKS)
         bandwidth, squared = self._reference_bandwidth(training, size, rng)
@@ -436,7 +477,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         )
         with stage("search", unit=""):
             fit, certificate = search.run(tolerance)
-        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate
+        unseen = np.concatenate([held.search, held.certify])
+        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate, unseen
 
     # -- errors ---------------------------------------------------------------------
 

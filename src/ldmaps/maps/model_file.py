@@ -27,10 +27,11 @@ from ldmaps._version import __version__
 from ldmaps.archive import ArchiveError, read_archive, read_archive_header, write_archive
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import InvalidInputError, ModelFileError
+from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, Solution, TrainingRecord
-from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_header, check_widths
+from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_calibration, check_header, check_widths
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
@@ -78,6 +79,7 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
     training = None if fitted.embedding is None else fitted.training
     owners: dict[str, Any] = {"": fitted, "embedder": embedder, "bandwidth": bandwidth, "training": training}
     owners["sampling"] = None if fitted.sampling is None else SimpleNamespace(**fitted.sampling.arrays())
+    owners["calibration"] = embedder.calibration
     arrays: dict[str, NDArray[Any]] = {}
     for name in ARRAYS:
         part, _, own = name.rpartition("/")
@@ -104,6 +106,7 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
         "certificate": _encode_record(fitted.certificate),
         "solution": _encode_record(fitted.solution),
         "sampling": None if fitted.sampling is None else fitted.sampling.header(),
+        "calibration": None if embedder.calibration is None else embedder.calibration.header(),
         "n_components": embedder.n_components,
         "n_landmarks": embedder.n_landmarks,
         "n_features_in": description.n_features_in,
@@ -129,6 +132,7 @@ def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> StoredMap
         check_header(header)
         check_arrays(arrays, header["n_landmarks"], header["n_components"])
         check_widths(header, arrays["embedder/coefficients"].dtype)
+        check_calibration(header, arrays)
         used = _metric(header, metric)
         fitted, description = _fitted_map(header, arrays, used), _description(header, used)
     if description.estimator not in ESTIMATORS:
@@ -195,13 +199,15 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
             raise ModelFileError(
                 f"representatives and landmarks do not go together ({error}); the file is damaged"
             ) from error
-    epsilon = float(header["epsilon"])
+    epsilon, told = float(header["epsilon"]), header.get("calibration")
+    scores: dict[str, Any] = _members(arrays, "calibration/")
     embedder = Embedder(
         metric,
         landmarks,
         epsilon,
         **_members(arrays, "embedder/"),
         bandwidth=float(header["interpolation_bandwidth"]),
+        calibration=None if told is None else Calibration(**scores, **told),
     )
     rule = header["bandwidth"]
     curve: dict[str, Any] = _members(arrays, "bandwidth/")

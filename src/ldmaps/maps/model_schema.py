@@ -60,6 +60,8 @@ ARRAYS = {
     "training/frames": _Array(("n",), ("int64",), low=0, is_optional=True),
     "training/times": _Array(("n",), ("float64",), is_optional=True),
     "training/files": _Array(("n",), ("int32",), low=0, is_optional=True),
+    "calibration/scores": _Array(("c",), low=0.0, is_optional=True),
+    "calibration/above": _Array(("c",), ("int64",), low=0, is_optional=True),
     "sampling/eigenvalues": _Array(("p",), low=-_ONE, high=_ONE, is_optional=True),
     "sampling/errors": _Array(("p",), low=0.0, is_optional=True),
     "sampling/intervals": _Array(("p", "two"), is_optional=True),
@@ -108,6 +110,22 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_compone
         )
     if nearest is not None and nearest.size and nearest.max() >= n_landmarks:
         raise ModelFileError(f"the file names landmark {nearest.max()}, but has {n_landmarks} of them")
+
+
+def check_calibration(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise where a file holds half a calibration, or scores that are not in order."""
+    told, scores, above = (
+        header.get("calibration"),
+        arrays.get("calibration/scores"),
+        arrays.get("calibration/above"),
+    )
+    if told is None and scores is None and above is None:
+        return
+    if told is None or scores is None or above is None:
+        raise ModelFileError("the file lacks a part of its calibration; it is damaged")
+    in_order = len(scores) and (np.diff(scores) > 0).all() and (np.diff(above) < 0).all()
+    if not in_order or above[-1] != 0 or above[0] >= told["n_points"]:
+        raise ModelFileError("the scores of the file's calibration are not in order; it is damaged")
 
 
 def check_widths(header: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
@@ -222,6 +240,17 @@ def _is_sampling(value: Any) -> bool:
     )
 
 
+def _is_calibration(value: Any) -> bool:
+    return (
+        _is_object(value)
+        and set(value) == {"n_points", "n_independent", "interval"}
+        and _is_count(value["n_points"])
+        and _is_finite(value["n_independent"])
+        and 0 < value["n_independent"] <= value["n_points"]
+        and (value["interval"] is None or _is_positive(value["interval"]))
+    )
+
+
 def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(_is_text(name) for name in value)
 
@@ -292,6 +321,9 @@ _HEADER: dict[str, _Entry] = {
     # Since format 2.1.
     "solution": _Entry(_is_record(Solution), "how the map was solved", may_be_null=True, may_be_missing=True),
     "sampling": _Entry(_is_sampling, "how points were resampled", may_be_null=True, may_be_missing=True),
+    "calibration": _Entry(
+        _is_calibration, "how the map was calibrated", may_be_null=True, may_be_missing=True
+    ),
     "n_components": _Entry(_is_count, "a count"),
     "n_landmarks": _Entry(_is_count, "a count"),
     "n_features_in": _Entry(_is_count, "a count"),

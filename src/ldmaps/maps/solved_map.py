@@ -29,14 +29,15 @@ from ldmaps.diffusion.connectivity import (
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import gaussian_kernel
+from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
 from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
-from ldmaps.landmarks.base import assign, group_neighbours
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, settle
+from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.squared_matrix import squared_matrix
@@ -204,15 +205,34 @@ def _without_cells(
 
 
 def select_landmarks(
-    selector: LandmarkSelector, walk: Walk, rng: np.random.Generator
+    selector: LandmarkSelector, walk: Walk, rng: np.random.Generator, held: NDArray[np.bool_] | None = None
 ) -> tuple[Landmarks, NDArray[Any] | None]:
     """Choose landmarks, neighbours side by side; return them and, if that took them, the d² between them."""
     with stage("landmarks", unit=""):
-        landmarks = selector.select(walk, rng)
+        landmarks = selector.select(walk, rng) if held is None else _among_others(selector, walk, rng, held)
         # The user's order is the user's, and all points stay as they came.
         if isinstance(selector, Given) or len(landmarks.indices) == len(walk.points):
             return landmarks, None
         return group_neighbours(landmarks, walk)
+
+
+def _among_others(
+    selector: LandmarkSelector, walk: Walk, rng: np.random.Generator, held: NDArray[np.bool_]
+) -> Landmarks:
+    """Choose landmarks without a look at points that are held out, which then belong to the nearest like the others."""
+    others, rest = np.flatnonzero(~held), np.flatnonzero(held)
+    most = sample_size(selector.n_landmarks or DEFAULT_LANDMARKS)
+    if len(others) > most and not selector.needs_all_points:  # it would draw as many itself
+        drawn = np.sort(rng.choice(others, most, replace=False))
+        return assign(walk, drawn[selector.select(walk.take(drawn), rng).indices])
+    chosen = selector.select(walk.take(others), rng)
+    indices = others[chosen.indices]
+    assignment = np.empty(len(held), dtype=np.intp)
+    squared = np.empty(len(held), dtype=chosen.squared_distances.dtype)
+    assignment[others], squared[others] = chosen.assignment, chosen.squared_distances
+    places = walk.points.take(indices)
+    assignment[rest], squared[rest] = nearest(walk.metric, walk.points.take(rest), places, walk.n_threads)
+    return settle(indices, assignment, squared, walk.weights)
 
 
 @dataclass(frozen=True)

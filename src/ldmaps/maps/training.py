@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.maps.fitted_map import TrainingRecord
@@ -24,6 +25,7 @@ from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.metrics.scaled import least_range
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.quality.error_estimate import Reference, sample_reference
+from ldmaps.quality.held_out import calibrate
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class EmbeddedTraining:
     record: TrainingRecord
     representatives: Points | None  # those that stand for landmarks which were moved
     reference: Reference  # what errors are estimated with
+    calibration: Calibration | None = None  # by the points that were held out
 
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
@@ -59,6 +62,9 @@ class Training:
     bandwidth: Bandwidth | None = None  # ε, where leaving out outliers has found it already
     #: which points are landmarks, where choosing them has shown what lies apart
     landmarks: NDArray[np.intp] | None = None
+    #: (N,): which points no landmark is chosen from, and the correlation time of all in rows
+    held: NDArray[np.bool_] | None = None
+    memory: float = 0.5
 
     def without(
         self,
@@ -129,7 +135,7 @@ class Training:
     def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
         """Embed all points with a landmark fit to those of positive weight."""
         extended = fit.embedder.extend(self.points, n_threads)
-        landmarks = fit.landmarks
+        landmarks, coverage = fit.landmarks, fit.embedder.coverage_of(extended)
         labels = extended.nearest
         labels[self.used] = landmarks.assignment
         landmark_indices = self.used[landmarks.indices]
@@ -138,9 +144,10 @@ class Training:
             labels,
             landmark_indices,
             fit.landmark_embedding(extended.coordinates[landmark_indices]),
-            self.record(landmark_indices, fit.embedder.coverage_of(extended)),
+            self.record(landmark_indices, coverage),
             None if fit.step.moved is None else self.points.take(landmark_indices),
             sample_reference(self.members, self.member_weights, landmarks, n_features),
+            None if self.held is None else calibrate(self.held, coverage.distance, self.memory, self.times),
         )
 
     def sampled(self, rng: np.random.Generator) -> Training:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
+    from ldmaps.regions.alarm import Alarm
     from ldmaps.regions.base import Region
     from ldmaps.regions.basins import Basins, learn_basins, representatives
     from ldmaps.regions.region_file import load_regions, save_regions
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
 
 __all__ = [
+    "Alarm",
     "Ball",
     "Basins",
     "Box",
@@ -40,6 +42,7 @@ __all__ = [
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
+        "Alarm": "alarm",
         "Ball": "shapes",
         "Basins": "basins",
         "Box": "shapes",

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 
-__all__ = ["LARGEST", "Masks", "Region", "column", "column_of", "finite", "not_negative"]
-
 #: Largest value of a region: its square, and sums of a few of them, are still numbers.
 LARGEST = 1e150
 
@@ -40,6 +38,12 @@ class Region(ABC):
         What it is called in files.
     required, optional : tuple of str
         Its settings there: arguments of the class, and attributes of the region.
+    explains : bool
+        Whether its events say how far away the stream went and why.
+    hold : int or None
+        Records in a row that must be beyond its margin before it is left; None leaves that to the tracker.
+    step : float
+        Above 0 where it adapts to drift, as only :class:`~ldmaps.regions.alarm.Alarm` does.
     columns : sequence of int
         Columns of the coordinates that it looks at.
     """
@@ -48,6 +52,9 @@ class Region(ABC):
     required: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
     columns: Sequence[int] = ()
+    explains: bool = False
+    hold: int | None = None
+    step: float = 0.0
 
     @abstractmethod
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:

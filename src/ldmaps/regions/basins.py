@@ -28,8 +28,6 @@ from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Masks, Region, column, finite
 from ldmaps.settings import is_whole_number
 
-__all__ = ["Basin", "Basins", "learn_basins", "representatives"]
-
 #: Most basins to look for by default.
 MOST_BASINS = 8
 #: Most basins whose memberships are optimised: the search has (b-1)² unknowns.

@@ -13,8 +13,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import LARGEST, Masks, Region, column, column_of, finite, not_negative
 
-__all__ = ["Ball", "Box", "OutOfDomain", "Polygon"]
-
 #: Each edge is compared with all others.
 MOST_VERTICES = 10_000
 #: Roundings by which a point may miss an edge and still lie on it.
@@ -156,6 +154,7 @@ class OutOfDomain(Region):
 
     kind = "out_of_domain"
     optional = ("farther_than",)
+    explains = True
 
     def __init__(self, *, farther_than: float = 0.0) -> None:
         self.farther_than = not_negative("farther_than", farther_than)

@@ -8,29 +8,31 @@ region has a small state machine:
              ◄──────────────────────────────────────────────
                  leave_after records in a row that do not stay
 
-A point that enters also stays, so no record can do both, and the state is set by whichever
-run of records was completed last. So a whole batch can be computed at once.
+A point that enters also stays, so no record can do both: outside it is enough to count those that enter, inside those
+that do not stay.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
+from ldmaps.regions.alarm import LEAST_HOLD, PART_OF_STEP, Alarm
 from ldmaps.regions.base import Region
+from ldmaps.regions.shapes import OutOfDomain
 from ldmaps.settings import check_whole
 
-__all__ = ["Event", "RegionTracker"]
-
+#: Names and shares of what makes a record, by its row, far from the map.
+_Explain = Callable[[int], tuple[tuple[str, float], ...]]
 #: Order of events at one record: what is left is left before something else is entered.
 _LEAVE, _ENTER, _DWELL = 0, 1, 2
 _KINDS = ("leave", "enter", "dwell")
@@ -52,6 +54,17 @@ class Event:
         The record's time, if the source has one.
     duration : int
         Records since the stream entered the region; 0 for "enter".
+    began : int or None
+        Record at which the stream entered a region that explains its events (an alarm, or what lies off the
+        map); the others below are None or empty for other regions, too.
+    began_time : float or None
+        The time of that record.
+    peak : float or None
+        Largest distance from the nearest landmark since then, in √ε.
+    p : float or None
+        The p-value there, if the map is calibrated.
+    why : tuple of (str, float)
+        Which columns, atoms or features account for the squared distance there, and for which share of it.
     """
 
     kind: str
@@ -59,10 +72,33 @@ class Event:
     number: int
     time: float | None
     duration: int
+    began: int | None = None
+    began_time: float | None = None
+    peak: float | None = None
+    p: float | None = None
+    why: tuple[tuple[str, float], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the event as JSON values; a time that is not finite becomes None."""
-        return {**vars(self), "time": None if self.time is None or not isfinite(self.time) else self.time}
+        """Return the event as JSON values without what is not known; a time that is not finite becomes None."""
+        facts = {**vars(self), "time": None if self.time is None or not isfinite(self.time) else self.time}
+        facts["why"] = dict(self.why)
+        if self.began is None:
+            facts = {name: facts[name] for name in ("kind", "region", "number", "time", "duration")}
+        elif self.began_time is None or not isfinite(self.began_time):
+            facts["began_time"] = None
+        return facts
+
+    def __str__(self) -> str:
+        text = f"{self.kind}:{self.region} at record {self.number}"
+        if self.began is None or self.peak is None:
+            return text
+        if self.kind == "leave":
+            text += f", after {self.duration} records"
+        chance = "" if self.p is None else f", p = {self.p:.2g}"
+        because = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.why)
+        return f"{text}: {self.peak:.3g} sqrt(epsilon) from the map{chance}" + (
+            f"; {because}" if because else ""
+        )
 
 
 class RegionTracker:
@@ -78,7 +114,7 @@ class RegionTracker:
     enter_after : int
         Records in a row that must lie in a region before it is entered.
     leave_after : int
-        Records in a row that must lie beyond a region's margin before it is left.
+        Records in a row that must lie beyond a region's margin before it is left. An alarm knows its own number.
     dwell_every : int, optional
         Report a "dwell" event after every so many records in a region.
 
@@ -125,9 +161,44 @@ class RegionTracker:
         self.dwell_every = None if dwell_every is None else int(dwell_every)
         self.reset()
 
+    @classmethod
+    def watching(
+        cls,
+        model: Any,
+        regions: Mapping[str, Region] | None = None,
+        *,
+        rate: str | float | None = None,
+        adapt: bool = False,
+        **settings: Any,
+    ) -> Self:
+        """Return a tracker whose first region, "alarm", is entered when a stream leaves the map.
+
+        Parameters
+        ----------
+        model : LandmarkDiffusionMap or DiffusionMap
+            The map, fitted or loaded. If it is not calibrated and no rate is asked for, the alarm is
+            :class:`OutOfDomain`, at no promised rate.
+        regions : mapping of str to Region, optional
+            Further ones. One called "alarm" takes the place of this alarm.
+        rate, adapt
+            As for :meth:`Alarm.of`.
+        **settings
+            As for the class.
+        """
+        alarm: Region
+        if model.embedder_.calibration is None and rate is None and not adapt:
+            alarm = OutOfDomain()
+            alarm.hold = LEAST_HOLD
+        else:
+            alarm = Alarm.of(model, rate, adapt=adapt)
+        return cls({"alarm": alarm, **(regions or {})}, **settings)
+
     def reset(self) -> None:
         """Forget the stream: it is outside every region again."""
-        self._followed = [_Followed(self.enter_after, self.leave_after) for _ in self.names]
+        self._followed = [
+            _Followed(region, self.enter_after, region.hold or self.leave_after, self.dwell_every)
+            for region in self.regions.values()
+        ]
 
     @property
     def inside(self) -> tuple[str, ...]:
@@ -140,6 +211,7 @@ class RegionTracker:
         coverage: Coverage,
         numbers: ArrayLike,
         times: ArrayLike | None,
+        explain: _Explain = lambda row: (),
     ) -> tuple[NDArray[np.intp], tuple[Event, ...]]:
         """Return labels and events of the next records of the stream.
 
@@ -153,6 +225,8 @@ class RegionTracker:
             Place of each record in the stream.
         times : array-like of shape (n,), optional
             Copied to the events.
+        explain : callable
+            Says why one of these records is far from the map, for the events of regions that explain them.
 
         Returns
         -------
@@ -167,18 +241,13 @@ class RegionTracker:
             return labels, ()
         numbers = np.asarray(numbers)
         times = None if times is None else np.asarray(times)
-        changes: list[tuple[int, int, int, int]] = []
-        for place, (region, followed) in enumerate(zip(self.regions.values(), self._followed, strict=True)):
-            entering, staying = region.masks(coordinates, coverage)
-            if n == 1:  # as it comes from a simulation: plain numbers are several times faster here
-                happened = followed.step(bool(entering[0]), bool(staying[0]), self.dwell_every)
-                if followed.inside and labels[0] < 0:
-                    labels[0] = place
-            else:
-                inside, happened = followed.advance(entering, staying, self.dwell_every)
+        changes: list[tuple[int, int, int, int, dict[str, Any]]] = []
+        for place, followed in enumerate(self._followed):
+            inside, happened = followed.follow(coordinates, coverage, numbers, times, explain)
+            if happened or followed.inside:
                 labels[inside & (labels < 0)] = place
-            changes += [(row, kind, place, duration) for row, kind, duration in happened]
-        changes.sort()
+            changes += [(row, kind, place, duration, visit) for row, kind, duration, visit in happened]
+        changes.sort(key=lambda change: change[:3])
         return labels, tuple(
             Event(
                 kind=_KINDS[kind],
@@ -186,18 +255,16 @@ class RegionTracker:
                 number=int(numbers[row]),
                 time=None if times is None else float(times[row]),
                 duration=duration,
+                **visit,
             )
-            for row, kind, place, duration in changes
+            for row, kind, place, duration, visit in changes
         )
 
     def state(self) -> dict[str, Any]:
         """Return where the stream is, as JSON values for a checkpoint."""
         return {
             "regions": self._fingerprint(),
-            "inside": {
-                name: [one.inside, one.entering, one.away, one.duration]
-                for name, one in zip(self.names, self._followed, strict=True)
-            },
+            "inside": {name: one.state() for name, one in zip(self.names, self._followed, strict=True)},
         }
 
     def restore(self, state: Any) -> None:
@@ -218,9 +285,8 @@ class RegionTracker:
                 "the regions or the tracker's settings are not those of the checkpoint; go on with the same ones, "
                 "or start again"
             )
-        for one, (inside, entering, away, duration) in zip(self._followed, kept, strict=True):
-            one.inside, one.entering = bool(inside), int(entering)
-            one.away, one.duration = int(away), int(duration)
+        for one, facts in zip(self._followed, kept, strict=True):
+            one.restore(facts)
 
     def _fingerprint(self) -> str:
         what = [
@@ -234,60 +300,115 @@ class RegionTracker:
 class _Followed:
     """Where the stream is with respect to one region."""
 
-    __slots__ = ("away", "duration", "enter_after", "entering", "inside", "leave_after")
-
-    def __init__(self, enter_after: int, leave_after: int) -> None:
-        self.enter_after = enter_after
-        self.leave_after = leave_after
+    def __init__(self, region: Region, enter_after: int, leave_after: int, dwell_every: int | None) -> None:
+        self.region = region
+        self.enter_after, self.leave_after, self.dwell_every = enter_after, leave_after, dwell_every
         self.inside = False
-        self.entering = self.away = self.duration = 0
+        self.run = self.duration = 0  # records in a row that ask for a change, and records since the entry
+        self.visit: dict[str, Any] = {}  # the event under way, as a region that explains its events tells it
+        # A threshold that adapts: now, and before the event under way.
+        self.level = self.level_before = region.threshold if isinstance(region, Alarm) else 0.0
 
-    def step(self, entering: bool, staying: bool, dwell_every: int | None) -> list[tuple[int, int, int]]:
-        """Do what :meth:`advance` does for one record."""
-        self.entering = min(self.entering + 1, self.enter_after) if entering else 0
-        self.away = 0 if staying or entering else min(self.away + 1, self.leave_after)
-        if not self.inside:
-            if self.entering < self.enter_after:
-                return []
-            self.inside, self.duration = True, 0
-            return [(0, _ENTER, 0)]
-        duration = self.duration = self.duration + 1
-        if self.away >= self.leave_after:
-            self.inside, self.duration = False, 0
-            return [(0, _LEAVE, duration)]
-        return [(0, _DWELL, duration)] if dwell_every and duration % dwell_every == 0 else []
+    def state(self) -> list[Any]:
+        """Return all that changes, as JSON values."""
+        coming, going = (0, self.run) if self.inside else (self.run, 0)
+        levels = [self.level, self.level_before] if self.region.step else []
+        return [self.inside, coming, going, self.duration, self.visit, *levels]
 
-    def advance(
-        self, entering: NDArray[np.bool_], staying: NDArray[np.bool_], dwell_every: int | None
-    ) -> tuple[NDArray[np.bool_], list[tuple[int, int, int]]]:
-        """Return whether the stream is inside after each record, and events as (row, kind, duration)."""
-        n = len(entering)
-        runs_in = _run_lengths(entering, self.entering)
-        runs_out = _run_lengths(~(staying | entering), self.away)
-        rows = np.arange(n)
-        enters, leaves = runs_in >= self.enter_after, runs_out >= self.leave_after
-        last = np.maximum.accumulate(np.where(enters | leaves, rows, -1))
-        inside = np.where(last >= 0, enters[last], self.inside)
-        before = np.concatenate(([self.inside], inside[:-1]))
-        entered = inside & ~before
-        left = before & ~inside
-        # Durations count from the row of entry, which for a visit under way lies before this batch.
-        since = np.maximum.accumulate(np.where(entered, rows, -1 - self.duration))
-        durations = rows - since
-        happened = [(int(row), _ENTER, 0) for row in np.flatnonzero(entered)]
-        happened += [(int(row), _LEAVE, int(durations[row])) for row in np.flatnonzero(left)]
-        if dwell_every is not None:
-            dwelt = inside & ~entered & (durations % dwell_every == 0)
-            happened += [(int(row), _DWELL, int(durations[row])) for row in np.flatnonzero(dwelt)]
-        self.inside = bool(inside[-1])
-        self.entering = min(int(runs_in[-1]), self.enter_after)
-        self.away = min(int(runs_out[-1]), self.leave_after)
-        self.duration = int(durations[-1]) if self.inside else 0
+    def restore(self, state: Any) -> None:
+        """Go on from what :meth:`state` returned; of earlier versions it ends before the visit."""
+        inside, coming, going, duration, *more = state
+        self.inside, self.run, self.duration = bool(inside), int(going if inside else coming), int(duration)
+        self.visit = dict(more[0]) if more else {}
+        if self.visit:
+            self.visit["why"] = tuple((str(name), float(share)) for name, share in self.visit["why"])
+        if self.region.step:
+            self.level, self.level_before = float(more[1]), float(more[2])
+
+    def follow(
+        self,
+        coordinates: NDArray[Any],
+        coverage: Coverage,
+        numbers: NDArray[Any],
+        times: NDArray[Any] | None,
+        explain: _Explain,
+    ) -> tuple[NDArray[np.bool_], list[tuple[int, int, int, dict[str, Any]]]]:
+        """Return whether the stream is inside after each record, and events as (row, kind, duration, visit)."""
+        masks: Iterable[tuple[bool, bool]]
+        happened: list[tuple[int, int, int, dict[str, Any]]] = []
+        if isinstance(self.region, Alarm) and self.region.step:
+            masks = self._moving(self.region, coverage.distance.tolist())
+        else:
+            entering, staying = self.region.masks(coordinates, coverage)
+            if not self.inside and not entering.any():  # as nearly always
+                self.run = 0
+                return entering, happened
+            masks = zip(entering.tolist(), (staying | entering).tolist(), strict=True)
+        inside = np.zeros(len(coordinates), dtype=bool)
+        run, began, since = self.run, -1 - self.duration, 0
+        for row, (enters, stays) in enumerate(masks):
+            kind = _DWELL
+            if not self.inside:
+                run = run + 1 if enters else 0
+                if run < self.enter_after:
+                    continue
+                kind, began, since = _ENTER, row, row
+                if self.region.explains:
+                    time = None if times is None else float(times[row])
+                    self.visit = {
+                        "began": int(numbers[row]),
+                        "began_time": time,
+                        "peak": -1.0,
+                        "p": None,
+                        "why": (),
+                    }
+            else:
+                run = 0 if stays else run + 1
+                if run >= self.leave_after:
+                    kind = _LEAVE
+                    inside[max(began, 0) : row] = True
+                elif self.dwell_every is None or (row - began) % self.dwell_every:
+                    continue
+            after = row + (kind != _LEAVE)
+            self._look(coverage, since, after, explain)
+            happened.append((row, kind, row - began, dict(self.visit)))
+            since = after
+            if kind != _DWELL:
+                self.inside, run = kind == _ENTER, 0
+            if kind == _LEAVE:
+                self.visit = {}
+        if self.inside:
+            inside[max(began, 0) :] = True
+            self._look(coverage, since, len(inside), explain)
+        self.run, self.duration = run, len(inside) - 1 - began if self.inside else 0
         return inside, happened
 
+    def _look(
+        self,
+        coverage: Coverage,
+        first: int,
+        last: int,
+        explain: _Explain,
+    ) -> None:
+        """Remember the farthest record of a visit."""
+        if not self.visit or first == last:
+            return
+        row = first + int(np.argmax(coverage.distance[first:last]))
+        peak, p = float(coverage.distance[row]), coverage.p_value
+        if peak > self.visit["peak"]:
+            self.visit |= {"peak": peak, "p": None if p is None else float(p[row]), "why": explain(row)}
 
-def _run_lengths(mask: NDArray[np.bool_], before: int) -> NDArray[np.intp]:
-    """Return how many records in a row, up to each one, are True; ``before`` were so already."""
-    rows = np.arange(len(mask))
-    runs: NDArray[np.intp] = rows - np.maximum.accumulate(np.where(mask, -1 - before, rows))
-    return runs
+    def _moving(self, alarm: Alarm, scores: list[float]) -> Iterator[tuple[bool, bool]]:
+        """Yield whether each record enters and stays, and move the threshold after it."""
+        rate, margin = float(alarm.rate or 0.0), alarm.threshold - alarm.release
+        for score in scores:
+            is_far, before, was_inside = score > self.level, self.level, self.inside
+            yield is_far, score > self.level - margin
+            # The level moves by γ(1{alarm} − α), in units of the score; γ is smaller while an event lasts.
+            gain = PART_OF_STEP if was_inside else 1.0
+            self.level = max(self.level + alarm.step * (gain * is_far - rate), alarm.release)
+            if self.inside and not was_inside:
+                self.level_before = before
+            elif was_inside and not self.inside and score <= self.level_before - margin:
+                # It came back to where it was: one alarm, and no drift.
+                self.level = self.level_before + alarm.step * (1.0 - rate)

@@ -11,12 +11,11 @@ import numpy as np
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.windows import Cutter, Windows
+from ldmaps.maps.reasons import reasons
 from ldmaps.regions.tracker import Event, RegionTracker
 from ldmaps.streaming.records import Embedded, Records
 from ldmaps.streaming.rejecting import repaired, whole_rows
 from ldmaps.streaming.sources import model_facts
-
-__all__ = ["RecordEmbedder"]
 
 _NO_REGION = np.array([-1], dtype=np.intp)
 _NO_REGION.flags.writeable = False
@@ -71,7 +70,13 @@ class RecordEmbedder:
             n = len(records)
             regions = _NO_REGION if n == 1 else np.full(n, -1, dtype=np.intp)
         else:
-            regions, events = self.tracker.update(coordinates, coverage, records.numbers, records.times)
+
+            def explain(row: int) -> tuple[tuple[str, float], ...]:
+                return reasons(self.model, records.points[row], int(coverage.nearest[row]))
+
+            regions, events = self.tracker.update(
+                coordinates, coverage, records.numbers, records.times, explain
+            )
         return Embedded(records, coordinates, coverage, regions, events)
 
     def _cut(self, records: Records, windows: Windows) -> Records:

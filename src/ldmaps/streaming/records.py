@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.tracker import Event
 
-__all__ = ["Embedded", "Records", "Rejected"]
-
 #: Where a source continues after a restart: a JSON value that only the source itself understands.
 Position = Any
 
@@ -207,12 +205,12 @@ class Embedded:
             In the same order.
         """
         records = self.records.take(mask)
-        distance, inside, nearest = self.coverage
         numbers = set(records.numbers.tolist())
+        parts: list[Any] = [None if part is None else part[mask] for part in self.coverage]
         return Embedded(
             records,
             self.coordinates[mask],
-            Coverage(distance[mask], inside[mask], nearest[mask]),
+            Coverage(*parts),
             self.regions[mask],
             tuple(event for event in self.events if event.number in numbers),
         )

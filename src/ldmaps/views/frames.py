@@ -28,8 +28,6 @@ from ldmaps.progress import is_shown, stage
 from ldmaps.regions.base import Region
 from ldmaps.views.report.structures import NM_PER_UNIT, superposed
 
-__all__ = ["FramePicks", "picked", "read_picks", "rows_of", "summary_of", "topology_of", "write_landmarks"]
-
 
 @dataclass(frozen=True)
 class FramePicks:

@@ -12,8 +12,6 @@ from ldmaps.inputs.atom_order import Atoms
 from ldmaps.metrics import RMSD
 from ldmaps.metrics.squared_matrix import squared_matrix
 
-__all__ = ["UNITS", "correlations", "shape_of_frames"]
-
 #: Of columns that ldmaps embed and ldmaps correlate write.
 UNITS = {"rg": "nm", "end_to_end": "nm", "rmsd": "nm", "time": "ps", "distance": "√ε"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from urllib.parse import urlsplit
 
@@ -139,12 +140,16 @@ def test_alarms_are_listed_newest_first(open_page, served):
     page = open_page(served)
     page.wait_for("document.querySelectorAll('#alarms li.fresh').length > 0")
     numbers = page.evaluate(
-        "[...document.querySelectorAll('#alarms .more')].map(e => Number(/record ([\\d,]+)/.exec(e.textContent)[1]"
-        ".replaceAll(',', '')))"
+        "[...document.querySelectorAll('#alarms .more:not(.why)')].map(e => Number(/record ([\\d,]+)/.exec("
+        "e.textContent)[1].replaceAll(',', '')))"
     )
     assert numbers == sorted(numbers, reverse=True)
     words = page.evaluate("[...document.querySelectorAll('#alarms .what')].map(e => e.textContent)")
-    assert {"entered left", "left left", "entered off", "left off"} <= set(words)
+    assert {"entered left", "left left", "off"} <= set(words)
+    # Off the map, one entry tells beginning, end, peak and reasons.
+    over = page.evaluate("document.querySelector('#alarms li.over .more').textContent")
+    assert re.fullmatch(r"record [\d,]+ to [\d,]+ · peak [\d.]+ √ε( · .*)?", over)
+    assert "%" in page.evaluate("document.querySelector('#alarms li.over .why').textContent")
     assert len(words) <= 100
     page.wait_for("document.getElementById('announce').textContent.startsWith('Entered ')")
     assert page.evaluate("document.getElementById('announce').getAttribute('aria-live')") == "polite"

@@ -17,8 +17,6 @@ from ldmaps.inputs.topology import SelectedFrames, Selection, load_topology, sel
 from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Rejected
 
-__all__ = ["ChosenAtoms"]
-
 
 class ChosenAtoms(SelectedFrames):
     """The atoms of a stream that are to be embedded."""

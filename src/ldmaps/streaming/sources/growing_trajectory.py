@@ -19,8 +19,6 @@ from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
 from ldmaps.streaming.sources.growing_file import READ_BYTES, GrowingFile
 
-__all__ = ["GrowingTrajectory"]
-
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 _NOTHING = Found(np.empty(0, dtype=np.intp), 0)
 

@@ -27,8 +27,6 @@ from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
 
-__all__ = ["IMDSource"]
-
 #: IMD counts in ångström.
 _NM_PER_ANGSTROM = np.float32(0.1)
 _RETRY_EVERY = 0.2

@@ -22,8 +22,6 @@ from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 
-__all__ = ["AsyncIterableSource", "FramesSource", "IterableSource", "SequenceSource"]
-
 
 class _Items:
     """Turns items into records and numbers them."""

@@ -28,8 +28,6 @@ from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.decoding import TROUBLE
 from ldmaps.streaming.sources.line_parsers import JsonParser
 
-__all__ = ["RedisSource"]
-
 #: Identifier and fields.
 Entry = tuple[bytes, dict[bytes, bytes]]
 

@@ -18,8 +18,6 @@ from ldmaps.views.own_points import PointsOfMap
 from ldmaps.views.report.contents import MAX_SURFACE_COORDINATES, gather
 from ldmaps.views.report.payload import packed, payload
 
-__all__ = ["MAX_COORDINATES", "map_data", "page_files"]
-
 #: Coordinates that are sent; pairs of more have no surface to be drawn on.
 MAX_COORDINATES = MAX_SURFACE_COORDINATES
 
@@ -41,6 +39,8 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
         {
             "name": name,
             "kind": region.kind,
+            "off": region.explains,
+            "rate": getattr(region, "rate", None),
             "facts": region.as_dict() if region.kind in _OUTLINED else None,
             "members": packed(region.masks(landmarks, covered)[0].astype(np.uint8), "u1"),
         }

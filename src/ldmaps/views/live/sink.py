@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ldmaps.regions.base import Region
     from ldmaps.views.live.server import LiveServer
 
-__all__ = ["LivePage"]
-
 
 class LivePage(Sink):
     """Shows a stream on its map, in any number of browsers at once.
@@ -86,6 +84,8 @@ class LivePage(Sink):
         self._access = Access(host, token, allowed_hosts)
         self._server: LiveServer | None = None
         self.state = LiveState(min(model.n_components_, MAX_COORDINATES), tuple(self._regions))
+        # What is off the map by its first region, an alarm, is so on the page.
+        self.state.has_alarm = any(region.explains for region in list(self._regions.values())[:1])
 
     @property
     def port(self) -> int:

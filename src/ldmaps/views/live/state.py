@@ -7,6 +7,7 @@ A frame is one binary message, little-endian:
     uint32 length of the head | head: JSON, padded to a multiple of 4 | float32 rows of shape (points, 3 + k)
 
 and a row is (age in seconds, distance to the nearest landmark, code, coordinates); code = 2·(region + 1) + outside.
+Outside is what the alarm says if the first region is one, and what the map does not cover otherwise.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.streaming.records import Embedded
-
-__all__ = ["Cursor", "Frame", "LiveState"]
 
 #: Points kept of each second of a fast stream, and how many may be kept at once after a pause.
 POINTS_A_SECOND, BURST = 250, 500
@@ -65,6 +64,8 @@ class LiveState:
         self._allowance, self._allowed_at = float(BURST), time.monotonic()
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
         self._event_count = 0
+        self._alarm: dict[str, Any] | None = None  # the alarm that lasts
+        self.has_alarm = False  # whether the first region is one
         self._records = self._rejected = self._outside = 0
         self._by_region = np.zeros(len(self._names) + 1, dtype=np.int64)
         self._last: Embedded | None = None
@@ -83,8 +84,9 @@ class LiveState:
     def take(self, embedded: Embedded) -> None:
         """Note records; the cost is a few whole-array operations and at most ``BURST`` copied rows."""
         n, now = len(embedded), time.monotonic()
-        outside = n - int(np.count_nonzero(embedded.coverage.inside))
         regions = self._known(embedded.regions)
+        is_outside = regions == 0 if self.has_alarm else ~embedded.coverage.inside
+        outside = int(np.count_nonzero(is_outside))
         counts = np.bincount(regions + 1, minlength=len(self._names) + 1) if self._names else n
         with self._lock:
             self._version += 1
@@ -98,7 +100,7 @@ class LiveState:
             self._records += n
             self._outside += outside
             self._by_region += counts
-            self._keep(embedded, regions, now)
+            self._keep(embedded, regions, is_outside, now)
             self._last = embedded  # read when a frame is made, which is rarer
 
     def finish(self, problem: str | None = None) -> None:
@@ -114,8 +116,12 @@ class LiveState:
         first = self._event_count - min(len(embedded.events), EVENTS)
         for place, event in enumerate(embedded.events[-EVENTS:], first):
             self._events.append({"id": place, **event.as_dict(), "at": round(clock, 3)})
+            if event.began is not None and event.kind != "dwell":
+                self._alarm = self._events[-1] if event.kind == "enter" else None
 
-    def _keep(self, embedded: Embedded, regions: NDArray[np.intp], now: float) -> None:
+    def _keep(
+        self, embedded: Embedded, regions: NDArray[np.intp], is_outside: NDArray[np.bool_], now: float
+    ) -> None:
         """Copy as many evenly spread records as the allowance permits, the last one among them."""
         self._allowance = min(BURST, self._allowance + POINTS_A_SECOND * (now - self._allowed_at))
         self._allowed_at = now
@@ -130,7 +136,7 @@ class LiveState:
         self._allowance -= kept
         places = (self._points + np.arange(kept)) % HISTORY
         self._rows[places, 1] = embedded.coverage.distance[rows]
-        self._rows[places, 2] = 2 * (regions[rows] + 1) + ~embedded.coverage.inside[rows]
+        self._rows[places, 2] = 2 * (regions[rows] + 1) + is_outside[rows]
         self._rows[places, 3:] = coordinates
         self._when[places] = now
         self._delay[places] = now - embedded.arrived[rows]
@@ -197,11 +203,13 @@ class LiveState:
         last = self._last
         if last is None:
             return None
+        p, region = last.coverage.p_value, int(self._known(last.regions[-1:])[0])
         return {
             "number": int(last.numbers[-1]),
             "time": None if last.times is None else _finite(last.times[-1]),
-            "region": int(self._known(last.regions[-1:])[0]),
-            "inside": bool(last.coverage.inside[-1]),
+            "region": region,
+            "inside": region != 0 if self.has_alarm else bool(last.coverage.inside[-1]),
+            "p": None if p is None else _finite(p[-1]),
             "distance": _finite(last.coverage.distance[-1]),
             "coordinates": [_finite(value) for value in last.coordinates[-1, : self._k]],
         }
@@ -223,6 +231,7 @@ class LiveState:
             "latency": None if worst is None else [float(np.median(delays)), worst],
             "byRegion": self._by_region.tolist(),
             "alarms": self._event_count,
+            "alarm": self._alarm,
             "current": self._current(),
             "second": [self._second_count, *(self._seconds[-1] if self._seconds else (0.0, 0.0))],
             "viewers": self.viewers,

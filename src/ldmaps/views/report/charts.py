@@ -12,17 +12,6 @@ from numpy.typing import NDArray
 from ldmaps.maps.bandwidth_scan import BandwidthScan
 from ldmaps.views.free_energy import FreeEnergyProfile
 
-__all__ = [
-    "Chart",
-    "bandwidth_chart",
-    "format_number",
-    "histogram_chart",
-    "nice_ticks",
-    "profile_chart",
-    "scan_chart",
-    "spectrum_chart",
-]
-
 WIDTH, HEIGHT = 320, 206
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -223,7 +212,7 @@ def scan_chart(scan: BandwidthScan, unit: str) -> str:
     )
     chart.axes(
         [(float(place), format_number(10.0**place, 2)) for place in x[::2]],
-        [(tick, f"{tick:g}") for tick in nice_ticks(0, 1.0, 5)],
+        nice_ticks(0, 1.0, 5),
         f"ε ({unit})" if unit else "ε",
         "λ₂ to λ₅",
     )

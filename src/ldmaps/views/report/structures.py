@@ -15,16 +15,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.atom_order import bonds_among
 from ldmaps.metrics import RMSD
 
-__all__ = [
-    "NM_PER_UNIT",
-    "Molecule",
-    "Structures",
-    "elements_from_masses",
-    "guess_bonds",
-    "landmark_structures",
-    "superposed",
-]
-
 #: Covalent radii in nm (Cordero et al., Dalton Trans. 2008, 2832), and masses, of what molecules are made of.
 RADII = {
     "H": 0.031, "B": 0.084, "C": 0.076, "N": 0.071, "O": 0.066, "F": 0.057, "Na": 0.166, "Mg": 0.141,

@@ -102,8 +102,7 @@ function baseImage(frame, colours) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(w, h), data = image.data;
   const card = rgb(colours.card), tone = rgb(colours.muted);
-  const hatched = regions.find((region) => region.kind === "out_of_domain");
-  const hatch = hatched && rgb(hatched.colour);
+  const hatch = offMap && rgb(offMap.colour);
   const [u0, u1, v0, v1] = picture.home;
   for (let py = 0; py < h; py++) {
     const v = v1 - ((py + 0.5) / h) * (v1 - v0);
@@ -201,7 +200,7 @@ function legend() {
       pen.lineWidth = 2.2;
       line(pen, 2, 2, 10, 10);
       line(pen, 2, 10, 10, 2);
-    }, "outside the map"),
+    }, outsideWords),
     glyph((pen) => {
       pen.strokeStyle = colours.ink;
       pen.lineWidth = 2;
@@ -212,8 +211,7 @@ function legend() {
   );
   const [x, y] = [axes[picture.x].coordinate, axes[picture.y].coordinate];
   if (x >= 0 && y >= 0 && energyOf(x, y)) {
-    const hatched = regions.some((region) => region.kind === "out_of_domain");
-    parts.push(element("span", {}, `Grey: training ${report.kind}s.${hatched ? " Hatched: none." : ""}`));
+    parts.push(element("span", {}, `Grey: training ${report.kind}s.${offMap ? " Hatched: none." : ""}`));
   }
   byId("map-legend").replaceChildren(...parts);
 }

@@ -4,6 +4,8 @@ const regions = report.regions.map((region, i) => ({
   members: decode(region.members),
   colour: report.categories[i % report.categories.length],
 }));
+const offMap = regions.find((region) => region.off); // the alarm, or what lies outside
+const outsideWords = regions.length && regions[0].off ? "in alarm" : "outside the map";
 const coordinateOf = (name) => Number(name.slice(3)) - 2;
 
 // What a box or ball bounds along a coordinate; open ends reach beyond the view.
@@ -120,7 +122,7 @@ function drawRegions(context, x, y, view, frame, ratio, colours, here) {
       const around = boxAround(region, x, y, view, place);
       const inView = around[0] < right && around[2] > frame.left && around[1] < bottom && around[3] > frame.top;
       if (inView) labels.push({ region, x: around[0] + 1, y: around[1] - 6, centred: false });
-    } else if (region.kind !== "out_of_domain" && !region.facts) {
+    } else if (!region.off && !region.facts) {
       const at = blob(context, region, x, y, frame, ratio, place);
       if (at && at[0] > frame.left && at[0] < right && at[1] > frame.top && at[1] < bottom) {
         labels.push({ region, x: at[0], y: at[1] + 4, centred: true });

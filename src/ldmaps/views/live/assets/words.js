@@ -5,6 +5,8 @@ function duration(value) {
   return `${formatNumber(value, 3)} s`;
 }
 const perCent = (share) => `${share === 0 ? "0" : share < 0.001 ? "< 0.1" : formatNumber(100 * share, 3)} %`;
+// Dates come as seconds since 1970; no simulation has come so far in picoseconds.
+const timeText = (time) => (time > 1e8 && time < 1e11 ? new Date(1000 * time).toISOString().slice(0, 19).replace("T", " ") : formatNumber(time, 7));
 const set = (id, text) => {
   const place = byId(id);
   if (place.textContent !== text) place.textContent = text;
@@ -17,7 +19,7 @@ function showNumbers() {
   set("latency-name", head.latency ? `latency, worst ${duration(head.latency[1])}` : "latency");
   const all = head.records ? head.outside / head.records : 0;
   set("outside", perCent(head.outsideNow === null ? all : head.outsideNow));
-  set("outside-name", `outside, ${perCent(all)} of all`);
+  set("outside-name", `${outsideWords}, ${perCent(all)} of all`);
   set("rejected", formatNumber(head.rejected));
   set("rejected-name", head.rejected && head.problem ? `rejected: ${head.problem}` : "rejected");
   byId("rejected-name").title = head.problem;
@@ -30,9 +32,10 @@ function showNow() {
   if (!current) return;
   set("now-aside", `record ${formatNumber(current.number)}`);
   const rows = [];
-  if (current.time !== null) rows.push(["Time", formatNumber(current.time, 7)]);
-  rows.push(["Region", current.region >= 0 ? regions[current.region].name : "none"]);
-  rows.push(["To nearest landmark", current.distance === null ? "–" : `${formatNumber(current.distance, 3)} √ε${current.inside ? "" : ", outside"}`]);
+  if (current.time !== null) rows.push(["Time", timeText(current.time)]);
+  if (!byId("regions-card").hidden) rows.push(["Region", current.region >= 0 ? regions[current.region].name : "none"]);
+  rows.push(["To nearest landmark", current.distance === null ? "–" : `${formatNumber(current.distance, 3)} √ε${current.inside ? "" : `, ${outsideWords}`}`]);
+  if (current.p !== null) rows.push(["p", formatNumber(current.p, 2)]);
   report.names.forEach((name, c) => rows.push([name, formatNumber(current.coordinates[c])]));
   const list = byId("now");
   if (list.children.length !== 2 * rows.length) {
@@ -45,7 +48,7 @@ function showNow() {
 }
 
 function startRegions() {
-  byId("regions-card").hidden = !regions.length;
+  byId("regions-card").hidden = regions.every((region) => region.off);
   const entries = regions.map((region) => {
     const entry = element("li"), swatch = element("i");
     swatch.style.background = region.colour;
@@ -68,11 +71,43 @@ function showRegions() {
   }
 }
 
+const promised = offMap && offMap.rate ? `at most one in ${formatNumber(Math.round(1 / offMap.rate))} records like the training data` : "";
+
 function startAlarms() {
   byId("alarms-card").hidden = !regions.length;
+  set("alarms-aside", promised);
 }
 
 const MARKS = { enter: ["▶", "entered"], leave: ["◁", "left"], dwell: ["■", "still in"] };
+const because = (why) => Object.entries(why || {}).map(([name, share]) => `${name} ${formatNumber(100 * share, 2)} %`).join(", ");
+
+// An event off the map is one entry, which is written again when it ends.
+function alarmEntry(event, list) {
+  const key = `${event.region} ${event.began}`;
+  let entry = [...list.children].find((child) => child.dataset.key === key);
+  if (!entry) {
+    entry = element("li");
+    entry.dataset.key = key;
+    entry.dataset.at = event.at;
+    list.prepend(entry);
+  }
+  const over = event.kind === "leave";
+  entry.className = over ? "alarm over" : "alarm";
+  const clock = new Date(1000 * Number(entry.dataset.at)).toLocaleTimeString([], { hour12: false });
+  const where = over ? `record ${formatNumber(event.began)} to ${formatNumber(event.number)}` : `since record ${formatNumber(event.began)}`;
+  const details = [where, `${over ? "peak" : "began at"} ${formatNumber(event.peak, 3)} √ε`];
+  if (event.p !== null) details.push(`p ${formatNumber(event.p, 2)}`);
+  if (event.began_time !== null) details.push(timeText(event.began_time));
+  entry.replaceChildren(
+    element("span", { class: "mark", "aria-hidden": "true" }, over ? "△" : "▲"),
+    element("span", { class: "what" }, event.region + (over ? "" : ", still on")),
+    element("span", { class: "clock" }, clock),
+    element("span", { class: "more" }, details.join(" · ")),
+  );
+  const why = because(event.why);
+  if (why) entry.append(element("span", { class: "more why" }, why));
+  return entry;
+}
 
 function addAlarms(events) {
   const fresh = events.filter((event) => event.id > seen.alarm);
@@ -83,11 +118,17 @@ function addAlarms(events) {
   for (const event of fresh.slice(-ALARMS)) {
     const region = regions.find(({ name }) => name === event.region);
     const [mark, verb] = MARKS[event.kind] || ["•", event.kind];
-    const entry = element("li", { class: event.kind });
-    if (region) entry.style.setProperty("--region", region.colour);
+    const isAlarm = event.began !== undefined && event.kind !== "dwell";
+    const entry = isAlarm ? alarmEntry(event, list) : element("li", { class: event.kind });
+    if (region && !isAlarm) entry.style.setProperty("--region", region.colour);
+    if (!first && event.kind === "enter") {
+      entry.classList.add("fresh");
+      setTimeout(() => entry.classList.remove("fresh"), FRESH);
+    }
+    if (isAlarm) continue;
     const clock = new Date(1000 * event.at).toLocaleTimeString([], { hour12: false });
     const details = [`record ${formatNumber(event.number)}`];
-    if (event.time !== null) details.push(`time ${formatNumber(event.time, 7)}`);
+    if (event.time !== null) details.push(`time ${timeText(event.time)}`);
     if (event.duration) details.push(`after ${formatNumber(event.duration)} record${event.duration === 1 ? "" : "s"}`);
     entry.append(
       element("span", { class: "mark", "aria-hidden": "true" }, mark),
@@ -96,13 +137,9 @@ function addAlarms(events) {
       element("span", { class: "more" }, details.join(" · ")),
     );
     list.prepend(entry);
-    if (!first && event.kind === "enter") {
-      entry.classList.add("fresh");
-      setTimeout(() => entry.classList.remove("fresh"), FRESH);
-    }
   }
   while (list.children.length > ALARMS) list.lastChild.remove();
-  set("alarms-aside", `${formatNumber(head.alarms)} in all`);
+  set("alarms-aside", promised);
   if (first) return;
   const entered = fresh.filter((event) => event.kind === "enter");
   seen.waiting.push(...entered);
@@ -129,6 +166,7 @@ function showStatus() {
   else if (stream === "failed") [kind, words] = ["trouble", `Stream stopped: ${head.problem}`];
   else if (stream === "ended") [kind, words] = ["ended", "Stream ended"];
   else if (stream === "waiting") [kind, words] = ["waiting", "Waiting for records"];
+  else if (head.alarm) [kind, words] = ["alarm", `Alarm since record ${formatNumber(head.alarm.began)}: ${because(head.alarm.why) || "off the map"}`];
   if (frozen && state === "open") [kind, words] = ["paused", `Paused (${words.toLowerCase()})`];
   if (place.textContent !== words) place.textContent = words;
   place.dataset.kind = kind;
