@@ -14,17 +14,6 @@ from itertools import pairwise
 
 from ldmaps.errors import InvalidInputError
 
-__all__ = [
-    "Roles",
-    "find_columns",
-    "is_missing",
-    "is_time_name",
-    "looks_like_number",
-    "moment",
-    "roles_of",
-    "time_places",
-]
-
 #: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
 _TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
 _COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "unnamed: 0", "__index_level_0__"})

@@ -18,8 +18,6 @@ from ldmaps.inputs.column_roles import SAMPLE, Roles, find_columns, roles_of, ti
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import Reading
 
-__all__ = ["ArrayTable", "Numbered", "ParquetTable", "Table", "import_parquet", "kept_rows", "load_array"]
-
 #: Rows and their numbers in the file.
 Numbered = Iterator[tuple[NDArray[np.int64], NDArray[Any]]]
 

@@ -20,8 +20,6 @@ from ldmaps.inputs.table_files import ArrayTable, ParquetTable, Table, load_arra
 from ldmaps.inputs.text_table import TextTable, text_lines
 from ldmaps.inputs.windows import WindowedSource, Windows
 
-__all__ = ["MAX_ROWS", "TableSource", "is_plumed", "open_table", "read_columns", "read_numbers"]
-
 #: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
 MAX_ROWS = 32_768
 

@@ -22,8 +22,6 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource
 from ldmaps.settings import check_whole
 
-__all__ = ["Cutter", "WindowedSource", "Windows"]
-
 #: So many median time steps of the training rows make a gap.
 GAP_STEPS = 1.5
 #: Rows that a length is found from, and the autocorrelation from which on a peak is a period.

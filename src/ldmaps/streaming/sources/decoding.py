@@ -21,18 +21,6 @@ from ldmaps.inputs.text_table import BOM, UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.text_rows import PlainRows, read_lines
 
-__all__ = [
-    "TROUBLE",
-    "Decoder",
-    "LineDecoder",
-    "LineParser",
-    "Row",
-    "as_point",
-    "excerpt",
-    "form_of",
-    "largest_record",
-]
-
 #: Most bytes of a record: of one whose numbers are not counted, of one of few numbers, and per number of others.
 #: Anything longer is a fault and is not kept.
 _LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
