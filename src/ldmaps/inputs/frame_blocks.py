@@ -58,16 +58,6 @@ def joined(blocks: Sequence[Block]) -> Block:
     )
 
 
-def unpacked(handle: Any, read: Any) -> Block:
-    """Return what a file of mdtraj's kind read: coordinates, times, lengths and angles of boxes."""
-    if not len(read) or not len(read[0]):
-        return block_of(np.empty((0, 1, 3)))
-    times, lengths, angles = read[1:4]
-    has_boxes = lengths is not None and angles is not None
-    block = block_of(read[0], times, boxes_of(np.asarray(lengths), np.asarray(angles)) if has_boxes else None)
-    return block.in_nm() if handle.distance_unit == "angstroms" else block
-
-
 def boxes_of(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64]:
     """Return lattice vectors (n, 3, 3) from lengths and angles in degrees, (n, 3) each; zeros for frames without."""
     vectors = np.zeros((len(lengths), 3, 3))

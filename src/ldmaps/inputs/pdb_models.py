@@ -66,7 +66,7 @@ def pdb_box(path: str) -> NDArray[np.float64] | None:
             # 1 × 1 × 1 Å is how "no box" is written.
             if all(length <= 1.0 for length in values[:3]):
                 return None
-            return 0.1 * boxes_of(np.asarray([values[:3]]), np.asarray([values[3:]]))[0]
+            return np.asarray(0.1 * boxes_of(np.asarray([values[:3]]), np.asarray([values[3:]]))[0])
         if line.startswith(("ATOM  ", "HETATM", "MODEL")):
             return None
     return None

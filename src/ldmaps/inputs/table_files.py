@@ -18,8 +18,6 @@ from ldmaps.inputs.column_roles import SAMPLE, Roles, find_columns, roles_of, ti
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import Reading
 
-__all__ = ["ArrayTable", "Numbered", "ParquetTable", "Table", "import_parquet", "kept_rows", "load_array"]
-
 #: Rows and their numbers in the file.
 Numbered = Iterator[tuple[NDArray[np.int64], NDArray[Any]]]
 
@@ -191,17 +189,8 @@ class ParquetTable(Table):
         names = self._file.schema_arrow.names
         first = next(self._file.iter_batches(SAMPLE), None)
         rows = [] if first is None else [[_cell(row[name]) for name in names] for row in first.to_pylist()]
-        roles = roles_of(names, rows)
         stored = self._file.schema_arrow.pandas_metadata or {}
-        index = [name for name in stored.get("index_columns", ()) if name in names]
-        places = [place for place in roles.features if names[place] in index]
-        if len(places) == len(roles.features):
-            return roles
-        return Roles(
-            [place for place in roles.features if place not in places],
-            roles.time,
-            (*roles.left_out, *((place, "index") for place in places)),
-        )
+        return roles_of(names, rows, [name for name in stored.get("index_columns", ()) if name in names])
 
     def rows(self, chunk: int, reading: Reading) -> Numbered:
         """Decode rows from the row group on that holds the first."""

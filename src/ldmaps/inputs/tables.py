@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -18,8 +19,6 @@ from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
 from ldmaps.inputs.table_files import ArrayTable, ParquetTable, Table, load_array
 from ldmaps.inputs.text_table import TextTable, text_lines
 from ldmaps.inputs.windows import WindowedSource, Windows
-
-__all__ = ["MAX_ROWS", "TableSource", "is_plumed", "open_table", "read_columns", "read_numbers"]
 
 #: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
 MAX_ROWS = 32_768
@@ -238,17 +237,18 @@ class TableSource(PointSource):
         for table in self._tables:
             count, before = 0, self._n_missing
             for numbers, rows in table.rows(self._chunk, self._reading):
-                times = None
+                chunk = FrameChunk(rows, numbers, None, table.path)
                 if table.time is not None:
-                    rows, times = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
-                if self._drops and np.isnan(rows).any():
-                    whole = ~np.isnan(rows).reshape(len(rows), -1).any(axis=1)
+                    chunk = replace(
+                        chunk, frames=np.ascontiguousarray(rows[:, :-1]), times=rows[:, -1].copy()
+                    )
+                if self._drops and np.isnan(chunk.frames).any():
+                    whole = ~np.isnan(chunk.frames).reshape(len(rows), -1).any(axis=1)
                     self._n_missing += int(np.count_nonzero(~whole))
-                    rows, numbers = rows[whole], numbers[whole]
-                    times = None if times is None else times[whole]
-                count += len(rows)
-                if len(rows):
-                    yield FrameChunk(rows, numbers, times, table.path)
+                    chunk = chunk.take(whole)
+                count += len(chunk)
+                if len(chunk):
+                    yield chunk
             if not count and self._n_missing > before:
                 raise InvalidInputError(
                     f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; choose columns "

@@ -31,8 +31,6 @@ from ldmaps.inputs.source import Reading
 from ldmaps.inputs.table_files import Numbered, Table, kept_rows
 from ldmaps.text_rows import PlainRows, read_lines
 
-__all__ = ["BOM", "TextColumns", "TextTable", "UnreadableError", "text_lines"]
-
 
 class UnreadableError(ValueError):
     """A line is not a row of the table; the text is the reason."""

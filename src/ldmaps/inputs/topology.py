@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, one_line
+from ldmaps.inputs.atom_order import Atoms, bonds_among
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
 from ldmaps.inputs.frame_blocks import Block, import_mdtraj
 from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
 from ldmaps.inputs.pdb_models import pdb_topology
-from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, Reading, bonds_among, default_chunk
+from ldmaps.inputs.source import FrameChunk, FrameSource, Reading, default_chunk
 from ldmaps.inputs.whole import Molecules, molecules_of
 
 #: Hydrogens whose mass was raised for longer steps have up to 4 amu.

@@ -22,13 +22,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
 from ldmaps.inputs.formats import Format, conversion, known_format
-from ldmaps.inputs.frame_blocks import (
-    Block,
-    block_of,
-    import_mdtraj,
-    joined,
-    unpacked,
-)
+from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of, import_mdtraj, joined
 from ldmaps.inputs.frame_bytes import FrameFile, cut_off
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
@@ -161,11 +155,8 @@ class TrajectoryFiles(SelectedFrames):
         return joined(blocks)
 
     def _read(self, handle: Any, path: str, count: int, position: int) -> Block:
-        indices = self._selection.read_or_none(self._n_file_atoms)
-        if isinstance(handle, FrameFile):
-            return handle.read(count, indices)
         try:
-            return unpacked(handle, handle.read(n_frames=count, atom_indices=indices))
+            return handle.read(count, self._selection.read_or_none(self._n_file_atoms))  # type: ignore[no-any-return]
         except (RuntimeError, OSError) as error:
             whole = self._last_whole_frame(path, position)
             raise cut_off(path, whole, one_line(error, 160)) from error
@@ -174,7 +165,7 @@ class TrajectoryFiles(SelectedFrames):
         with closing(self._open(path)) as handle:
             try:
                 handle.seek(position)
-                while len(handle.read(n_frames=1)[0]):
+                while len(handle.read(1).frames):
                     position += 1
             except Exception:  # this is where it breaks
                 pass
@@ -225,7 +216,7 @@ class TrajectoryFiles(SelectedFrames):
                 return FrameFile(path, FRAME_FORMATS[form.name]())
             if form.reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
-            return self._md.open(path)
+            return _MdtrajFile(self._md.open(path))
         except InvalidInputError:
             raise
         except ImportError as error:
@@ -245,8 +236,7 @@ class TrajectoryFiles(SelectedFrames):
         if self._is_streamed(path):
             with closing(self._open(path)) as handle:
                 try:
-                    first = handle.read(1)
-                    frames: Any = first[0] if len(first) else []
+                    frames = handle.read(1).frames
                 except (RuntimeError, OSError) as error:
                     raise InvalidInputError(
                         f"{path} has no readable frame ({one_line(error, 160)}); is it empty, or of another format?"
@@ -264,6 +254,27 @@ class TrajectoryFiles(SelectedFrames):
                 "give the topology that the trajectory was written with (a trajectory without water needs a "
                 "topology without water)"
             )
+
+
+class _MdtrajFile:
+    """A file that mdtraj has opened."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self.seek, self.close = handle.seek, handle.close
+
+    def __len__(self) -> int:
+        return len(self._handle)
+
+    def read(self, n_frames: int, atoms: NDArray[np.intp] | None = None) -> Block:
+        read = self._handle.read(n_frames=n_frames, atom_indices=atoms)
+        if not len(read) or not len(read[0]):
+            return block_of(np.empty((0, 1, 3)))
+        times, lengths, angles = read[1:4]
+        has_boxes = lengths is not None and angles is not None
+        boxes = boxes_of(np.asarray(lengths), np.asarray(angles)) if has_boxes else None
+        block = block_of(read[0], times, boxes)
+        return block.in_nm() if self._handle.distance_unit == "angstroms" else block
 
 
 def _ascii_name(path: str, form: Format) -> str:

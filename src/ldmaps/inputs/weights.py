@@ -20,8 +20,6 @@ from ldmaps.inputs.column_roles import find_columns
 from ldmaps.inputs.source import FrameChunk
 from ldmaps.inputs.tables import read_columns, read_numbers
 
-__all__ = ["WeightTable", "split_column"]
-
 #: Two times, in ps, are the same within this and a millionth of themselves: files round them.
 SAME_TIME = 1e-3
 #: Columns that say which point a row is about.

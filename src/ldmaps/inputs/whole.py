@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 
+Frames = NDArray[np.float32]
+Boxes = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 KEEP_HINT = (
     "or take the coordinates as they are: open the trajectory with ",
     Named("periodic", "keep", "ldmaps.inputs.open"),
@@ -70,9 +73,7 @@ class Molecules:
         self._rings = np.asarray(rings, dtype=np.intp).reshape(-1, 2)
         self._sizes = np.bincount(self.component, minlength=self.n_molecules)
 
-    def make_whole(
-        self, frames: NDArray[np.float32], box: NDArray[np.float64], numbers: NDArray[np.int64], file: str
-    ) -> NDArray[np.float32]:
+    def make_whole(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
         """Return frames in which every molecule is in one piece, and all in one another's nearest image."""
         if self.n_atoms < 2:
             return frames
@@ -96,14 +97,7 @@ class Molecules:
             frames = self._gathered(frames, box, numbers, file)
         return frames
 
-    def _joined(
-        self,
-        frames: NDArray[np.float32],
-        steps: NDArray[np.float32],
-        box: NDArray[np.float64],
-        numbers: NDArray[np.int64],
-        file: str,
-    ) -> NDArray[np.float32]:
+    def _joined(self, frames: Frames, steps: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
         inverse = np.linalg.inv(box)
         turns = -np.rint(steps @ inverse)
         shifts = np.zeros(frames.shape)
@@ -121,13 +115,7 @@ class Molecules:
                 )
         return np.asarray(whole, dtype=np.float32)
 
-    def _gathered(
-        self,
-        frames: NDArray[np.float32],
-        box: NDArray[np.float64],
-        numbers: NDArray[np.int64],
-        file: str,
-    ) -> NDArray[np.float32]:
+    def _gathered(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
         """Move every molecule to the image nearest to the largest one."""
         anchor = int(np.argmax(self._sizes))
         order = np.argsort(self.component, kind="stable")
@@ -152,13 +140,7 @@ class Molecules:
             frames[moved] -= (turns[moved] @ box[moved])[:, self.component].astype(np.float32)
         return frames
 
-    def _refuse_if_cut(
-        self,
-        frames: NDArray[np.float32],
-        box: NDArray[np.float64],
-        numbers: NDArray[np.int64],
-        file: str,
-    ) -> None:
+    def _refuse_if_cut(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> None:
         """Without bonds nothing can be repaired; raise where the atoms spread over more than half the box."""
         fractions = frames @ np.linalg.inv(box)
         spread = np.ptp(fractions, axis=1).max(axis=1)

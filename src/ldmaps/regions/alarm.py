@@ -52,8 +52,6 @@ class Alarm(Region):
     """
 
     kind = "alarm"
-    required = ("threshold",)
-    optional = ("release", "hold", "rate", "step")
     explains = True
 
     def __init__(

@@ -38,8 +38,6 @@ class Basin(Region):
     """One learned basin: where the membership a₀ + a₁ψ₂ + a₂ψ₃ + … is high; eigenvalues recognise its map."""
 
     kind = "basin"
-    required = ("coefficients", "eigenvalues")
-    optional = ("enter", "leave")
 
     def __init__(
         self,

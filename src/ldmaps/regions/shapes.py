@@ -83,8 +83,6 @@ class Ball(Region):
     """
 
     kind = "ball"
-    required = ("centre", "radius")
-    optional = ("margin",)
 
     def __init__(self, centre: Mapping[str, float], radius: float, *, margin: float = 0.0) -> None:
         if not isinstance(centre, Mapping) or not centre:
@@ -121,8 +119,6 @@ class Polygon(Region):
     """
 
     kind = "polygon"
-    required = ("vertices",)
-    optional = ("axes", "margin")
 
     def __init__(self, vertices: Any, axes: Sequence[str] = ("psi2", "psi3"), *, margin: float = 0.0) -> None:
         if not isinstance(axes, (list, tuple)) or len(axes) != 2 or axes[0] == axes[1]:
@@ -153,7 +149,6 @@ class OutOfDomain(Region):
     """
 
     kind = "out_of_domain"
-    optional = ("farther_than",)
     explains = True
 
     def __init__(self, *, farther_than: float = 0.0) -> None:

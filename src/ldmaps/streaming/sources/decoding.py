@@ -21,18 +21,6 @@ from ldmaps.inputs.text_table import BOM, UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.text_rows import PlainRows, read_lines
 
-__all__ = [
-    "TROUBLE",
-    "Decoder",
-    "LineDecoder",
-    "LineParser",
-    "Row",
-    "as_point",
-    "excerpt",
-    "form_of",
-    "largest_record",
-]
-
 #: Most bytes of a record: of one whose numbers are not counted, of one of few numbers, and per number of others.
 #: Anything longer is a fault and is not kept.
 _LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
@@ -108,13 +96,17 @@ class _Lines:
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
-        self.ready = 0  # whole lines
         self.text, self.at = b"", 0  # the next line begins there
         self._more: list[bytes] = []  # what follows the text
         self._tail = 0  # bytes of the line that is not whole yet
         self._taken = 0  # lines so far
         self._left_out: dict[int, int] = {}  # bytes that are not kept, by line
-        self._arrivals: list[tuple[int, float]] = []  # lines that had come, and when the last of them did
+        self._arrived, self._last = np.empty(0), 0.0  # when each whole line came, and when the last bytes
+
+    @property
+    def ready(self) -> int:
+        """How many whole lines there are."""
+        return len(self._arrived)
 
     def feed(self, data: bytes, arrived: float) -> None:
         """Take bytes."""
@@ -127,13 +119,12 @@ class _Lines:
         count = data.count(b"\n")
         self._tail = len(data) - data.rindex(b"\n") - 1 if count else self._tail + len(data)
         self._more.append(data)
-        self.ready += count
-        self._arrivals.append((self._taken + self.ready, arrived))
+        self._arrived, self._last = np.append(self._arrived, np.full(count, arrived)), arrived
 
     def finish(self) -> None:
         """Count a last line without a line break as a line."""
         if self._tail:
-            self.feed(b"\n", self._arrivals[-1][1])
+            self.feed(b"\n", self._last)
 
     def joined(self) -> bytes:
         """Return the text with all that has come."""
@@ -147,16 +138,10 @@ class _Lines:
 
     def take(self, count: int, end: int) -> tuple[int, NDArray[np.float64]]:
         """Go to the byte behind some lines; return how many bytes they had, and when each of them came."""
-        lasts, moments = zip(*self._arrivals, strict=True) if self._arrivals else ((), ())
-        lines = np.arange(self._taken, self._taken + count)
-        arrived = np.asarray(moments)[np.searchsorted(lasts, lines, side="right")]
-        length = end - self.at
-        self.ready -= count
+        arrived, self._arrived = np.split(self._arrived, [count])
         self._taken += count
-        length += sum(self._left_out.pop(number) for number in [*self._left_out] if number < self._taken)
-        self.at = end
-        # Of those whose lines were all taken the last is kept: the line that is not whole yet came then.
-        self._arrivals = [one for one in self._arrivals[:-1] if one[0] > self._taken] + self._arrivals[-1:]
+        left_out = sum(self._left_out.pop(number) for number in [*self._left_out] if number < self._taken)
+        length, self.at = end - self.at + left_out, end
         return length, arrived
 
 

@@ -17,8 +17,6 @@ from ldmaps.streaming.records import Position
 from ldmaps.streaming.sources.decoding import TROUBLE, LineParser, Row, as_point
 from ldmaps.text_rows import PlainRows
 
-__all__ = ["CsvParser", "JsonParser"]
-
 
 class CsvParser(LineParser):
     """Reads lines of numbers."""

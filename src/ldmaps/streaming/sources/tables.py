@@ -21,8 +21,6 @@ from ldmaps.streaming.sources.decoding_npy import NpyDecoder
 from ldmaps.streaming.sources.growing_file import GrowingFile
 from ldmaps.streaming.sources.line_parsers import CsvParser, JsonParser
 
-__all__ = ["FileSource", "GrowingTable", "PipeSource", "open_decoder", "open_stdin"]
-
 #: Bytes to read at once.
 READ_BYTES = 1 << 18
 #: Bytes that one poll reads at most beyond the first record.
