@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from ldmaps.maps.reasons import reasons
 from ldmaps.streaming import Embedded, Records, Rejected
 
 
@@ -19,7 +20,11 @@ def embedded(model, points, first=0, tracker=None, rejected=0, times=True):
     clock = 0.5 * numbers if times else None
     labels, events = np.full(len(points), -1), ()
     if tracker is not None:
-        labels, events = tracker.update(extended.coordinates, coverage, numbers, clock)
+
+        def explain(row):
+            return reasons(model, points[row], int(coverage.nearest[row]))
+
+        labels, events = tracker.update(extended.coordinates, coverage, numbers, clock, explain)
     bad = tuple(Rejected(int(first), "3 numbers are needed, got 2") for _ in range(rejected))
     arrived = np.full(len(points), time.monotonic() - 0.002)
     records = Records(points, numbers, clock, arrived, bad)

@@ -124,7 +124,7 @@ def test_mistakes_are_explained(folder, tmp_path, capsys):
 def test_a_core_is_said_to_be_one_and_can_be_widened(folder, tmp_path, capsys):
     path, output = str(folder / "map.ldm"), str(tmp_path / "basin.xtc")
     counts = []
-    for enter in ("0.7", "0.5"):
+    for enter in ("0.9", "0.5"):
         frames = ["frames", path, *inputs(folder), "--n-basins", "2", "--basin", "1", "-f", "-o", output]
         assert main([*frames, "--enter", enter]) == 0
         assert f"its core: membership of at least {enter}" in capsys.readouterr().err

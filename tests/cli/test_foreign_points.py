@@ -102,7 +102,7 @@ def test_atoms_in_another_order_by_their_names(files, tmp_path):
 
 def test_degrees_for_radians():
     angles = np.random.default_rng(0).normal([1.0, -1.5], 0.3, (400, 2))
-    model = LandmarkDiffusionMap(2, metric=Periodic(2 * np.pi), n_landmarks=50).fit(angles)
+    model = LandmarkDiffusionMap(2, "connected", metric=Periodic(2 * np.pi), n_landmarks=50).fit(angles)
     degrees = np.rad2deg(np.random.default_rng(1).normal([1.0, -1.5], 0.2, (40, 2)))
     sample = OutsideSample()
     sample.add(degrees, np.zeros(40, dtype=bool))
@@ -112,7 +112,7 @@ def test_degrees_for_radians():
 def test_points_around_the_origin_are_not_a_matter_of_units(folder):
     """Anything times 0.1 lies near the origin, on the map or not."""
     blob = np.random.default_rng(0).normal(size=(300, 3))
-    model = LandmarkDiffusionMap(2, n_landmarks=50).fit(blob)
+    model = LandmarkDiffusionMap(2, "connected", n_landmarks=50).fit(blob)
     warning = outside_warning(model, sample_of(model, 4 + 0.1 * blob))
     assert "multiplied" not in warning
 

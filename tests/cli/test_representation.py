@@ -56,6 +56,8 @@ def chain(tmp_path_factory):
         "60",
         "--components",
         "2",
+        "--epsilon",
+        "connected",
     ], state
 
 

@@ -24,8 +24,12 @@ ROLL = swiss_roll(3000).points
 CHUNKS = {"even": (500, 3), "one": (3000, 3), "uneven": ((1, 1799, 0, 1200), 3), "columns": (700, (2, 1))}
 
 
+#: Points in blocks are not held out, so that those in memory must not be for the same landmarks.
+SAME = {"n_components": 2, "calibration": 0}
+
+
 def roll_map(**settings):
-    return LandmarkDiffusionMap(**{"n_components": 2, "epsilon": 4.0, "n_landmarks": 150, **settings})
+    return LandmarkDiffusionMap(**{**SAME, "epsilon": 4.0, "n_landmarks": 150, **settings})
 
 
 def assert_same_fit(one, other, tolerance=1e-12):
@@ -72,10 +76,11 @@ def test_transform_is_lazy_and_keeps_its_chunks(in_memory, chunks):
     assert asked
 
 
-def test_coverage_of_a_dask_array(in_memory):
+def test_coverage_of_a_dask_array():
+    calibrated = roll_map(calibration=0.2).fit(ROLL)
     points = np.concatenate([ROLL[:20], ROLL[:5] + 100.0])
-    expected = in_memory.coverage(points)
-    for part, whole in zip(in_memory.coverage(da.from_array(points, chunks=(7, 3))), expected, strict=True):
+    expected = calibrated.coverage(points)
+    for part, whole in zip(calibrated.coverage(da.from_array(points, chunks=(7, 3))), expected, strict=True):
         assert is_dask_array(part)
         assert part.dtype == whole.dtype
         np.testing.assert_array_equal(part.compute(), whole)
@@ -83,7 +88,7 @@ def test_coverage_of_a_dask_array(in_memory):
 
 def test_frames_in_three_dimensions():
     frames = alanine_dipeptide().frames[:1200]
-    settings = {"n_components": 2, "metric": "rmsd", "epsilon": 0.003, "n_landmarks": 60}
+    settings = {**SAME, "metric": "rmsd", "epsilon": 0.003, "n_landmarks": 60}
     plain = LandmarkDiffusionMap(**settings).fit(frames)
     X = da.from_array(frames, chunks=(350, 22, 3))
     assert_same_fit(plain, LandmarkDiffusionMap(**settings).fit(X), 1e-6)
@@ -297,7 +302,7 @@ def test_the_bracket_of_frames_and_without_points_of_weight_zero(monkeypatch):
 def test_a_fit_of_many_points_uses_the_bracket(monkeypatch):
     monkeypatch.setattr(blocked_training, "GATHERED", 1000)
     points = np.random.default_rng(0).normal(size=(3000, 2))
-    model = LandmarkDiffusionMap(2, n_landmarks=100).fit(da.from_array(points, chunks=(800, 2)))
+    model = LandmarkDiffusionMap(2, "connected", n_landmarks=100).fit(da.from_array(points, chunks=(800, 2)))
     assert 0 < model.bandwidth_.lower_bound <= model.epsilon_ == model.bandwidth_.epsilon
 
 

@@ -134,7 +134,7 @@ def test_a_fit_with_weights_from_a_file(tables, tmp_path):
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 500)
     np.savetxt(tmp_path / "weights.csv", weights, header="weight", comments="")
     paths = [tables / f"{number}.npy" for number in (0, 1)]
-    settings = {"n_components": 2, "epsilon": 2.0, "n_landmarks": 60}
+    settings = {"n_components": 2, "epsilon": 2.0, "n_landmarks": 60, "calibration": 0}
     plain = LandmarkDiffusionMap(**settings).fit(
         ldmaps.inputs.open(paths, weights=str(tmp_path / "weights.csv"))
     )

@@ -31,6 +31,8 @@ def test_correlations_are_spearmans():
     expected = [spearmanr(psi[kept, place], holes[kept]).statistic for place in range(3)]
     np.testing.assert_allclose(correlations(psi, {"holes": holes})["holes"], expected, atol=1e-11)
     assert np.isnan(correlations(psi, {"flat": np.ones(200)})["flat"]).all()
+    # The p of a map that is not calibrated, for one.
+    assert np.isnan(correlations(psi, {"empty": np.full(200, np.nan)})["empty"]).all()
     with pytest.raises(
         InvalidInputError, match=r"'short' needs one number per point, \(200,\), got shape \(3,\)"
     ):

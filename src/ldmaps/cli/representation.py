@@ -67,9 +67,10 @@ def _remembers(
     source: Any = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)  # of a map that nobody sees
-        model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=n_landmarks, landmarks="uniform").fit(
-            source
-        )
+        # The share of points that "bulk" reaches is too few of these.
+        model = LandmarkDiffusionMap(
+            2, "connected", metric, n_landmarks=n_landmarks, landmarks="uniform", calibration=0
+        ).fit(source)
         found = model.resample(N_RESAMPLES)
     good = found.is_reproducible.nonzero()[0]
     if found.times is None or not len(good):

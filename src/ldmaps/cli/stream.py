@@ -44,9 +44,9 @@ columns of the output:
   psi2, psi3, ...         coordinates on the map
   distance, inside        to the nearest landmark in units of sqrt(epsilon);
                           1 where the map covers the record
-  nearest, p, region      number of the nearest landmark; share of records like the
-                          training data that are as far away; name of the region,
-                          alarm where the record left the map
+  nearest, p, region      number of the nearest landmark; share of records like
+                          the training data that are as far away; name of the
+                          region, alarm where the record left the map
 
 examples:
   producer | ldmaps stream map.ldm

@@ -285,7 +285,9 @@ def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
     with reporting(Progress(show=False)), stage("embedding"):
         per_point = _seconds(lambda: model.transform(few), 3) / len(few)
         latency = _seconds(lambda: model.transform(few[:1]), 20)
-    return _Trial(len(points), meter, model.embedder_.n_landmarks, per_point, latency)
+    # Those that lie apart and are left out are a matter of these points, not of all.
+    n_landmarks = model.n_landmarks or model.embedder_.n_landmarks
+    return _Trial(len(points), meter, n_landmarks, per_point, latency)
 
 
 def _seconds(work: Callable[[], object], times: int) -> float:

@@ -53,6 +53,9 @@ def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> di
                 f"{name!r} needs one number per point, ({len(psi)},), got shape {column.shape}"
             )
         known = np.isfinite(column)
+        if not known.any():
+            found[name] = np.full(psi.shape[1], np.nan)
+            continue
         turn = _turn(column[known])
         if turn:
             found[name] = _circular(rankdata(psi[known], axis=0), 2 * np.pi / turn * column[known])
@@ -67,8 +70,8 @@ def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> di
 
 def _turn(column: NDArray[np.float64]) -> float:
     """Return 360 or 2π where a column is an angle that goes round, 0 where it is not."""
+    largest = np.abs(column).max()
     for turn in (360.0, 2 * np.pi):
-        largest = np.abs(column).max(initial=0.0)
         if largest <= 0.5 * turn * (1 + 1e-6) and min(column.max(), -column.min()) >= 0.49 * turn:
             return turn
     return 0.0

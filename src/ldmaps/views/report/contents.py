@@ -150,7 +150,7 @@ def _fields(
         values, texts = as_numbers_or_texts(name, column, len(points.coordinates))
         if len(texts) > MAX_TEXTS:
             notes.append(f"The column {name} has {len(texts):,} different texts, too many to colour by.")
-        else:
+        elif texts or np.isfinite(values).any():
             fields.append(Field("column", name, UNITS.get(name, ""), values, texts))
     if points.files is not None and 1 < len(points.file_names) <= MAX_TEXTS:
         fields.append(Field("file", "File", "", points.files, points.file_names))
