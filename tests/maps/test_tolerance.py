@@ -9,12 +9,11 @@ import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.demo.figure import dihedral
 from ldmaps.errors import AccuracyWarning, InvalidInputError, ToleranceError
 from ldmaps.landmarks import KMedoids
 from ldmaps.maps import landmark_diffusion_map
 from ldmaps.maps.tolerance import Attempt, hold_out, meet_tolerance
-from ldmaps.metrics import RMSD, Periodic
+from ldmaps.metrics import RMSD, Features, Periodic
 from ldmaps.quality.fidelity import rms_error
 
 ROLL = swiss_roll(1600, random_state=0).points
@@ -42,7 +41,7 @@ def frames(n, rng):
 def backbone(n, rng):
     """φ and ψ of alanine dipeptide: few frames on the ways between basins have most of the error."""
     drawn = frames(n, rng)
-    return np.radians(np.column_stack([dihedral(drawn, four) for four in ([4, 6, 8, 14], [6, 8, 14, 16])]))
+    return Features(drawn.shape[1], dihedrals=[[4, 6, 8, 14], [6, 8, 14, 16]]).values(drawn)
 
 
 SOURCES = {
