@@ -24,7 +24,7 @@ def test_any_line_that_is_not_plain_goes_to_python(places):
         return [float(cells[place]) for place in places or (0, 1)]
 
     text = b"rest of a line\n" + b"\n".join(lines) + b"\n9,9"
-    rows, end = read_lines(PlainRows(2, ",", places), text, 15, 6, other)
+    rows, end = read_lines(lambda: PlainRows(2, ",", places), text, 15, 6, other)
     expected = np.array([[1, 2], [4, 5], [6, np.nan], [7, 8]])
     np.testing.assert_array_equal(rows, expected if places is None else expected[:, places])
     assert text[end:] == b"9,9"

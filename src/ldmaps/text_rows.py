@@ -58,7 +58,7 @@ class PlainRows:
 
 
 def read_lines(
-    plain: PlainRows,
+    plain: Callable[[], PlainRows | None],
     text: bytes,
     begin: int,
     count: int,
@@ -66,21 +66,27 @@ def read_lines(
 ) -> tuple[NDArray[np.float64], int]:
     r"""Return the rows of ``count`` lines, and the byte behind them.
 
-    >>> read_lines(PlainRows(2, ","), b"1,2\n# remark\n3,4\n5", 0, 3, lambda line, which: None)
+    >>> read_lines(lambda: PlainRows(2, ","), b"1,2\n# remark\n3,4\n5", 0, 3, lambda line, which: None)
     (array([[1., 2.],
            [3., 4.]]), 17)
     """
     # A line that is not plain is for ``other(line, which)``, counted from 0, which returns its numbers, or
-    # None where it is no row.
-    block = np.empty((count, plain.width))
+    # None where it is no row. ``plain()`` reads the others, None until a line has said what rows are like.
+    block = np.empty((count, 0))
     row, at, which = 0, begin, 0
     while which < count:
-        filled, at = plain.fill(text, at, block[row : row + count - which])
-        row, which = row + filled, which + filled
+        fast = plain()
+        if fast is not None:
+            if block.shape[1] != fast.width:
+                block = np.empty((count, fast.width))
+            filled, at = fast.fill(text, at, block[row : row + count - which])
+            row, which = row + filled, which + filled
         if which < count:
             end = text.index(b"\n", at)
             numbers = other(text[at:end], which)
             if numbers is not None:
+                if not block.shape[1]:
+                    block = np.empty((count, len(numbers)))
                 block[row] = numbers
                 row += 1
             at, which = end + 1, which + 1

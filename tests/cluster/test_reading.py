@@ -159,7 +159,7 @@ def test_an_infinite_value_is_reported_with_file_and_row(tmp_path):
 
 def test_a_piece_is_read_from_where_it_begins(tables, monkeypatch):
     """Not from the file's first row: that would cost the square of the file."""
-    from ldmaps.inputs.array_table import ArrayTable
+    from ldmaps.inputs.table_files import ArrayTable
 
     read = []
     rows = ArrayTable.rows

@@ -7,7 +7,7 @@ import pytest
 
 from ldmaps import DiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
-from ldmaps.diffusion import bottleneck, connectivity
+from ldmaps.diffusion import bottleneck
 from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
 from ldmaps.diffusion.connectivity import (
     OUTLIER_SHARE,
@@ -50,7 +50,6 @@ def cells_everywhere(monkeypatch):
     """Cells even for few points, and however many pairs they leave."""
     monkeypatch.setattr(bottleneck, "MIN_POINTS", 2)
     monkeypatch.setattr(bottleneck, "MAX_SHARE", 10.0)
-    monkeypatch.setattr(connectivity, "raw_values", lambda metric, points: None)
 
 
 def prepared(name):

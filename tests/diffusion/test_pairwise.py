@@ -14,6 +14,7 @@ from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.spectrum import multiply
 from ldmaps.landmarks.base import neighbour_order
 from ldmaps.metrics import Euclidean, Function, Periodic, Precomputed
+from ldmaps.metrics.squared_matrix import squared_matrix
 
 N, M, K = 160, 37, 3
 THREADS = (1, 2, 5)
@@ -44,11 +45,11 @@ class Case:
     def walks(self, n_threads=None):
         """The result of every walk, as a list of arrays."""
         metric, points, landmarks = self.metric, self.points, self.landmarks
-        squared = pairwise.squared_matrix(metric, points, n_threads=n_threads)
+        squared = squared_matrix(metric, points, n_threads=n_threads)
         extended = pairwise.extend(metric, points, landmarks, 0.2, self.sources, self.coefficients, n_threads)
         return {
             "squared": [squared.copy()],
-            "rectangular": [pairwise.squared_matrix(metric, points, landmarks, n_threads)],
+            "rectangular": [squared_matrix(metric, points, landmarks, n_threads)],
             "nearest": [*pairwise.nearest(metric, points, landmarks, n_threads)],
             "near_pairs": [*pairwise.near_pairs(metric, points, 0.3, n_threads)],
             "distance_sums": [pairwise.distance_sums(metric, points, self.weights, n_threads)],
@@ -90,7 +91,7 @@ def test_matrices_hold_the_distances(case):
 def test_square_matrix_is_symmetric_to_the_last_bit_and_zero_on_its_diagonal():
     # Sixty features take the way of matrix products, which does not round (i, j) as (j, i).
     X = np.random.default_rng(0).standard_normal((300, 60)).astype(np.float32) + 3.0
-    squared = pairwise.squared_matrix(Euclidean(), Euclidean().prepare(X))
+    squared = squared_matrix(Euclidean(), Euclidean().prepare(X))
     np.testing.assert_array_equal(squared, squared.T)
     assert (squared.diagonal() == 0).all()
     np.testing.assert_allclose(squared, euclidean_squares(X), rtol=1e-4)
@@ -330,7 +331,7 @@ def test_one_point_at_a_time_is_the_whole_batch(case):
 
 def test_more_rows_than_a_mirrored_block():
     X = sheet(700, 0)
-    squared = pairwise.squared_matrix(Euclidean(), Euclidean().prepare(X), n_threads=2)
+    squared = squared_matrix(Euclidean(), Euclidean().prepare(X), n_threads=2)
     np.testing.assert_allclose(squared, euclidean_squares(X), rtol=0, atol=1e-14 * 16)
     np.testing.assert_array_equal(squared, squared.T)
 
@@ -372,7 +373,7 @@ def test_metric_may_walk_inside_a_walk(monkeypatch):
 
     def hausdorff(x, y):
         a, b = (Euclidean().prepare(points.reshape(5, 2)) for points in (x, y))
-        between = np.sqrt(pairwise.squared_matrix(Euclidean(), a, b, 2))
+        between = np.sqrt(squared_matrix(Euclidean(), a, b, 2))
         return max(between.min(axis=0).max(), between.min(axis=1).max())
 
     metric = Function(hausdorff)
@@ -380,7 +381,7 @@ def test_metric_may_walk_inside_a_walk(monkeypatch):
     serial = pairwise.nearest(metric, points, points, 1)[1]
     done = []
     worker = threading.Thread(
-        target=lambda: done.append(pairwise.squared_matrix(metric, points, metric.prepare(sets), 2)),
+        target=lambda: done.append(squared_matrix(metric, points, metric.prepare(sets), 2)),
         daemon=True,
     )
     worker.start()
@@ -396,7 +397,7 @@ def test_metric_may_walk_inside_a_walk(monkeypatch):
 
 def forked_walk(queue):
     case = Case()
-    queue.put(pairwise.squared_matrix(case.metric, case.points, case.landmarks, 2))
+    queue.put(squared_matrix(case.metric, case.points, case.landmarks, 2))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -405,7 +406,7 @@ def test_forked_child_makes_its_own_threads(monkeypatch):
     monkeypatch.setattr(threads, "MAX_TILE_ROWS", 9)
     monkeypatch.setattr(threads, "MIN_TILE_ENTRIES", 1)
     case = Case()
-    expected = pairwise.squared_matrix(case.metric, case.points, case.landmarks, 2)
+    expected = squared_matrix(case.metric, case.points, case.landmarks, 2)
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     child = context.Process(target=forked_walk, args=(queue,))

@@ -24,7 +24,7 @@ def frames():
 
 
 def fitted(metric, points, n_landmarks=6):
-    model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=n_landmarks, extension="distilled").fit(points)
+    model = LandmarkDiffusionMap(2, "connected", metric=metric, n_landmarks=n_landmarks, extension="distilled").fit(points)
     model.units_ = "nm"
     return model
 

@@ -77,7 +77,7 @@ def test_a_map_of_torsions(periodic, angles, frames, tmp_path):
     from ldmaps.metrics import Periodic
 
     degrees = np.degrees(angles)
-    model = LandmarkDiffusionMap(2, metric=Periodic(360.0), n_landmarks=6, extension="distilled").fit(degrees)
+    model = LandmarkDiffusionMap(2, "connected", metric=Periodic(360.0), n_landmarks=6, extension="distilled").fit(degrees)
     text = "".join(
         f"dihedral {{\n  name {name}\n"
         + "".join(f"  group{i} {{ atomNumbers {atom} }}\n" for i, atom in enumerate(atoms, 1))

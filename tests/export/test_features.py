@@ -26,7 +26,7 @@ ATOMS = np.random.default_rng(2).permutation(40)[:22]
 def model(request, frames):
     """Float32, as maps of trajectories are, and with landmarks that were moved."""
     metric = Features(22, **KINDS[request.param])
-    model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=6, extension="distilled")
+    model = LandmarkDiffusionMap(2, "connected", metric=metric, n_landmarks=6, extension="distilled")
     model.fit(frames.astype(np.float32))
     model.units_ = "nm"
     return model

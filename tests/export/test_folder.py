@@ -182,7 +182,7 @@ def test_columns_of_a_run_are_compared_with_the_map(angles, tmp_path):
     """Round trip: what an engine prints of columns and coordinates is what ldmaps makes of the columns."""
     table = tmp_path / "angles.csv"
     table.write_text("phi,psi\n" + "".join(f"{a!r},{b!r}\n" for a, b in angles.tolist()))
-    model = LandmarkDiffusionMap(2, metric="periodic", n_landmarks=6).fit(open_points(str(table)))
+    model = LandmarkDiffusionMap(2, "connected", metric="periodic", n_landmarks=6).fit(open_points(str(table)))
     model.save(tmp_path / "angles.ldm")
     psi = model.transform(angles)
     rows = np.column_stack([np.arange(len(psi)), angles, psi])

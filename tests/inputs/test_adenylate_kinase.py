@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.ShortFileWarning"
 @pytest.fixture(scope="module")
 def model():
     path = ldmaps.inputs.open(datafiles.DCD, top=datafiles.PSF, **CARBONS)
-    return LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=50).fit(path)
+    return LandmarkDiffusionMap(2, "connected", metric="rmsd", n_landmarks=50).fit(path)
 
 
 def test_the_first_coordinate_follows_the_opening(model):

@@ -12,6 +12,7 @@ from ldmaps.cli import main
 from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs import Atoms
 from ldmaps.inputs.atom_order import atom_order
+from ldmaps.inputs.frame_blocks import block_of
 
 LABELS = ["ALA1-N", "ALA1-CA", "ALA1-CB", "GLY2-N", "GLY2-CA"]
 
@@ -143,5 +144,5 @@ def test_streams_match_atoms_too(files):
     moved = shuffled(mdtraj_trajectory(), np.arange(22)[::-1])
     with pytest.warns(AtomOrderWarning):
         chosen = ChosenAtoms("the stream", top=moved.topology, model_facts=facts)
-    taken, _, _ = chosen.take(moved.xyz, None, np.arange(len(moved)))
-    np.testing.assert_array_equal(taken, moved.xyz[:, ::-1])
+    taken, _, _ = chosen.take(block_of(moved.xyz), np.arange(len(moved)))
+    np.testing.assert_array_equal(taken.frames, moved.xyz[:, ::-1])

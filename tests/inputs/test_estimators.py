@@ -13,6 +13,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs import FrameChunk, FrameSource
+from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.inputs.objects import as_source
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
@@ -115,9 +116,9 @@ def test_groups_keep_their_order(files, periodic):
             np.testing.assert_allclose(source.read().frames, MOLECULE.frames[:3, order], atol=1e-5)
             chosen = ChosenAtoms("the stream", top=group, periodic=periodic)
             frames = MOLECULE.frames[:3] if chosen.to_read is None else MOLECULE.frames[:3, chosen.to_read]
-            taken, good, _ = chosen.take(frames, None, np.arange(3))
+            taken, good, _ = chosen.take(block_of(frames), np.arange(3))
             assert good.all()
-            np.testing.assert_array_equal(taken, MOLECULE.frames[:3, order])
+            np.testing.assert_array_equal(taken.frames, MOLECULE.frames[:3, order])
 
 
 def test_atoms_in_another_order_are_matched_by_name(model, files):

@@ -31,7 +31,7 @@ def reaches(kind):
 @pytest.fixture
 def readers(monkeypatch):
     monkeypatch.setattr("ldmaps.inputs.trajectory_files.TrajectoryFiles", reaches("trajectory"))
-    monkeypatch.setattr("ldmaps.inputs.table_source.TableSource", reaches("table"))
+    monkeypatch.setattr("ldmaps.inputs.tables.TableSource", reaches("table"))
     monkeypatch.setattr("ldmaps.streaming.sources.tables.FileSource", reaches("table"))
     monkeypatch.setattr("ldmaps.streaming.sources.tables.GrowingTable", reaches("table"))
     monkeypatch.setattr(

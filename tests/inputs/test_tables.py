@@ -16,7 +16,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import FrameChunk, PointSource
 from ldmaps.inputs.source import Reading
 from ldmaps.inputs.tables import open_table, read_columns, read_numbers
-from ldmaps.inputs.text_columns import TextColumns, UnreadableError
+from ldmaps.inputs.text_table import TextColumns, UnreadableError
 from ldmaps.progress import Progress, reporting
 from ldmaps.streaming import StreamEmbedder
 from ldmaps.text_rows import PlainRows

@@ -14,7 +14,7 @@ from written_trajectories import mdtraj_trajectory
 import ldmaps.inputs
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.frame_bytes import FrameFile
-from ldmaps.inputs.trr_frames import TrrFrames
+from ldmaps.inputs.frame_formats import TrrFrames
 
 N_FRAMES = 11
 #: Where the sizes stand in a header, and the size of coordinates among them.

@@ -44,7 +44,7 @@ def frame(rows=ROWS, times=TIMES):
 
 
 def fitted(windows, rows=ROWS, times=TIMES, metric="euclidean"):
-    return LandmarkDiffusionMap(2, n_landmarks=20, metric=metric).fit(windows.of(rows, times))
+    return LandmarkDiffusionMap(2, "connected", n_landmarks=20, metric=metric).fit(windows.of(rows, times))
 
 
 @pytest.mark.parametrize(("length", "step"), [(2, 1), (5, 1), (5, 3), (7, 10)])
@@ -100,7 +100,7 @@ def test_files_are_not_joined_and_the_model_knows_its_windows(tmp_path):
     points, ends = by_hand(ROWS, 6, 2, [(0, 150), (152, N)])
     np.testing.assert_allclose(read.frames, points, rtol=1e-15)
     np.testing.assert_array_equal(read.numbers + np.array([0, 150, 152])[read.files], ends)
-    model = LandmarkDiffusionMap(2, n_landmarks=20).fit(source)
+    model = LandmarkDiffusionMap(2, "connected", n_landmarks=20).fit(source)
     np.testing.assert_array_equal(model.training_.times, TIMES[ends])
     model.save(tmp_path / "map.ldm")
     model = load(tmp_path / "map.ldm")
@@ -259,7 +259,7 @@ def test_what_cannot_be_windows_is_said(model, tmp_path, monkeypatch, capsys, co
     frame()[["flow"]].to_csv("one.csv", index=False)
     np.save("one.npy", ROWS[:, :1])
     frame()[:5].to_csv("short.csv", index=False)
-    named = LandmarkDiffusionMap(2, n_landmarks=20).fit(ldmaps.inputs.open("rows.csv", window=6))
+    named = LandmarkDiffusionMap(2, "connected", n_landmarks=20).fit(ldmaps.inputs.open("rows.csv", window=6))
     named.save("map.ldm")
     assert main(command.split()) != 0
     assert words in " ".join(capsys.readouterr().err.split())
@@ -277,7 +277,7 @@ def test_what_cannot_be_windows_is_said(model, tmp_path, monkeypatch, capsys, co
     ],
 )
 def test_forged_windows_are_refused(model, tmp_path, forged):
-    changed = LandmarkDiffusionMap(2, n_landmarks=20).fit(Windows(6).of(ROWS))
+    changed = LandmarkDiffusionMap(2, "connected", n_landmarks=20).fit(Windows(6).of(ROWS))
     changed.source_["windows"] = forged
     changed.save(tmp_path / "map.ldm")
     with pytest.raises(ModelFileError):

@@ -12,6 +12,7 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import CheckpointError, ConvergenceWarning, DisconnectedError, InvalidInputError
 from ldmaps.maps import exact_map
 from ldmaps.maps.exact_map import Limits, reference_passes, reference_size, solve_reference
+from ldmaps.maps.solved_map import solve
 from ldmaps.metrics import Euclidean, Function
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.fidelity import align, rms_error
@@ -27,10 +28,9 @@ def solved(X, *, weights=None, alpha=0.0, time=0.0, epsilon=16.0, size=None, max
         Walk(metric, points, weights, epsilon, alpha, time),
         3,
         len(X) if size is None else size,
+        Limits(memory, max_passes),
         np.random.default_rng(0),
-        limits=Limits(memory, max_passes),
-        squared=squared_matrix(metric, points) if size is None else None,
-        is_known_connected=False,
+        squared_matrix(metric, points) if size is None else None,
     ).leading(2)
 
 
@@ -207,3 +207,11 @@ def test_interrupted_references_go_on(tmp_path):
 def test_passes_that_make_no_sense():
     with pytest.raises(InvalidInputError, match="max_passes must be a whole number of at least 0, got -1"):
         LandmarkDiffusionMap(2, 16.0, n_landmarks=60, extension="distilled", max_passes=-1).fit(ROLL)
+
+
+def test_some_points_of_a_connected_walk_may_not_be_connected():
+    line = Euclidean().prepare(np.arange(40.0)[:, None])
+    walk = Walk(Euclidean(), line, np.ones(40), 1.0, is_connected=True)
+    solve(walk, 2)
+    with pytest.raises(DisconnectedError):
+        solve(walk.take(np.array([0, 1, 2, 37, 38, 39])), 2)

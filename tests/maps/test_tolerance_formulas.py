@@ -144,7 +144,8 @@ def test_all_certificates_together_have_the_doubt_asked_for(monkeypatch):
 
     with pytest.raises(ToleranceError):
         meet_tolerance(attempt, 1.0, "exact", fewest=8, most=8000, confidence=0.9)
-    assert set(searched) == {(0.25, 0.9)}
+    # A certificate bounds its own points the same way, so those are seen here too.
+    assert {each for each in searched if each[0] == 0.25} == {(0.25, 0.9)}
     assert {first for first, _ in certified} == {9.0}
     doubts = [1 - confidence for _, confidence in certified]
     assert len(doubts) > 5

@@ -307,8 +307,12 @@ def flapping_chain():
 def test_a_map_is_fitted_saved_and_used_from_frames(tmp_path, extension):
     frames, state = flapping_chain()
     metric = Features(6, dihedrals=[[0, 1, 2, 3]])
-    model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=15, extension=extension).fit(frames)
-    alone = LandmarkDiffusionMap(2, metric=Periodic(), n_landmarks=15, extension=extension)
+    model = LandmarkDiffusionMap(
+        2, epsilon="connected", metric=metric, n_landmarks=15, extension=extension
+    ).fit(frames)
+    alone = LandmarkDiffusionMap(
+        2, epsilon="connected", metric=Periodic(), n_landmarks=15, extension=extension
+    )
     alone.fit(metric.values(frames).astype(np.float32))
     np.testing.assert_allclose(model.transform(frames), alone.transform(metric.values(frames)), atol=1e-4)
     # The first coordinate tells the states from each other, though most atoms are elsewhere each time.

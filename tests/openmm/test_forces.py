@@ -383,7 +383,7 @@ def test_widths_and_limits(model):
 
 def test_a_force_along_torsions_is_minus_the_gradient_of_its_energy():
     torsions = Features(22, dihedrals=[[4, 6, 8, 14], [6, 8, 14, 16]])
-    along = LandmarkDiffusionMap(2, metric=torsions, n_landmarks=60).fit(FRAMES)
+    along = LandmarkDiffusionMap(2, "connected", metric=torsions, n_landmarks=60).fit(FRAMES)
     context = context_of(coordinate_force(along, 0, topology=TOPOLOGY), FRAMES[3])
     forces = context.getState(forces=True).getForces(asNumpy=True)._value
     expected = -along.gradient(FRAMES[3:4])[0, 0].reshape(-1, 3)

@@ -111,7 +111,7 @@ def heavy_model():
 @pytest.fixture(scope="module")
 def feature_model():
     torsions = Features(22, dihedrals=[[4, 6, 8, 14], [6, 8, 14, 16]], distances=[[4, 16]])
-    return LandmarkDiffusionMap(2, metric=torsions, n_landmarks=60).fit(MOLECULE.frames)
+    return LandmarkDiffusionMap(2, "connected", metric=torsions, n_landmarks=60).fit(MOLECULE.frames)
 
 
 def anywhere(**more):

@@ -41,7 +41,7 @@ def test_p_values_are_those_of_the_definition():
 def test_thinned_scores_give_p_that_is_never_too_small_and_hardly_too_large():
     scores = np.random.default_rng(0).exponential(size=50_000)
     known = Calibration.of(scores, 50_000.0)
-    assert KEPT < len(known.scores) < 2500
+    assert KEPT < len(known.scores) <= 2 * KEPT
     wanted = np.quantile(scores, np.linspace(0.001, 0.99999, 300))
     exact = np.array([by_definition(scores, s) for s in wanted])
     p = known.p_values(wanted)
@@ -133,7 +133,7 @@ def test_rows_beside_fitted_ones_have_no_score():
     held = (place >= 40) & (place < 60)
     distance = np.where((place >= 43) & (place < 57), 1.0, 7.0)  # the edges of each block stand out
     known = calibrate(held, distance, 3.0)
-    assert known.scores.tolist() == [1.0]
+    assert set(known.scores.tolist()) == {1.0}
     assert known.n_points == 10 * 14
 
 
@@ -251,7 +251,7 @@ def test_a_file_keeps_the_calibration(saved):
 
 
 def test_files_without_a_calibration_are_read(saved):
-    edit_archive(saved, arrays={"calibration/scores": None, "calibration/above": None})
+    edit_archive(saved, arrays={"calibration/scores": None})
     with pytest.raises(ModelFileError, match="lacks a part of its calibration"):
         load(saved)
     edit_header(saved, calibration=None)
@@ -280,10 +280,9 @@ def test_a_header_must_tell_of_a_calibration(saved, change):
         load(saved)
 
 
-@pytest.mark.parametrize("name", ["scores", "above"])
-@pytest.mark.parametrize("how", [np.flip, np.zeros_like, lambda array: array - 1])
-def test_scores_must_be_in_order(saved, name, how):
-    array = read_archive(saved)[1][f"calibration/{name}"]
-    edit_archive(saved, arrays={f"calibration/{name}": how(array)})
+@pytest.mark.parametrize("how", [np.flip, lambda array: array - 1, lambda array: array[1:]])
+def test_scores_must_be_in_order(saved, how):
+    array = read_archive(saved)[1]["calibration/scores"]
+    edit_archive(saved, arrays={"calibration/scores": how(array)})
     with pytest.raises(ModelFileError, match=r"calibration"):
         load(saved)

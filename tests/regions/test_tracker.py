@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions import Alarm, Ball, Box, Event, OutOfDomain, RegionTracker
 
@@ -279,3 +281,26 @@ def test_what_came_back_was_no_drift():
 def test_alarms_that_make_no_sense_are_refused(settings):
     with pytest.raises(InvalidInputError):
         Alarm(2.0, **settings)
+
+
+def test_an_alarm_holds_as_long_as_high_scores_do_but_not_for_rare_records():
+    known = Calibration.of(np.arange(1.0, 1000.0), 99.9)
+    model = SimpleNamespace(source_=None, embedder_=SimpleNamespace(calibration=known))
+    alarm = Alarm.of(model, 0.015, adapt=True)
+    # ν = n/10: three times ten records in a row, but at most a fifth of the 66 from one rare record to the next.
+    assert alarm.hold == 13
+    # p = (1 + 99.9 F)/100.9 <= 0.015 where F <= 0.0051: of 999 scores, 5 are farther. p <= 0.5 where 494 are.
+    assert alarm.threshold == 994.0
+    assert alarm.step == pytest.approx(0.1 * (994.0 - 505.0))
+
+
+def test_a_threshold_moves_by_its_step_and_by_a_hundredth_of_it_while_an_event_lasts():
+    tracker = RegionTracker({"alarm": Alarm(1.0, release=0.5, hold=2, rate=0.1, step=0.2)})
+    distance, levels = np.array([0.9, 2.0, 2.0, 1.0, 0.9, 2.0]), []
+    for row in range(len(distance)):
+        one = Coverage(distance[row : row + 1], np.array([True]), np.zeros(1, np.intp))
+        tracker.update(np.zeros((1, 1)), one, [row], None)
+        levels.append(tracker.state()["inside"]["alarm"][5])
+    # Before, at the beginning, in the event, twice in its margin, again.
+    moves = np.array([-0.1, 1 - 0.1, 0.01 - 0.1, -0.1, -0.1, 0.01 - 0.1])
+    assert levels == pytest.approx(1.0 + 0.2 * np.cumsum(moves))

@@ -7,6 +7,7 @@ import pytest
 from written_trajectories import mdtraj_trajectory
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
 
 pytest.importorskip("mdtraj", reason="mdtraj names the atoms")
@@ -32,25 +33,29 @@ def boxes(*is_small):
 
 def test_a_frame_in_the_middle_is_rejected_alone(chosen, trajectory):
     numbers = np.arange(10, 14)
-    frames, good, rejected = chosen.take(trajectory.xyz, boxes(False, False, True, False), numbers)
+    chunk, good, rejected = chosen.take(
+        block_of(trajectory.xyz, None, boxes(False, False, True, False)), numbers
+    )
     np.testing.assert_array_equal(good, [True, True, False, True])
     assert [one.number for one in rejected] == [12]
     assert "the stream" in rejected[0].reason
-    alone = np.concatenate(
-        [chosen.take(trajectory.xyz[row : row + 1], BOX[None], numbers[:1])[0] for row in (0, 1, 3)]
-    )
-    np.testing.assert_array_equal(frames, alone)
+    frames = [trajectory.xyz[row : row + 1] for row in (0, 1, 3)]
+    alone = [chosen.take(block_of(one, None, BOX[None]), numbers[:1])[0].frames for one in frames]
+    np.testing.assert_array_equal(chunk.frames, np.concatenate(alone))
+    np.testing.assert_array_equal(chunk.numbers, [10, 11, 13])
 
 
 def test_a_stream_without_one_good_frame_is_refused(chosen, trajectory):
     with pytest.raises(InvalidInputError, match="the stream"):
-        chosen.take(trajectory.xyz, boxes(True, True, True, True), np.arange(4))
+        chosen.take(block_of(trajectory.xyz, None, boxes(True, True, True, True)), np.arange(4))
 
 
 def test_bad_frames_after_good_ones_are_only_rejected(chosen, trajectory):
-    assert chosen.take(trajectory.xyz[:1], BOX[None], np.arange(1))[2] == ()
-    frames, good, rejected = chosen.take(trajectory.xyz[1:3], boxes(True, True), np.arange(1, 3))
-    assert frames.shape == (0, chosen.n_atoms, 3)
+    assert chosen.take(block_of(trajectory.xyz[:1], None, BOX[None]), np.arange(1))[2] == ()
+    chunk, good, rejected = chosen.take(
+        block_of(trajectory.xyz[1:3], None, boxes(True, True)), np.arange(1, 3)
+    )
+    assert chunk.frames.shape == (0, chosen.n_atoms, 3)
     assert not good.any()
     assert [one.number for one in rejected] == [1, 2]
 
@@ -59,7 +64,8 @@ def test_atoms_without_a_topology(trajectory):
     chosen = ChosenAtoms("the stream", n_atoms=22)
     assert (chosen.n_to_read, chosen.to_read, chosen.can_repair) == (22, None, False)
     assert list(chosen) == []
-    np.testing.assert_array_equal(chosen.take(trajectory.xyz, None, np.arange(4))[0], trajectory.xyz)
+    chunk, _, _ = chosen.take(block_of(trajectory.xyz), np.arange(4))
+    np.testing.assert_array_equal(chunk.frames, trajectory.xyz)
     assert ChosenAtoms("the stream", model_facts={"takes_frames": True, "n_features": 66}).n_atoms == 22
     with pytest.raises(InvalidInputError, match="the stream has 21 atoms per frame, but 22 were expected"):
         chosen.check_count(21)

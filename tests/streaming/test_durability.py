@@ -96,6 +96,8 @@ def test_the_command_line_killed(model, tmp_path):
         "32",
         "--threads",
         "1",
+        "--alarm-rate",
+        "none",
     ]
     sizes = []
     for _ in range(3):

@@ -15,7 +15,7 @@ from written_trajectories import mdtraj_trajectory, write_all
 
 import ldmaps.inputs
 from ldmaps.errors import InvalidInputError, SourceError
-from ldmaps.inputs.dcd_frames import DcdFrames
+from ldmaps.inputs.frame_formats import DcdFrames
 from ldmaps.streaming.sources import growing_trajectory
 from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
 

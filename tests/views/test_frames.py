@@ -13,6 +13,7 @@ import ldmaps
 import ldmaps.inputs
 from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.inputs.frame_writer import open_frame_writer
 from ldmaps.regions import Ball, Box, learn_basins, representatives
 from ldmaps.views import FramePicks, write_landmarks
@@ -113,7 +114,7 @@ def test_a_disk_that_becomes_full_is_an_error(tmp_path, suffix, room):
             for begin in (0, 30):
                 rows = slice(begin, begin + 30)
                 box = whole.unitcell_vectors[rows].astype(float)
-                writer.write((whole.xyz[rows], whole.time[rows], box), np.arange(60)[rows])
+                writer.write(block_of(whole.xyz[rows], whole.time[rows], box), np.arange(60)[rows])
 
     write()
     size = path.stat().st_size

@@ -362,7 +362,8 @@ def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
         kind, _, region = event.partition(":")
         if region not in tracker.names:
             raise InvalidInputError(
-                f"--exit-on {event}: there is no region {region!r}; the regions are {', '.join(tracker.names)}"
+                f"--exit-on {event}: there is no region {region!r}; the regions are {', '.join(tracker.names)}; "
+                "--regions FILE draws others"
             )
         if kind == "dwell" and arguments.dwell_every is None:
             raise InvalidInputError(f"--exit-on {event} needs --dwell-every N")

@@ -15,8 +15,8 @@ from ldmaps.embedded_rows import EmbeddedText, shared_columns
 from ldmaps.extension.embedder import Coverage
 from ldmaps.files import shown_name, to_stdout, written_whole
 from ldmaps.inputs.formats import output_format
-from ldmaps.inputs.parquet_table import import_parquet
 from ldmaps.inputs.source import FrameChunk
+from ldmaps.inputs.table_files import import_parquet
 
 #: Names of columns and numpy's codes of their types.
 _Columns = list[tuple[str, str]]

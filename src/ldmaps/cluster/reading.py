@@ -24,8 +24,8 @@ from ldmaps.cluster.points import Blocks, Piece
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.opening import open as open_points
-from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
-from ldmaps.inputs.table_source import TableSource
+from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite, joined_chunks
+from ldmaps.inputs.tables import TableSource
 from ldmaps.settings import size_in_bytes
 
 #: Bytes of a piece by default: a task takes seconds, and a piece is little beside a worker's memory.
@@ -187,15 +187,7 @@ def read_piece(
     # Whether numbers are finite is asked where they are used.
     source = open_points([path], **{**settings, "start": start, "stop": stop})
     piece = source.mapped() if isinstance(source, TableSource) else None
-    if piece is None:
-        chunks = list(source)
-        times = [chunk.times for chunk in chunks if chunk.times is not None]
-        piece = FrameChunk(
-            np.concatenate([chunk.frames for chunk in chunks]),
-            np.concatenate([chunk.numbers for chunk in chunks]),
-            np.concatenate(times) if len(times) == len(chunks) else None,
-            name,
-        )
+    piece = joined_chunks(list(source)) if piece is None else piece
     if len(piece) != size:
         raise InvalidInputError(
             f"{name} has changed while it was read: {len(piece)} rows from {start} on, not {size}"

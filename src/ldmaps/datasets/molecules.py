@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ldmaps.settings import check_whole
 
-__all__ = ["MolecularFrames", "alanine_dipeptide", "c24h50", "expected_z", "unpack"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MolecularFrames:

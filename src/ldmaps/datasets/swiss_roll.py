@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.settings import check_whole
 
-__all__ = ["SwissRoll", "swiss_roll"]
-
 _INNER_END = 1.5 * math.pi
 _HEIGHT = 21.0
 

@@ -31,8 +31,6 @@ from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import alignment, rms_error, zeta
 
-__all__ = ["Demonstration", "Mapped", "run", "table"]
-
 #: Coordinates kept, as in the paper, and eigenvalues shown.
 N_COMPONENTS = 2
 N_EIGENVALUES = 6

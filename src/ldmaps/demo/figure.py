@@ -18,8 +18,6 @@ from ldmaps.views.plot import import_pyplot
 if TYPE_CHECKING:
     from ldmaps.demo.comparison import Demonstration, Mapped
 
-__all__ = ["backbone_dihedrals", "draw"]
-
 #: From Okabe and Ito's palette.
 BLACK, ORANGE, BLUE, GREEN, GREY = "#000000", "#D55E00", "#0072B2", "#009E73", "#BBBBBB"
 

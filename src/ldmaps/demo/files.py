@@ -12,13 +12,12 @@ import ldmaps.inputs
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.demo.figure import backbone_dihedrals
 from ldmaps.errors import InvalidInputError
+from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.inputs.frame_writer import open_frame_writer
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.text_rows import csv_table
 from ldmaps.views import write_report
 from ldmaps.views.frames import topology_of
-
-__all__ = ["FILES", "write_files"]
 
 #: What is written, and what each is.
 FILES = {
@@ -59,7 +58,7 @@ def write_files(folder: str, *, stride: int = 1, force: bool = False) -> None:
     old, new = np.split(rows, [int(0.8 * len(rows))])
     for name, part in (("top.pdb", old[:1]), ("traj.xtc", old), ("new.xtc", new)):
         with open_frame_writer(str(place / name), topology) as writer:
-            writer.write((molecule.frames[part], molecule.times[part], None), part)
+            writer.write(block_of(molecule.frames[part], molecule.times[part]), part)
     phi, psi = backbone_dihedrals(molecule)
     _write_csv(place / "angles.csv", {"phi": phi[old], "psi_angle": psi[old]})
     roll = swiss_roll(3000, noise=0.05).points

@@ -24,12 +24,6 @@ from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import LANDMARK_FIT
 
-__all__ = [
-    "Bandwidth",
-    "choose_bandwidth",
-    "leave_out_outliers",
-]
-
 #: Share of the other points, and at least how many of them, within √ε of a typical point by the rule "bulk".
 BULK_SHARE, BULK_NEIGHBOURS = 0.005, 20
 #: Rules other than "connected" look at no more points than this: their averages hardly move beyond.

@@ -27,8 +27,6 @@ from ldmaps.diffusion.pairwise import nearest
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 
-__all__ = ["Edges", "bottleneck_edges", "cells_pay"]
-
 #: Fewest points that are worth cutting into cells.
 MIN_POINTS = 2000
 

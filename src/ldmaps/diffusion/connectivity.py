@@ -25,25 +25,6 @@ from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import tick
 
-__all__ = [
-    "BULK_HOP",
-    "BULK_LANDMARK_HOP",
-    "FEWEST_POINTS",
-    "OUTLIER_SHARE",
-    "RAISED",
-    "REACH",
-    "SMALL_GROUP",
-    "SpanningTree",
-    "check_bulk",
-    "check_connected",
-    "check_landmarks_connected",
-    "check_points_connected",
-    "connecting_tree",
-    "is_connected",
-    "minimum_spanning_tree",
-]
-
-
 #: Share of a row's points that are in the tree already before they are dropped from the rows.
 DROPPED_SHARE = 1 / 8
 

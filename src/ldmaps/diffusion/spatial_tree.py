@@ -15,13 +15,6 @@ from numpy.typing import NDArray
 
 from ldmaps.metrics.base import Metric, Points
 
-__all__ = [
-    "near_rows",
-    "neighbour_finder",
-    "raw_values",
-    "tree_pays",
-]
-
 #: Above this a tree visits most of the points, and plain rows of distances are quicker.
 MAX_FEATURES = 8
 #: Below this rows of distances are quicker than building a tree.

@@ -22,7 +22,10 @@ class Walk:
     time: float = 0.0  # diffusion time t: coordinates are λᵗψ
     n_threads: int | None = None
     leaves_out: bool = False  # whether small groups of points that lie apart are to be left out of the walk
+    is_connected: bool = False  # whether it is known already that the walk reaches all points
 
     def take(self, indices: NDArray[np.intp]) -> Walk:
         """Return the walk over some of the points."""
-        return replace(self, points=self.points.take(indices), weights=self.weights[indices])
+        return replace(
+            self, points=self.points.take(indices), weights=self.weights[indices], is_connected=False
+        )

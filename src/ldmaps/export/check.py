@@ -14,8 +14,6 @@ from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.tables import read_columns
 
-__all__ = ["FORCES", "VALUES", "check_export"]
-
 _Path = str | os.PathLike[str]
 #: What the engine must find for the frames of a check.
 VALUES, FORCES = "check.csv", "check_forces.csv"

@@ -18,8 +18,6 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.export.definition import Columns, Definition, Frames, exact
 from ldmaps.metrics.features import CONTACT_POWER
 
-__all__ = ["RADIAN", "check_files", "feature", "map_files"]
-
 RADIAN = 180 / np.pi
 #: Colvars differentiates its functions when it starts, which takes a minute at 50 landmarks.
 MAX_LANDMARKS = 30

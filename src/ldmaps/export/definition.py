@@ -24,9 +24,6 @@ from ldmaps.metrics.features import CONTACT_RADIUS
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.point_faults import wrong_width
 
-__all__ = ["Columns", "Definition", "EngineAtoms", "Frames", "columns_of_features", "columns_of_table"]
-__all__ += ["engine_atoms", "engine_units", "exact", "frames_of"]
-
 #: nm per unit that a map may be in.
 _MAP_UNITS = {"nm": 1.0, "å": 0.1, "a": 0.1, "angstrom": 0.1, "angstroms": 0.1}
 

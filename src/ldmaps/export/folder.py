@@ -21,8 +21,6 @@ from ldmaps.export.definition import Columns, Definition, EngineAtoms, Frames
 from ldmaps.files import written_whole
 from ldmaps.streaming.checkpoint import model_digest
 
-__all__ = ["export_map"]
-
 _LIBRARIES = {"plumed": plumed, "colvars": colvars}
 #: Frames of a check, and how far they are from landmarks in units of the map's width √h.
 N_FRAMES, JITTER = 5, 0.3

@@ -13,8 +13,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.export.definition import Columns, Definition, Frames, exact
 from ldmaps.metrics.features import CONTACT_POWER
 
-__all__ = ["RADIAN", "check_files", "coded_serial", "feature", "filled", "map_files"]
-
 RADIAN = 1.0
 _FEATURES = {"dihedral": "TORSION", "angle": "ANGLE", "distance": "DISTANCE", "contact": "DISTANCE"}
 _UNITS = {"nm": "UNITS LENGTH=nm ENERGY=kj/mol TIME=ps", "lj": "UNITS NATURAL"}

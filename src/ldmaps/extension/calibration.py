@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 
-__all__ = ["Calibration"]
-
-#: The largest scores are all kept; of others as many as give p to this part.
-KEPT, RESOLUTION = 1000, 0.005
+#: The largest scores are all kept, and as many of the others, at ranks that grow by the same factor.
+KEPT = 2000
 #: By default, alarms are this rare, or as rare as the calibration can promise.
 DEFAULT_RATE = 1e-3
 _NUMBERS = ("n_points", "n_independent", "interval")
@@ -39,9 +37,7 @@ class Calibration:
     Attributes
     ----------
     scores : ndarray of shape (m,)
-        Distances in √ε that held-out points have, each larger than the one before.
-    above : ndarray of int, shape (m,)
-        How many held-out points are farther away than each.
+        Distances in √ε of held-out points, the nearest first: those of :func:`kept_ranks`.
     n_points : int
         n.
     n_independent : float
@@ -51,7 +47,6 @@ class Calibration:
     """
 
     scores: NDArray[np.float64]
-    above: NDArray[np.int64]
     n_points: int
     n_independent: float
     interval: float | None = None
@@ -59,21 +54,16 @@ class Calibration:
     @classmethod
     def of(cls, scores: NDArray[Any], n_independent: float, interval: float | None = None) -> Calibration:
         """Keep what p-values need of the scores of held-out points, at least one."""
-        distinct, counts = np.unique(np.asarray(scores, np.float64), return_counts=True)
-        above = (len(scores) - np.cumsum(counts)).astype(np.int64)
-        # Ranks below KEPT, and of the others one in each step of RESOLUTION; the lowest so that p begins below 1.
-        step = np.where(above < KEPT, above, KEPT + np.log(np.maximum(above, 1) / KEPT) / RESOLUTION).astype(
-            np.int64
-        )
-        kept = np.append(step[1:] != step[:-1], True) | (above < KEPT)
-        kept[0] = True
-        n_independent = min(float(n_independent), float(len(scores)))
-        return cls(distinct[kept], above[kept], len(scores), n_independent, interval)
+        farthest_first, n = np.sort(np.asarray(scores, np.float64))[::-1], len(scores)
+        kept = farthest_first[kept_ranks(n) - 1][::-1]
+        return cls(np.ascontiguousarray(kept), n, min(float(n_independent), float(n)), interval)
 
     @cached_property
     def levels(self) -> NDArray[np.float64]:
-        """P of a score up to the first of ``scores``, of one between the first and the second, and so on."""
-        shares = np.append(self.n_points, self.above) / self.n_points
+        """P of a score that exceeds none of ``scores``, the first of them, the first two, and so on."""
+        # Where the j farthest that are kept reach s, fewer points do than the rank of the next.
+        reaching = np.append(kept_ranks(self.n_points), self.n_points + 1)[::-1] - 1
+        shares = reaching / self.n_points
         return np.asarray((1.0 + self.n_independent * shares) / (self.n_independent + 1.0))
 
     def p_values(self, distance: NDArray[Any]) -> NDArray[np.float64]:
@@ -156,3 +146,15 @@ class Calibration:
                 f"{', '.join(units)}, such as 1/{'ns' if frames else 'day'}, got {text!r}",
             )
         return rate
+
+
+def kept_ranks(n: int) -> NDArray[np.int64]:
+    """Return which of n scores are kept, 1 being the farthest; the nearest is always among them.
+
+    >>> kept_ranks(3).tolist(), len(kept_ranks(4000)) == 4000, len(kept_ranks(10**6)) <= 2 * KEPT
+    ([1, 2, 3], True, True)
+    """
+    if n <= 2 * KEPT:
+        return np.arange(1, n + 1)
+    rest = np.geomspace(KEPT, n, KEPT).round().astype(np.int64)
+    return np.unique(np.concatenate([np.arange(1, KEPT + 1), rest, [n]]))

@@ -12,9 +12,10 @@ from ldmaps._lazy import load_on_first_use
 from ldmaps.inputs.prefetch import prefetch  # at once: it costs nothing, and its module has the same name
 
 if TYPE_CHECKING:
+    from ldmaps.inputs.atom_order import Atoms
     from ldmaps.inputs.objects import as_source
     from ldmaps.inputs.opening import open
-    from ldmaps.inputs.source import Atoms, FrameChunk, FrameSource, PointSource, check_frames_finite
+    from ldmaps.inputs.source import FrameChunk, FrameSource, PointSource, check_frames_finite
     from ldmaps.inputs.windows import Windows
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
 __getattr__, __dir__ = load_on_first_use(
     __name__,
     {
-        "Atoms": "source",
+        "Atoms": "atom_order",
         "FrameChunk": "source",
         "FrameSource": "source",
         "PointSource": "source",

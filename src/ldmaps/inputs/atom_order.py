@@ -9,19 +9,71 @@ else                                                         ──► an error
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 
-if TYPE_CHECKING:
-    from ldmaps.inputs.source import Atoms
-
 #: Molecules of fewer atoms are not told apart by the names of residues.
 FEW_ATOMS = 5
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """What is known of the atoms of a source, in its order.
+
+    Attributes
+    ----------
+    names : tuple of str
+        As the topology spells them.
+    labels : tuple of str
+        Residue and atom, for messages: "ALA2-CB".
+    masses : ndarray of shape (atoms,) or None
+        In amu: of the file, else of the element; 0 for virtual sites, NaN for atoms of neither. None where no
+        mass is known.
+    elements : tuple of str or None
+        Symbols ("C", "Cl"), empty for an atom that is of none; None where unknown.
+    bonds : ndarray of shape (bonds, 2) or None
+        Pairs of these atoms, by their places here; None where unknown.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    masses: NDArray[np.float64] | None
+    elements: tuple[str, ...] | None = None
+    bonds: NDArray[np.intp] | None = None
+
+    def take(self, order: NDArray[np.intp]) -> Atoms:
+        """Return these atoms, or some of them, in another order.
+
+        Parameters
+        ----------
+        order : ndarray of int
+            Where each atom of the new order stands now.
+        """
+        return Atoms(
+            tuple(self.names[place] for place in order),
+            tuple(self.labels[place] for place in order),
+            None if self.masses is None else self.masses[order],
+            None if self.elements is None else tuple(self.elements[place] for place in order),
+            None if self.bonds is None else bonds_among(self.bonds, order, len(self.names)),
+        )
+
+
+def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:
+    """Return the bonds between chosen atoms, by their places among the chosen.
+
+    >>> bonds_among(np.array([[0, 1], [1, 2], [2, 4]]), np.array([4, 2, 1]), 5).tolist()
+    [[2, 1], [1, 0]]
+    """
+    place = np.full(n_atoms, -1, dtype=np.intp)
+    place[chosen] = np.arange(len(chosen))
+    pairs = place[bonds.reshape(-1, 2)]
+    return np.asarray(pairs[(pairs >= 0).all(axis=1)])
 
 
 def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:

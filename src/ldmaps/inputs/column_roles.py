@@ -7,12 +7,12 @@ chosen, the first rows of a table tell which ones are features; the time is kept
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-__all__ = ["Roles", "is_missing", "is_time_name", "looks_like_number", "moment", "roles_of", "time_places"]
+from ldmaps.errors import InvalidInputError
 
 #: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
 _TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
@@ -61,6 +61,24 @@ def is_time_name(name: str) -> bool:
     return name.strip().lower() in _TIME_NAMES
 
 
+def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int, described: str) -> list[int]:
+    """Return the places of columns given by name or by number from 1.
+
+    >>> find_columns(["x", "1"], ["t", "x"], 2, "the table")
+    [1, 0]
+    """
+    places = []
+    for name in wanted:
+        if names is not None and name in names:
+            places.append(list(names).index(name))
+        elif name.isdigit() and 1 <= int(name) <= count:
+            places.append(int(name) - 1)
+        else:
+            there = ", ".join(names) if names else f"1 to {count}, without names"
+            raise InvalidInputError(f"{described} has no column {name!r}; its columns are: {there}")
+    return places
+
+
 def time_places(names: Sequence[str], wanted: str | None) -> list[int]:
     """Return where columns stand that are times, the one of the name wanted first.
 
@@ -85,8 +103,10 @@ def moment(cell: str) -> float:
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
-def roles_of(names: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> Roles:
-    """Tell the columns' roles from their names and the cells of the first rows.
+def roles_of(
+    names: Sequence[str] | None, rows: Sequence[Sequence[str]], index: Collection[str] = ()
+) -> Roles:
+    """Tell the columns' roles from their names and the cells of the first rows; those of an index are no features.
 
     >>> roles_of(["time", "flow", "id", "site"], [["2024-05-01", "1.5", "7", "A"], ["2024-05-02", "1.2", "8", "A"]])
     Roles(features=[1], time=0, left_out=((2, 'counts rows'), (3, 'words')))
@@ -98,12 +118,15 @@ def roles_of(names: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> Role
     for place, cells in enumerate(zip(*rows, strict=True)):
         name = None if names is None else names[place]
         why = _why_not(name, [cell for cell in cells if not is_missing(cell)])
+        why = "index" if not why and name in index else why
         if why == "time" and time is None:
             time = place
         elif why:
             left_out.append((place, "dates" if why == "time" else why))
         else:
             features.append(place)
+    if not features and index:
+        return roles_of(names, rows)
     if not features:  # whatever it is then, it is all there is
         return Roles(list(range(len(names or (rows[0] if rows else ())))))
     return Roles(features, time, tuple(left_out))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.frame_blocks import Block, joined
+from ldmaps.inputs.frame_blocks import Block, block_of, joined
 
 #: Bytes to read at once: frames of a few pieces stay in cache while they are decoded.
 _PIECE = 1 << 18
@@ -145,7 +145,7 @@ class FrameFile:
             if fault is not None and not blocks:
                 raise cut_off(self._path, self._frame, f"{fault}, at byte {self._byte}")
             break
-        return joined(blocks) if blocks else (np.empty((0, self.n_atoms, 3), np.float32), None, None)
+        return joined(blocks) if blocks else block_of(np.empty((0, self.n_atoms, 3)))
 
     def pick(self, numbers: NDArray[np.int64], atoms: NDArray[np.intp] | None = None) -> Block:
         """Return frames by their numbers, which ascend; raise at one that is damaged."""

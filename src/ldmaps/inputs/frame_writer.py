@@ -46,15 +46,14 @@ class FrameWriter:
     def _write(self, block: Block, numbers: NDArray[np.int64]) -> None:
         xyz, times, box = block
         if self._form in ("XTC", "TRR"):
-            vectors = np.zeros((len(xyz), 3, 3)) if box is None else box
             self._file.write(
                 xyz.astype(np.float32),
                 time=np.asarray(numbers if times is None else times, dtype=np.float32),
                 step=numbers.astype(np.int32),
-                box=vectors.astype(np.float32),
+                box=box.astype(np.float32),
             )
             return
-        lengths, angles = (None, None) if box is None else _lengths_and_angles(box)
+        lengths, angles = _lengths_and_angles(box) if box.any() else (None, None)
         xyz = ANGSTROM_PER_NM * xyz
         if lengths is not None:
             lengths = ANGSTROM_PER_NM * lengths
@@ -119,12 +118,9 @@ def _lengths_and_angles(box: NDArray[np.float64]) -> tuple[NDArray[np.float64], 
     >>> _lengths_and_angles(np.array([[[3.0, 0, 0], [0, 4.0, 0], [0, 0, 5.0]]]))
     (array([[3., 4., 5.]]), array([[90., 90., 90.]]))
     """
-    lengths = np.linalg.norm(box, axis=2)
-    pairs = ((1, 2), (0, 2), (0, 1))  # α lies between b and c
+    import_mdtraj()
+    from mdtraj.utils import box_vectors_to_lengths_and_angles
+
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = np.stack(
-            [np.einsum("ni,ni->n", box[:, i], box[:, j]) / (lengths[:, i] * lengths[:, j]) for i, j in pairs],
-            axis=1,
-        )
-    angles = np.degrees(np.arccos(np.clip(np.nan_to_num(cosines), -1.0, 1.0)))
-    return lengths, angles
+        cells = np.stack(box_vectors_to_lengths_and_angles(*np.moveaxis(box, 1, 0)), axis=1)
+    return cells[:, :3], np.nan_to_num(cells[:, 3:], nan=90.0)

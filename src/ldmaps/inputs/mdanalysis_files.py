@@ -12,7 +12,7 @@ import numpy as np
 
 from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.formats import known_format
-from ldmaps.inputs.frame_blocks import import_mdtraj
+from ldmaps.inputs.frame_blocks import Block, block_of, import_mdtraj
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,7 @@ _NEEDED = {"H5MD": "h5py", "TNG": "pytng"}
 
 
 class MDAnalysisFile:
-    """A trajectory file that is open; ``read``, ``seek``, ``len`` and ``close`` are those of mdtraj's files."""
-
-    distance_unit = "angstroms"
+    """A trajectory file that is open: ``read``, ``seek``, ``len`` and ``close``, as of all files of frames."""
 
     def __init__(self, path: str, n_atoms: int) -> None:
         import_mdanalysis(path)
@@ -49,9 +47,9 @@ class MDAnalysisFile:
         """Go to a frame, counted from 0."""
         self._position = frame
 
-    def read(self, n_frames: int, atom_indices: NDArray[np.intp] | None = None) -> tuple[Any, ...]:
-        """Return coordinates in Å, times in ps or None, box lengths in Å and angles in degrees of the next frames."""
-        chosen = slice(None) if atom_indices is None else atom_indices
+    def read(self, n_frames: int, atoms: NDArray[np.intp] | None = None) -> Block:
+        """Return the next frames."""
+        chosen = slice(None) if atoms is None else atoms
         xyz, times, boxes = [], [], []
         for number in range(self._position, min(self._position + n_frames, len(self))):
             try:
@@ -62,13 +60,9 @@ class MDAnalysisFile:
             xyz.append(step.positions[chosen].astype(np.float32))
             # Asked for its time, a step that knows none makes one up.
             times.append(step.data.get("time"))
-            boxes.append(np.zeros(6) if step.dimensions is None else np.array(step.dimensions))
+            boxes.append(step.triclinic_dimensions)
         self._position += len(xyz)
-        if not xyz:
-            return ()
-        box = np.asarray(boxes, dtype=np.float64)
-        known = None if any(time is None for time in times) else np.asarray(times, dtype=np.float64)
-        return np.stack(xyz), known, box[:, :3], box[:, 3:]
+        return block_of(xyz, None if None in times else times, boxes).in_nm()  # it counts in ångström
 
     def close(self) -> None:
         """Close the file."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
-from ldmaps.inputs.frame_blocks import stacked_boxes
-from ldmaps.inputs.source import Atoms, FrameChunk, PointSource, Reading, as_picoseconds, bonds_among
+from ldmaps.inputs.atom_order import Atoms, bonds_among
+from ldmaps.inputs.frame_blocks import block_of
+from ldmaps.inputs.source import FrameChunk, PointSource, Reading
 from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, known_masses, select_atoms
-
-#: MDAnalysis counts in ångström.
-NM_PER_ANGSTROM = 0.1
 
 
 def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
@@ -121,21 +120,14 @@ class MDTrajObject(SelectedFrames):
         return sum(len(self._reading.of(one.n_frames)) for one in self._trajectories)
 
     def __iter__(self) -> Iterator[FrameChunk]:
-        for trajectory, file in zip(self._trajectories, self.files or ("",), strict=True):
-            yield from self._chunks_of(trajectory, file)
-
-    def _chunks_of(self, source: Any, file: str) -> Iterator[FrameChunk]:
-        wanted = self._reading.of(source.n_frames)
-        read = self._selection.read_or_none(source.n_atoms)
-        boxes = source.unitcell_vectors
-        for begin in range(0, len(wanted), self._chunk):
-            part = wanted[begin : begin + self._chunk]
-            rows = slice(part.start, part.stop, part.step)
-            numbers = np.asarray(part, dtype=np.int64)
-            xyz = np.asarray(source.xyz[rows], dtype=np.float32)
-            box = None if boxes is None else np.asarray(boxes[rows], dtype=np.float64)
-            frames = self._selection.take(xyz if read is None else xyz[:, read], box, numbers, file)
-            yield FrameChunk(frames, numbers, as_picoseconds(source.time[rows]), file)
+        for source, file in zip(self._trajectories, self.files or ("",), strict=True):
+            wanted = np.asarray(self._reading.of(source.n_frames), dtype=np.int64)
+            read, boxes = self._selection.read_or_none(source.n_atoms), source.unitcell_vectors
+            for begin in range(0, len(wanted), self._chunk):
+                rows = wanted[begin : begin + self._chunk]
+                xyz = source.xyz[rows] if read is None else source.xyz[rows][:, read]
+                block = block_of(xyz, source.time[rows], None if boxes is None else boxes[rows])
+                yield self._selection.chunk(block, rows, file)
 
 
 class AtomGroupFrames(SelectedFrames):
@@ -159,24 +151,18 @@ class AtomGroupFrames(SelectedFrames):
         return len(self._reading.of(length))
 
     def __iter__(self) -> Iterator[FrameChunk]:
-        present = self._trajectory.frame
-        live = self.n_frames is None
-        reading = self._reading
-        steps = self._trajectory if live else self._trajectory[reading.first : reading.stop : reading.stride]
+        present, live = self._trajectory.frame, self.n_frames is None
+        wanted = self._reading.first, self._reading.stop, self._reading.stride
         rows: list[tuple[NDArray[Any], int, float, Any]] = []
         try:
-            for step in steps:
-                if live and reading.stop is not None and step.frame >= reading.stop:
-                    break
-                if live and (step.frame < reading.first or (step.frame - reading.first) % reading.stride):
-                    continue
+            for step in islice(self._trajectory, *wanted) if live else self._trajectory[slice(*wanted)]:
                 if len(self._group) != self.n_atoms:
                     raise InvalidInputError(
                         "the atom group changes its number of atoms over time; use a selection that is not updating"
                     )
-                box = step.triclinic_dimensions
-                positions = NM_PER_ANGSTROM * self._read.positions
-                rows.append((positions, int(step.frame), float(step.time), box))
+                rows.append(
+                    (self._read.positions, int(step.frame), float(step.time), step.triclinic_dimensions)
+                )
                 if len(rows) == self._chunk:
                     yield self._packed(rows)
                     rows = []
@@ -188,13 +174,8 @@ class AtomGroupFrames(SelectedFrames):
 
     def _packed(self, rows: list[tuple[NDArray[Any], int, float, Any]]) -> FrameChunk:
         positions, steps, times, boxes = zip(*rows, strict=True)
-        numbers = np.asarray(steps, dtype=np.int64)
-        box = stacked_boxes(boxes)
-        if box is not None:
-            box *= NM_PER_ANGSTROM
-        file = self.files[0] if self.files else ""
-        frames = self._selection.take(np.stack(positions).astype(np.float32), box, numbers, file)
-        return FrameChunk(frames, numbers, as_picoseconds(times), file)
+        block = block_of(positions, times, boxes).in_nm()  # MDAnalysis counts in ångström
+        return self._selection.chunk(block, np.asarray(steps, dtype=np.int64), "".join(self.files))
 
 
 def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:

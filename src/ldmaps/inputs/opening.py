@@ -112,7 +112,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     if source is None:
         files = expanded(path_or_paths)
         if _are_tables(files):
-            from ldmaps.inputs.table_source import TableSource
+            from ldmaps.inputs.tables import TableSource
 
             _refuse(files[0], "a table of numbers", "trajectories", top=top, select=select)
             weighed_by = weights if weights and split_column(weights)[0] is None else None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.frame_blocks import box_vectors, import_mdtraj
+from ldmaps.inputs.frame_blocks import boxes_of, import_mdtraj
 
 #: Columns of the lengths and angles of a box.
 _CRYST1 = ((6, 9), (15, 9), (24, 9), (33, 7), (40, 7), (47, 7))
@@ -66,7 +66,7 @@ def pdb_box(path: str) -> NDArray[np.float64] | None:
             # 1 × 1 × 1 Å is how "no box" is written.
             if all(length <= 1.0 for length in values[:3]):
                 return None
-            return np.asarray(0.1 * box_vectors([values[:3]], [values[3:]])[0])
+            return np.asarray(0.1 * boxes_of(np.asarray([values[:3]]), np.asarray([values[3:]]))[0])
         if line.startswith(("ATOM  ", "HETATM", "MODEL")):
             return None
     return None

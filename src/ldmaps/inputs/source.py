@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
 from ldmaps.files import shown_name
-from ldmaps.inputs.atom_order import atom_order
+from ldmaps.inputs.atom_order import Atoms, atom_order
 from ldmaps.point_faults import not_finite, wrong_width
 from ldmaps.progress import is_shown, stage
 from ldmaps.settings import check_whole
@@ -62,6 +62,17 @@ class FrameChunk:
 
     def __len__(self) -> int:
         return len(self.frames)
+
+    def take(self, rows: slice | NDArray[Any]) -> FrameChunk:
+        """Return some of the points.
+
+        Parameters
+        ----------
+        rows : slice, or ndarray of int or bool
+            Which of them.
+        """
+        parts = {name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
+        return replace(self, **parts)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -110,48 +121,6 @@ class Reading:
         first = max(self.first - begin, (self.first - begin) % self.stride)
         return slice(
             first, count if self.stop is None else min(count, max(0, self.stop - begin)), self.stride
-        )
-
-
-@dataclass(frozen=True)
-class Atoms:
-    """What is known of the atoms of a source, in its order.
-
-    Attributes
-    ----------
-    names : tuple of str
-        As the topology spells them.
-    labels : tuple of str
-        Residue and atom, for messages: "ALA2-CB".
-    masses : ndarray of shape (atoms,) or None
-        In amu: of the file, else of the element; 0 for virtual sites, NaN for atoms of neither. None where no
-        mass is known.
-    elements : tuple of str or None
-        Symbols ("C", "Cl"), empty for an atom that is of none; None where unknown.
-    bonds : ndarray of shape (bonds, 2) or None
-        Pairs of these atoms, by their places here; None where unknown.
-    """
-
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
-    masses: NDArray[np.float64] | None
-    elements: tuple[str, ...] | None = None
-    bonds: NDArray[np.intp] | None = None
-
-    def take(self, order: NDArray[np.intp]) -> Atoms:
-        """Return these atoms, or some of them, in another order.
-
-        Parameters
-        ----------
-        order : ndarray of int
-            Where each atom of the new order stands now.
-        """
-        return Atoms(
-            tuple(self.names[place] for place in order),
-            tuple(self.labels[place] for place in order),
-            None if self.masses is None else self.masses[order],
-            None if self.elements is None else tuple(self.elements[place] for place in order),
-            None if self.bonds is None else bonds_among(self.bonds, order, len(self.names)),
         )
 
 
@@ -230,16 +199,14 @@ class PointSource(ABC):
             raise InvalidInputError(
                 f"there are no frames in {self.describe()}; check start, stop and the files"
             )
-        times = [part.times for part in parts if part.times is not None]
-        several = len(self.files) > 1
-        places = [np.full(len(part), self.files.index(part.file), np.int32) for part in parts if several]
-        points = FrameChunk(
-            _joined([part.frames for part in parts]),
-            _joined([part.numbers for part in parts]),
-            _joined(times) if len(times) == len(parts) else None,
-            "" if several else parts[0].file,
-            _joined(places) if several else None,
-        )
+        points = joined_chunks(parts)
+        if len(self.files) > 1:
+            places = [np.full(len(part), self.files.index(part.file), np.int32) for part in parts]
+            points = replace(points, file="", files=_joined(places))
+        return self._weighed(points)
+
+    def _weighed(self, points: FrameChunk) -> FrameChunk:
+        """Return all points of the source with their weights, if it was opened with some."""
         return (
             points if self.weights is None else replace(points, weights=self.weights.of(points, self.files))
         )
@@ -253,6 +220,17 @@ class PointSource(ABC):
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def joined_chunks(parts: Sequence[FrameChunk]) -> FrameChunk:
+    """Return chunks as one, of the file that the first is of; times that not all have are dropped."""
+    times = [part.times for part in parts if part.times is not None]
+    return FrameChunk(
+        _joined([part.frames for part in parts]),
+        _joined([part.numbers for part in parts]),
+        _joined(times) if len(times) == len(parts) else None,
+        parts[0].file,
+    )
 
 
 class FrameSource(PointSource):
@@ -348,18 +326,6 @@ class FrameSource(PointSource):
                 stacklevel=4,
             )
         return order
-
-
-def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:
-    """Return the bonds between chosen atoms, by their places among the chosen.
-
-    >>> bonds_among(np.array([[0, 1], [1, 2], [2, 4]]), np.array([4, 2, 1]), 5).tolist()
-    [[2, 1], [1, 0]]
-    """
-    place = np.full(n_atoms, -1, dtype=np.intp)
-    place[chosen] = np.arange(len(chosen))
-    pairs = place[bonds.reshape(-1, 2)]
-    return np.asarray(pairs[(pairs >= 0).all(axis=1)])
 
 
 def check_frames_finite(chunk: FrameChunk) -> None:

@@ -1,22 +1,24 @@
-"""Tables of every format: opened by their names, or read as columns."""
+"""Tables of every format: opened by their names, read in chunks like trajectories, or as columns."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.array_table import ArrayTable, load_array
-from ldmaps.inputs.base_table import Table
+from ldmaps.errors import InvalidInputError, Named
+from ldmaps.files import shown_name
+from ldmaps.inputs.column_roles import find_columns
 from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
-from ldmaps.inputs.parquet_table import ParquetTable
-from ldmaps.inputs.source import Reading
+from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
+from ldmaps.inputs.table_files import ArrayTable, ParquetTable, Table, load_array
 from ldmaps.inputs.text_table import TextTable, text_lines
-
-__all__ = ["MAX_ROWS", "is_plumed", "open_table", "read_columns", "read_numbers"]
+from ldmaps.inputs.windows import WindowedSource, Windows
 
 #: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
 MAX_ROWS = 32_768
@@ -85,3 +87,173 @@ def _format(path: str) -> Format:
     if os.path.getsize(path) == 0:
         raise InvalidInputError(f"{path} is empty; check how it was written")
     return known_format(path)
+
+
+class TableSource(PointSource):
+    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments."""
+
+    # Those of the model are taken where none are given and the tables name theirs; where it has none either, those
+    # whose role is to be a feature, less ``weights``.
+
+    reads_ahead = True
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        reading: Reading,
+        columns: Sequence[str] | None = None,
+        array: str | None = None,
+        model_facts: Mapping[str, Any] | None = None,
+        weights: str | None = None,
+        missing: str | None = None,
+    ) -> None:
+        facts = model_facts or {}
+        missing = facts.get("missing") or "error" if missing is None else missing
+        if missing not in ("drop", "error"):
+            raise InvalidInputError(
+                Named("missing"), f' must be "drop" (rows with missing values) or "error", got {missing!r}'
+            )
+        self._drops, self._n_missing = missing == "drop", 0
+        self.in_pieces = not self._drops
+        self._tables = [open_table(path, array) for path in files]
+        self.files = tuple(table.path for table in self._tables)
+        self._reading = reading
+        first = self._tables[0]
+        self._left_out, time = dict[str, str](), None
+        if columns is None and first.columns is not None:
+            columns, time = facts.get("columns"), facts.get("time")
+        self._chosen = columns is not None
+        # A map of all columns takes all columns again, without looking ahead into what may come slowly.
+        if columns is None and len(first.shape) == 1 and (not facts or facts.get("time")):
+            columns, time = self._features(first, weights)
+        for table in self._tables:
+            table.drops_missing = self._drops
+            if columns is not None:
+                table.choose(columns, time)
+            if table.shape != first.shape:
+                raise InvalidInputError(
+                    f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
+                    "choose the same columns with ",
+                    Named("columns"),
+                )
+            if not self._chosen and first.columns and table.columns and table.columns != first.columns:
+                raise InvalidInputError(
+                    f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
+                    f"{', '.join(first.columns)}; choose them by name with ",
+                    Named("columns"),
+                )
+        self.columns = first.columns
+        self._time = time
+        width = max(1, prod(first.shape))
+        self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * width)))
+
+    def _features(self, table: Table, weights: str | None) -> tuple[list[str] | None, str | None]:
+        """Return the columns that are features, None for all of them, and the one that is the time."""
+        roles = table.roles()
+        self._left_out = {table.named(place): why for place, why in roles.left_out}
+        features = [table.named(place) for place in roles.features]
+        if weights is not None:
+            (place,) = find_columns([weights], table.columns, table.shape[0], table.path)
+            self._left_out[table.named(place)] = "weights"
+            features = [name for name in features if name != table.named(place)]
+        time = None if roles.time is None else table.named(roles.time)
+        return (features if self._left_out or time else None), time
+
+    @property
+    def remarks(self) -> list[str]:
+        """See :attr:`PointSource.remarks`."""
+        others = [f"{name} ({why})" for name, why in self._left_out.items()]
+        parts = [f"time: {self._time}"] if self._time else []
+        parts += [f"left out: {', '.join(others)}"] if others else []
+        said = []
+        if parts and not self._chosen:
+            names = self.columns or []
+            used = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") or str(self.shape[0])
+            said.append("; ".join([f"columns used: {used}", *parts]))
+        if self._n_missing:
+            said.append(f"missing values: {self._n_missing:,} rows left out")
+        return said
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(features,) or, of arrays of frames, (atoms, 3)."""
+        return self._tables[0].shape
+
+    @property
+    def n_frames(self) -> int | None:
+        """Number of rows to come, or None."""
+        total = 0
+        for table in self._tables:
+            if table.n_rows is None or self._drops:
+                return None
+            total += len(self._reading.of(table.n_rows))
+        return total
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a model remembers of the table it was fitted on."""
+        time = {} if self._time is None else {"time": self._time}
+        missing = {"missing": "drop"} if self._drops else {}
+        return {
+            "kind": "table",
+            "columns": self.columns,
+            "files": [shown_name(name) for name in self.files],
+            **time,
+            **missing,
+        }
+
+    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
+        """Return the windows of a model; raise where it was fitted on other columns, unless these were chosen."""
+        wanted = (facts or {}).get("columns")
+        if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
+            raise InvalidInputError(
+                f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
+                f"{', '.join(self.columns)}; choose them with ",
+                Named("columns", list(wanted)),
+            )
+        windows = Windows.stored(facts)
+        if windows is None or self.shape == (
+            windows.length * (windows.width or 0),
+        ):  # which are windows already
+            return self
+        if self.shape != (windows.width,):
+            raise InvalidInputError(
+                f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {windows.width} "
+                "columns; choose them with ",
+                Named("columns"),
+            )
+        return WindowedSource(self, windows)
+
+    def mapped(self) -> FrameChunk | None:
+        """Return the rows of one .npy in place, to be read when they are looked at; None for other tables."""
+        rows = self._tables[0].mapped() if len(self._tables) == 1 and not self._drops else None
+        if rows is None:
+            return None
+        kept = self._reading.of(len(rows))
+        numbers = np.arange(kept.start, kept.stop, kept.step, dtype=np.int64)
+        return FrameChunk(rows[kept.start : kept.stop : kept.step], numbers, None, self.files[0])
+
+    def __iter__(self) -> Iterator[FrameChunk]:
+        self._n_missing = 0
+        for table in self._tables:
+            count, before = 0, self._n_missing
+            for numbers, rows in table.rows(self._chunk, self._reading):
+                chunk = FrameChunk(rows, numbers, None, table.path)
+                if table.time is not None:
+                    chunk = replace(
+                        chunk, frames=np.ascontiguousarray(rows[:, :-1]), times=rows[:, -1].copy()
+                    )
+                if self._drops and np.isnan(chunk.frames).any():
+                    whole = ~np.isnan(chunk.frames).reshape(len(rows), -1).any(axis=1)
+                    self._n_missing += int(np.count_nonzero(~whole))
+                    chunk = chunk.take(whole)
+                count += len(chunk)
+                if len(chunk):
+                    yield chunk
+            if not count and self._n_missing > before:
+                raise InvalidInputError(
+                    f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; choose columns "
+                    "that are filled with ",
+                    Named("columns"),
+                )
+            if not count:
+                raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")

@@ -1,30 +1,150 @@
-"""Rows of text (CSV, TSV, columns separated by blanks), from a file or from stdin."""
+"""Rows of text (CSV, TSV, columns separated by blanks), from a file, from stdin or as a stream brings them."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import math
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.base_table import Numbered, Table, kept_rows
-from ldmaps.inputs.column_roles import SAMPLE, Roles, roles_of
+from ldmaps.inputs.column_roles import (
+    SAMPLE,
+    Roles,
+    is_missing,
+    looks_like_number,
+    moment,
+    roles_of,
+)
+from ldmaps.inputs.formats import format_of
 from ldmaps.inputs.source import Reading
-from ldmaps.inputs.text_columns import TextColumns, UnreadableError
-from ldmaps.text_rows import read_lines
+from ldmaps.inputs.table_files import Numbered, Table, kept_rows
+from ldmaps.text_rows import PlainRows, read_lines
 
-__all__ = ["TextTable", "text_lines"]
 
-_BOM = b"\xef\xbb\xbf"
+class UnreadableError(ValueError):
+    """A line is not a row of the table; the text is the reason."""
+
+
+@dataclass
+class TextColumns:
+    """The columns of a text table."""
+
+    delimiter: str | None  # what separates cells; None is white space
+    names: list[str] | None  # as the first line gives them, if it has no number
+    count: int
+
+    @classmethod
+    def of(cls, first_line: str, path: str = "", *, named: bool = False) -> Self:
+        """Find out from the first line; ``named`` says that it is names, which may be numbers and hold spaces.
+
+        >>> TextColumns.of("time; x; y")
+        TextColumns(delimiter=';', names=['time', 'x', 'y'], count=3)
+        >>> TextColumns.of("0.5 1.5")
+        TextColumns(delimiter=None, names=None, count=2)
+        """
+        columns = cls(_delimiter_of(first_line, path), None, 0)
+        if named and columns.delimiter is None:
+            columns.delimiter = ","
+        try:
+            cells = columns.cells(first_line)
+        except UnreadableError:
+            cells = first_line.split(columns.delimiter)
+        columns.count = len(cells)
+        if named or not any(_is_number(cell) for cell in cells):
+            columns.names = cells
+        return columns
+
+    def cells(self, line: str) -> list[str]:
+        """Cut a line into cells."""
+        if self.delimiter is None:
+            return line.split()
+        if '"' not in line:
+            return [cell.strip() for cell in line.split(self.delimiter)]
+        reader = csv.reader([line, ""], delimiter=self.delimiter)
+        try:
+            cells = [cell.strip() for cell in next(reader)]
+        except csv.Error as error:
+            raise UnreadableError(f"not CSV ({error})") from error
+        if reader.line_num > 1:
+            raise UnreadableError("not CSV (a quote is not closed)")
+        return cells
+
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether a comma can only be the decimal mark of a number."""
+        return self.delimiter in (";", "\t")
+
+    def with_points(self, cell: str) -> str:
+        """Return a cell with a point as its decimal mark."""
+        return cell.replace(",", ".") if self.has_decimal_commas else cell
+
+    def number(self, cells: Sequence[str], place: int) -> float:
+        """Return a cell's number, NaN for a missing one, or raise :class:`UnreadableError`."""
+        cell = self.with_points(cells[place])
+        if is_missing(cell):
+            return math.nan
+        try:
+            # Python would also take 1_000 and digits of other scripts, which numpy does not.
+            if cell.isascii() and "_" not in cell:
+                return float(cell)
+        except ValueError:
+            pass
+        reason = f"{cells[place][:40]!r} is not a number"
+        if looks_like_number(cell):
+            reason += "; write it with a point and no thousands separators, or separate columns by semicolons"
+        raise UnreadableError(f"{self.title(place)}: {reason}")
+
+    def moment(self, cells: Sequence[str], place: int) -> float:
+        """Return the time in a cell, a number or a date, NaN for an empty one, or raise :class:`UnreadableError`."""
+        try:
+            return math.nan if is_missing(cells[place]) else moment(self.with_points(cells[place]))
+        except (ValueError, OverflowError) as error:
+            raise UnreadableError(
+                f"{self.title(place)}: {cells[place][:40]!r} is neither a number nor a date such as 2024-05-01T12:00:00"
+            ) from error
+
+    def title(self, place: int) -> str:
+        """Return what to call a column in messages.
+
+        >>> TextColumns(",", ["time", "x"], 2).title(1)
+        'column 2 (x)'
+        """
+        return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
+
+
+def _delimiter_of(line: str, path: str) -> str | None:
+    form = format_of(path)
+    if "\t" in line or (form and form.name == "TSV"):
+        return "\t"
+    if "," in line:
+        return ","
+    if ";" in line:
+        return ";"
+    return None if len(line.split()) > 1 else ","
+
+
+def _is_number(cell: str) -> bool:
+    """Say whether a cell holds a number, NaN and infinity included."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+#: Byte order mark, with which some programs begin a text in UTF-8.
+BOM = b"\xef\xbb\xbf"
 
 
 class TextTable(Table):
@@ -66,19 +186,20 @@ class TextTable(Table):
 
     def _blocks(self, chunk: int) -> Iterator[NDArray[Any]]:
         self._is_ahead = False
-        plain, number = self._layout.plain(self._places()), 0  # how many lines have been read
+        plain = PlainRows(self._layout.count, self._layout.delimiter, self._places())
+        number = 0  # how many lines have been read
         with self._raw() as raw:
             while pieces := list(islice(raw, chunk)):
                 text = _universal(b"".join(pieces))
                 if number == 0:
-                    text = text.removeprefix(_BOM)
+                    text = text.removeprefix(BOM)
                 if self._layout.has_decimal_commas:
                     text = text.replace(b",", b".")
                 count, at = text.count(b"\n"), 0
                 while number < self._begin and count:
                     at = text.index(b"\n", at) + 1
                     number, count = number + 1, count - 1
-                block, _ = read_lines(plain, text, at, count, partial(self._row, number + 1))
+                block, _ = read_lines(lambda: plain, text, at, count, partial(self._row, number + 1))
                 number += count
                 if len(block):
                     yield block
@@ -175,7 +296,7 @@ def _universal(raw: bytes) -> bytes:
 def _numbered(raw: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     number = 0
     for piece in raw:
-        text = _universal(piece if number else piece.removeprefix(_BOM))
+        text = _universal(piece if number else piece.removeprefix(BOM))
         for line in text.decode("utf-8", errors="replace").removesuffix("\n").split("\n"):
             number += 1
             yield number, line.removesuffix("\r")

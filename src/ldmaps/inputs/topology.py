@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, one_line
+from ldmaps.inputs.atom_order import Atoms, bonds_among
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
-from ldmaps.inputs.frame_blocks import import_mdtraj
+from ldmaps.inputs.frame_blocks import Block, import_mdtraj
 from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
 from ldmaps.inputs.pdb_models import pdb_topology
-from ldmaps.inputs.source import Atoms, FrameSource, Reading, bonds_among, default_chunk
+from ldmaps.inputs.source import FrameChunk, FrameSource, Reading, default_chunk
 from ldmaps.inputs.whole import Molecules, molecules_of
 
 #: Hydrogens whose mass was raised for longer steps have up to 4 amu.
@@ -46,13 +47,13 @@ class Selection(NamedTuple):
         """Return the atoms to read, or None for all: readers are faster without indices."""
         return None if len(self.read) == n_atoms else self.read
 
-    def take(
-        self, xyz: NDArray[np.float32], box: NDArray[np.float64] | None, numbers: NDArray[np.int64], file: str
-    ) -> NDArray[np.float32]:
+    def chunk(self, block: Block, numbers: NDArray[np.int64], file: str) -> FrameChunk:
         """Make molecules whole in frames of the atoms read, and return the chosen ones."""
-        if self.molecules is not None and box is not None:
-            xyz = self.molecules.make_whole(xyz, box, numbers, file or "the trajectory")
-        return xyz if self.places is None else np.ascontiguousarray(xyz[:, self.places])
+        xyz, times, boxes = block
+        if self.molecules is not None:
+            xyz = self.molecules.make_whole(xyz, boxes, numbers, file or "the trajectory")
+        chosen = xyz if self.places is None else np.ascontiguousarray(xyz[:, self.places])
+        return FrameChunk(chosen, numbers, times, file)
 
 
 class SelectedFrames(FrameSource):

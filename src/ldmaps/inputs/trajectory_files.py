@@ -6,11 +6,14 @@ of every chunk would copy the topology each time.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, repeat
 from typing import Any
 
@@ -18,16 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
-from ldmaps.inputs.formats import conversion, known_format
-from ldmaps.inputs.frame_blocks import (
-    Block,
-    import_mdtraj,
-    joined,
-    mdtraj_path,
-    sliced,
-    stacked_boxes,
-    unpacked,
-)
+from ldmaps.inputs.formats import Format, conversion, known_format
+from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of, import_mdtraj, joined
 from ldmaps.inputs.frame_bytes import FrameFile, cut_off
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
@@ -95,7 +90,7 @@ class TrajectoryFiles(SelectedFrames):
             rows = np.flatnonzero([number in wanted for number in part.tolist()])
             position = int(part[-1])
             if len(rows):
-                yield part[rows], sliced(block, rows)
+                yield part[rows], block.take(rows)
         self._check_number(path, last, position + 1)
 
     def _check_number(self, path: str, number: int, length: int) -> None:
@@ -109,9 +104,9 @@ class TrajectoryFiles(SelectedFrames):
     def _chunks_of(self, path: str) -> Iterator[FrameChunk]:
         empty = True
         blocks = self._streamed(path) if self._is_streamed(path) else self._loaded(path)
-        for numbers, (xyz, times, box) in blocks:
+        for numbers, block in blocks:
             empty = False
-            yield FrameChunk(self._selection.take(xyz, box, numbers, path), numbers, times, path)
+            yield self._selection.chunk(block, numbers, path)
         if empty:
             raise InvalidInputError(
                 f"{path} has no frame from {self._reading.first} on; lower ", Named("start")
@@ -146,7 +141,7 @@ class TrajectoryFiles(SelectedFrames):
                 numbers = np.arange(position, position + count, dtype=np.int64)[kept]
                 position += count
                 if len(numbers):
-                    yield numbers, sliced(block, kept)
+                    yield numbers, block.take(kept)
 
     def _picked(self, handle: Any, path: str, numbers: NDArray[np.int64]) -> Block:
         """Return frames by their numbers, which ascend."""
@@ -160,11 +155,8 @@ class TrajectoryFiles(SelectedFrames):
         return joined(blocks)
 
     def _read(self, handle: Any, path: str, count: int, position: int) -> Block:
-        indices = self._selection.read_or_none(self._n_file_atoms)
-        if isinstance(handle, FrameFile):
-            return handle.read(count, indices)
         try:
-            return unpacked(handle, handle.read(n_frames=count, atom_indices=indices))
+            return handle.read(count, self._selection.read_or_none(self._n_file_atoms))  # type: ignore[no-any-return]
         except (RuntimeError, OSError) as error:
             whole = self._last_whole_frame(path, position)
             raise cut_off(path, whole, one_line(error, 160)) from error
@@ -173,7 +165,7 @@ class TrajectoryFiles(SelectedFrames):
         with closing(self._open(path)) as handle:
             try:
                 handle.seek(position)
-                while len(handle.read(n_frames=1)[0]):
+                while len(handle.read(1).frames):
                     position += 1
             except Exception:  # this is where it breaks
                 pass
@@ -194,15 +186,15 @@ class TrajectoryFiles(SelectedFrames):
         reading = self._reading
         wanted = islice(enumerate(models), reading.first, reading.stop, reading.stride)
         while batch := list(islice(wanted, self._chunk)):
-            frames = np.stack([model[self._selection.read] for _, (model, _) in batch])
-            box = stacked_boxes([box for _, (_, box) in batch])
-            yield np.asarray([number for number, _ in batch], dtype=np.int64), (frames, None, box)
+            frames = [model[self._selection.read] for _, (model, _) in batch]
+            block = block_of(frames, None, [box for _, (_, box) in batch])
+            yield np.asarray([number for number, _ in batch], dtype=np.int64), block
 
     def _load_whole(self, path: str) -> Any:
         form = self._formats[path]
         try:
             return self._md.load(
-                mdtraj_path(path, form), **({} if form.has_topology else {"top": self._topology})
+                _ascii_name(path, form), **({} if form.has_topology else {"top": self._topology})
             )
         except ImportError as error:
             raise InvalidInputError(
@@ -224,7 +216,7 @@ class TrajectoryFiles(SelectedFrames):
                 return FrameFile(path, FRAME_FORMATS[form.name]())
             if form.reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
-            return self._md.open(mdtraj_path(path, form))
+            return _MdtrajFile(self._md.open(path))
         except InvalidInputError:
             raise
         except ImportError as error:
@@ -244,8 +236,7 @@ class TrajectoryFiles(SelectedFrames):
         if self._is_streamed(path):
             with closing(self._open(path)) as handle:
                 try:
-                    first = handle.read(1)
-                    frames: Any = first[0] if len(first) else []
+                    frames = handle.read(1).frames
                 except (RuntimeError, OSError) as error:
                     raise InvalidInputError(
                         f"{path} has no readable frame ({one_line(error, 160)}); is it empty, or of another format?"
@@ -263,6 +254,50 @@ class TrajectoryFiles(SelectedFrames):
                 "give the topology that the trajectory was written with (a trajectory without water needs a "
                 "topology without water)"
             )
+
+
+class _MdtrajFile:
+    """A file that mdtraj has opened."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self.seek, self.close = handle.seek, handle.close
+
+    def __len__(self) -> int:
+        return len(self._handle)
+
+    def read(self, n_frames: int, atoms: NDArray[np.intp] | None = None) -> Block:
+        read = self._handle.read(n_frames=n_frames, atom_indices=atoms)
+        if not len(read) or not len(read[0]):
+            return block_of(np.empty((0, 1, 3)))
+        times, lengths, angles = read[1:4]
+        has_boxes = lengths is not None and angles is not None
+        boxes = boxes_of(np.asarray(lengths), np.asarray(angles)) if has_boxes else None
+        block = block_of(read[0], times, boxes)
+        return block.in_nm() if self._handle.distance_unit == "angstroms" else block
+
+
+def _ascii_name(path: str, form: Format) -> str:
+    """Return a name under which mdtraj can read a file: its reader of Desmond's takes ASCII names only."""
+    if path.isascii() or form.name != "Desmond":
+        return path
+    try:
+        return _ascii_link(os.path.abspath(path), form.suffixes[0])
+    except OSError as error:
+        raise InvalidInputError(
+            f"mdtraj reads {form.name} files by ASCII names only, and {path} cannot be linked to one ({error}); rename "
+            "the file or its folder"
+        ) from error
+
+
+@cache
+def _ascii_link(path: str, suffix: str) -> str:
+    """Return a link to a file. It stays until the program ends: some readers open a file again."""
+    folder = tempfile.mkdtemp(prefix="ldmaps-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    link = os.path.join(folder, "link" + suffix)
+    os.symlink(path, link)
+    return link
 
 
 def _check_length(handle: Any, path: str) -> None:

@@ -16,11 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.inputs.column_roles import find_columns
 from ldmaps.inputs.source import FrameChunk
 from ldmaps.inputs.tables import read_columns, read_numbers
-from ldmaps.inputs.text_columns import find_columns
-
-__all__ = ["WeightTable", "split_column"]
 
 #: Two times, in ps, are the same within this and a millionth of themselves: files round them.
 SAME_TIME = 1e-3

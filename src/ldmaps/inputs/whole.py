@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 
+Frames = NDArray[np.float32]
+Boxes = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 KEEP_HINT = (
     "or take the coordinates as they are: open the trajectory with ",
     Named("periodic", "keep", "ldmaps.inputs.open"),
@@ -70,38 +73,31 @@ class Molecules:
         self._rings = np.asarray(rings, dtype=np.intp).reshape(-1, 2)
         self._sizes = np.bincount(self.component, minlength=self.n_molecules)
 
-    def make_whole(
-        self, frames: NDArray[np.float32], box: NDArray[np.float64], numbers: NDArray[np.int64], file: str
-    ) -> NDArray[np.float32]:
+    def make_whole(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
         """Return frames in which every molecule is in one piece, and all in one another's nearest image."""
         if self.n_atoms < 2:
             return frames
-        volume = np.abs(np.linalg.det(box))
-        periodic = volume > 0
-        if not periodic.any():
+        periodic = np.abs(np.linalg.det(box)) > 0
+        if not periodic.all():
+            if periodic.any():
+                frames = frames.copy()
+                frames[periodic] = self.make_whole(frames[periodic], box[periodic], numbers[periodic], file)
             return frames
         if not len(self._children):
-            self._refuse_if_cut(frames[periodic], box[periodic], numbers[periodic], file)
+            self._refuse_if_cut(frames, box, numbers, file)
             return frames
-        shortest = float(np.linalg.norm(box[periodic], axis=2).min())
+        shortest = float(np.linalg.norm(box, axis=2).min(initial=np.inf))
         steps = frames[:, self._children] - frames[:, self._parents]
         # A cut bond spans a lattice vector less its own length, so none is cut where all are this short.
-        broken = periodic & (np.einsum("nbi,nbi->nb", steps, steps).max(axis=1) > (0.5 * shortest) ** 2)
+        broken = np.einsum("nbi,nbi->nb", steps, steps).max(axis=1) > (0.5 * shortest) ** 2
         if broken.any():
             frames = frames.copy()
             frames[broken] = self._joined(frames[broken], steps[broken], box[broken], numbers[broken], file)
         if self.n_molecules > 1:
-            frames = self._gathered(frames, box, periodic, numbers, file)
+            frames = self._gathered(frames, box, numbers, file)
         return frames
 
-    def _joined(
-        self,
-        frames: NDArray[np.float32],
-        steps: NDArray[np.float32],
-        box: NDArray[np.float64],
-        numbers: NDArray[np.int64],
-        file: str,
-    ) -> NDArray[np.float32]:
+    def _joined(self, frames: Frames, steps: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
         inverse = np.linalg.inv(box)
         turns = -np.rint(steps @ inverse)
         shifts = np.zeros(frames.shape)
@@ -119,22 +115,13 @@ class Molecules:
                 )
         return np.asarray(whole, dtype=np.float32)
 
-    def _gathered(
-        self,
-        frames: NDArray[np.float32],
-        box: NDArray[np.float64],
-        periodic: NDArray[np.bool_],
-        numbers: NDArray[np.int64],
-        file: str,
-    ) -> NDArray[np.float32]:
+    def _gathered(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
         """Move every molecule to the image nearest to the largest one."""
         anchor = int(np.argmax(self._sizes))
         order = np.argsort(self.component, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
         centres = np.add.reduceat(frames[:, order], starts, axis=1, dtype=np.float64) / self._sizes[:, None]
-        # A box of zeros has no images: any invertible stand-in does, since nothing is moved there.
-        lattice = np.where(periodic[:, None, None], box, 1e9 * np.eye(3))
-        apart = (centres - centres[:, [anchor]]) @ np.linalg.inv(lattice)
+        apart = (centres - centres[:, [anchor]]) @ np.linalg.inv(box)
         turns = np.rint(apart)
         left = np.abs(apart - turns).max(axis=2)
         if (left > AMBIGUOUS).any():
@@ -153,13 +140,7 @@ class Molecules:
             frames[moved] -= (turns[moved] @ box[moved])[:, self.component].astype(np.float32)
         return frames
 
-    def _refuse_if_cut(
-        self,
-        frames: NDArray[np.float32],
-        box: NDArray[np.float64],
-        numbers: NDArray[np.int64],
-        file: str,
-    ) -> None:
+    def _refuse_if_cut(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> None:
         """Without bonds nothing can be repaired; raise where the atoms spread over more than half the box."""
         fractions = frames @ np.linalg.inv(box)
         spread = np.ptp(fractions, axis=1).max(axis=1)

@@ -22,8 +22,6 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource
 from ldmaps.settings import check_whole
 
-__all__ = ["Cutter", "WindowedSource", "Windows"]
-
 #: So many median time steps of the training rows make a gap.
 GAP_STEPS = 1.5
 #: Rows that a length is found from, and the autocorrelation from which on a peak is a period.
@@ -250,10 +248,7 @@ class WindowedSource(PointSource):
                 "choose shorter windows with ",
                 Named("window"),
             )
-        times = None if rows.times is None else rows.times[ends]
-        files = None if rows.files is None else rows.files[ends]
-        cut = FrameChunk(points, rows.numbers[ends], times, rows.file, files)
-        return cut if self.weights is None else replace(cut, weights=self.weights.of(cut, self.files))
+        return self._weighed(replace(rows.take(ends), frames=points))
 
     def __iter__(self) -> Iterator[FrameChunk]:
         if self._learns:
@@ -263,13 +258,10 @@ class WindowedSource(PointSource):
         most = max(1, self.windows.step * CHUNK_BYTES // (8 * self.shape[0]))
         for chunk in self.rows:
             for at in range(0, len(chunk), most):
-                part = slice(at, at + most)
-                numbers, times = chunk.numbers[part], None if chunk.times is None else chunk.times[part]
-                points, ends = cutter.cut(chunk.frames[part], numbers, times)
+                part = chunk.take(slice(at, at + most))
+                points, ends = cutter.cut(part.frames, part.numbers, part.times)
                 if len(ends):
-                    yield FrameChunk(
-                        points, numbers[ends], None if times is None else times[ends], chunk.file
-                    )
+                    yield replace(part.take(ends), frames=points)
 
 
 class _Rows(PointSource):

@@ -9,8 +9,6 @@ import os
 import sys
 import zlib
 
-__all__ = ["checksum"]
-
 
 def checksum(folder: str) -> str | None:
     """Return that of the C++ files in a folder, or None where there are none: in an installed package."""

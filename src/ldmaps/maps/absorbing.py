@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import KDTree
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,8 +36,10 @@ from ldmaps.settings import check_whole
 
 #: Landmarks that must agree for each mode of the walk that a coordinate may be matched to.
 LANDMARKS_PER_MODE = 4
-#: Weight of a new landmark for its mass beside that of old ones: with as much it would change old places around it.
-NEW_WEIGHT = 0.1
+#: Old points move by at most so many percent of a coordinate's range.
+STAYS, MOST_HALVINGS = 0.5, 20
+#: Old landmarks that a new one goes on from.
+BORDER_LANDMARKS = 3
 
 _Array = NDArray[np.float64]
 
@@ -121,8 +124,8 @@ def absorb(
     Returns
     -------
     LandmarkDiffusionMap
-        Fitted; ``absorption_`` says what was done and how far old points moved. Measured: 0.3 % of a
-        coordinate's range or less (docs/learning_on.md has the table). Training points' coordinates
+        Fitted; ``absorption_`` says what was done and how far old points moved: 0.5 % of a
+        coordinate's range at most (docs/learning_on.md has a table). Training points' coordinates
         (``embedding_``) and the certificate of a tolerance are not carried over.
 
     Warns
@@ -157,17 +160,26 @@ def absorb(
         landmarks = model.metric_.joined(landmarks, prepared.take(chosen))
     radii, multiplicities = grow_cells(model, landmarks, taken, mass[reached], known_mass)
     change = _changed(model, landmarks, multiplicities, int(new_components), align=align)
-    grown = Embedder.build(model.metric_, landmarks, model.epsilon_, change.step, radii)
-    # With more landmarks the held-out points are nearer than they were, so that no p is too small.
-    grown = replace(grown, calibration=embedder.calibration)
     representatives = model.map_.representatives
     if representatives is not None and len(chosen):
         representatives = model.metric_.joined(representatives, prepared.take(chosen))
     shown = landmarks if representatives is None else representatives
-    coordinates = grown.extend(shown, model.n_threads).coordinates
     was, known = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
-    squares = known @ (coordinates[: len(was), : was.shape[1]] - was) ** 2 / known.sum()
-    moved = 100.0 * np.sqrt(squares) / np.ptp(was, axis=0)
+    step = change.step
+    for _ in range(MOST_HALVINGS):
+        grown = Embedder.build(model.metric_, landmarks, model.epsilon_, step, radii)
+        coordinates = grown.extend(shown, model.n_threads).coordinates
+        squares = known @ (coordinates[: len(was), : was.shape[1]] - was) ** 2 / known.sum()
+        moved = 100.0 * np.sqrt(squares) / np.ptp(was, axis=0)
+        if not align or moved.max() <= STAYS:
+            break
+        # Wide cells reach far: the lighter new landmarks are, the less they change old places around them.
+        step = replace(
+            step,
+            source_weights=step.source_weights * np.where(np.arange(len(landmarks)) < len(was), 1.0, 0.5),
+        )
+    # With more landmarks the held-out points are nearer than they were, so that no p is too small.
+    grown = replace(grown, calibration=embedder.calibration)
     absorption = Absorption(reached, len(chosen), change.modes, change.in_common, moved)
     check_extensible(np.sort(change.eigenvalues)[::-1], landmarks.dtype)
     _warn(absorption, change.slow, was.shape[1])
@@ -268,11 +280,13 @@ def _changed(
     # A distilled map may have its landmarks too far apart for its ε.
     joining = minimum_spanning_tree(model.metric_, landmarks).connecting_epsilon
     epsilon = max(model.epsilon_, joining / REACH**2)
-    walk = Walk(model.metric_, landmarks, weights, epsilon, model.alpha, model.t, model.n_threads)
+    walk = Walk(
+        model.metric_, landmarks, weights, epsilon, model.alpha, model.t, model.n_threads, is_connected=True
+    )
     # A few modes more than asked for, as an old coordinate may stand behind new ones now; but a few landmarks agree
     # with one of many modes by chance.
     count = max(k + n_further, min(k + n_further + MAX_GAP_COMPONENTS, n_old // LANDMARKS_PER_MODE))
-    solved = solve(walk, min(count, len(landmarks) - 1), is_known_connected=True).spectrum
+    solved = solve(walk, min(count, len(landmarks) - 1)).spectrum
     # Modes beyond those asked for may have eigenvalues of zero, which no power but 0 bears.
     psi, values = (
         solved.vectors * (solved.eigenvalues > 0),
@@ -295,15 +309,17 @@ def _changed(
     coefficients = np.column_stack([nystrom @ mixture + shift, scale * nystrom[:, free]])
     sources, width = solved.source_weights, epsilon
     if align:
-        # Old landmarks stay as they are. At the border new ones go on from there, not from what the walk says.
-        rest = replace(
-            embedder, coefficients=(said - turned)[:n_old].T.astype(embedder.coefficients.dtype).copy()
-        )
-        coefficients[:, :k] += rest.extend(landmarks, model.n_threads).coordinates
+        # Old landmarks stay as they are, and new ones go on from the border. Where that is, the walk knows: the old
+        # landmark nearest in space may be on another sheet.
+        at = (psi * powers)[:, : modes.max() + 1]
+        away, border = KDTree(at[:n_old]).query(at[n_old:], k=range(1, min(BORDER_LANDMARKS, n_old) + 1))
+        near = 1.0 / (away + np.finfo(np.float64).tiny)
+        near = (near / near.sum(axis=1, keepdims=True))[:, :, None]
+        coefficients[n_old:, :k] += (near * (said - turned)[border]).sum(axis=1)
         coefficients[:n_old, :k] = embedder.coefficients.T
         lost = np.flatnonzero(common < SAME_SHARE)
-        coefficients[n_old:, lost] = said[n_old:, lost]
-        share = NEW_WEIGHT * np.median(embedder.source_weights / sources[:n_old])
+        coefficients[n_old:, lost] = (near * said[border]).sum(axis=1)[:, lost]
+        share = np.median(embedder.source_weights / sources[:n_old])
         sources = np.concatenate([embedder.source_weights, share * sources[n_old:]])
         width = embedder.bandwidth
     further = solved.eigenvalues[free]

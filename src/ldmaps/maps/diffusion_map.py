@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.solver_choice import check_memory, near_fraction, sparse_bytes, stored_bytes
-from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
@@ -152,7 +151,7 @@ class DiffusionMap(DiffusionEstimator):
         if bandwidth is None:
             with stage("bandwidth", len(members)):
                 bandwidth = training.choose_bandwidth(self, self._generator())
-        walk = training.walk(bandwidth.epsilon, self)
+        walk = training.walk(bandwidth, self)
         if solver == "auto":
             solver = solver_for(walk, count, self.memory_limit, self._generator())
         if solver == "stored":
@@ -162,15 +161,7 @@ class DiffusionMap(DiffusionEstimator):
             check_memory(
                 "sparse", sparse_bytes(len(members), members.dtype.itemsize, near), self.memory_limit
             )
-        solved = solve_exact(
-            walk,
-            count,
-            solver,
-            limits,
-            self._generator(),
-            n_coordinates=spectral_gap if self.n_components == "gap" else int(self.n_components),
-            is_known_connected=bandwidth.tree is not None,
-        )
+        solved = solve_exact(walk, count, solver, limits, self._generator())
         return self._adopted(training, solved, bandwidth)
 
     def _fit_stored(self, training: Training, bandwidth: Bandwidth | None, needed: float) -> Self:
@@ -215,7 +206,7 @@ class DiffusionMap(DiffusionEstimator):
             raise InvalidInputError(
                 f'keep_distances=True needs the stored kernel; leave it or solver="{self.solver}" out'
             )
-        return Limits(self.memory_limit, int(self.max_passes), self.resume)
+        return Limits(self.memory_limit, int(self.max_passes), self.resume, self._n_coordinates)
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -226,13 +217,8 @@ class DiffusionMap(DiffusionEstimator):
         if self.keep_distances:
             self._kept = _Kept(training, squared)
             squared = squared.copy()
-        walk = training.walk(bandwidth.epsilon, self)
-        solved = solve(
-            walk,
-            self._n_eigenvalues(len(walk.points), extra=1),
-            squared=squared,
-            is_known_connected=bandwidth.tree is not None,
-        )
+        walk = training.walk(bandwidth, self)
+        solved = solve(walk, self._n_eigenvalues(len(walk.points), extra=1), squared=squared)
         return self._adopted(training, solved, bandwidth)
 
     def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -511,6 +511,11 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
                 " or use more points or landmarks",
             )
         return min(most, count + extra)
+
+    @property
+    def _n_coordinates(self) -> int | Callable[[NDArray[np.float64]], int]:
+        """How many coordinates were asked for, or the rule that finds their number in the eigenvalues."""
+        return spectral_gap if self.n_components == "gap" else int(self.n_components)
 
     def _coordinates_kept(self, solved: SolvedMap, sampled: SampledMap | None) -> SolvedMap:
         """Return the map into as many coordinates as were asked for, or as resamples and the gap say."""

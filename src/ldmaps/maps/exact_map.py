@@ -80,6 +80,8 @@ class Limits:
     #: passes over all pairs after which a :class:`~ldmaps.errors.ConvergenceWarning` says how good the map is
     max_passes: int
     state_file: str | os.PathLike[str] | None = None  # where the passes' state is kept, to go on from
+    #: coordinates that must be good before the passes end, or what says so by the eigenvalues; None for all
+    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None
 
 
 def solver_for(walk: Walk, n_eigenvalues: int, memory_limit: float, rng: np.random.Generator) -> Solver:
@@ -92,36 +94,22 @@ def solver_for(walk: Walk, n_eigenvalues: int, memory_limit: float, rng: np.rand
 
 
 def solve_exact(
-    walk: Walk,
-    n_eigenvalues: int,
-    solver: str,
-    limits: Limits,
-    rng: np.random.Generator,
-    *,
-    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None,
-    is_known_connected: bool = False,
+    walk: Walk, n_eigenvalues: int, solver: str, limits: Limits, rng: np.random.Generator
 ) -> SolvedMap:
     """Solve the walk over all points."""
     if solver == "streamed":
-        return _solve_in_passes(walk, n_eigenvalues, limits, rng, n_coordinates, is_known_connected)
+        return _solve_in_passes(walk, n_eigenvalues, limits, rng)
     squared = None
     if solver == "sparse":
         with stage("near pairs", len(walk.points), "rows"):
             squared = sparse_squares(walk.metric, walk.points, walk.epsilon, walk.n_threads)
     with stage("eigenvectors", unit=""):
-        return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
+        return solve(walk, n_eigenvalues, squared=squared)
 
 
-def _solve_in_passes(
-    walk: Walk,
-    n_eigenvalues: int,
-    limits: Limits,
-    rng: np.random.Generator,
-    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None,
-    is_known_connected: bool,
-) -> SolvedMap:
+def _solve_in_passes(walk: Walk, n_eigenvalues: int, limits: Limits, rng: np.random.Generator) -> SolvedMap:
     n = len(walk.points)
-    if not is_known_connected:
+    if not walk.is_connected:
         with stage("connectivity", n):
             check_points_connected(walk)
     kernel = kernel_of(walk)
@@ -135,7 +123,7 @@ def _solve_in_passes(
         start,
         alpha=walk.alpha,
         tolerance=TOLERANCE,
-        n_coordinates=n_coordinates,
+        n_coordinates=limits.n_coordinates,
         block_size=width,
         max_passes=limits.max_passes,
         max_vectors=room,
@@ -248,27 +236,16 @@ def solve_reference(
     walk: Walk,
     n_eigenvalues: int,
     size: int,
-    rng: np.random.Generator,
-    *,
     limits: Limits,
-    squared: NDArray[Any] | None,
-    is_known_connected: bool,
-    n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None,
+    rng: np.random.Generator,
+    squared: NDArray[Any] | None = None,
 ) -> SolvedMap:
     """Solve the map over all points, or over ``size`` medoids."""
     if squared is not None:
-        return solve(walk, n_eigenvalues, squared=squared, is_known_connected=is_known_connected)
+        return solve(walk, n_eigenvalues, squared=squared)
     if limits.max_passes and fits_in_passes(len(walk.points), n_eigenvalues, limits.memory):
         solver = solver_for(walk, n_eigenvalues, limits.memory, rng)
-        return solve_exact(
-            walk,
-            n_eigenvalues,
-            solver,
-            limits,
-            rng,
-            n_coordinates=n_coordinates,
-            is_known_connected=is_known_connected,
-        )
+        return solve_exact(walk, n_eigenvalues, solver, limits, rng)
     medoids = KMedoids(size, max_iter=REFERENCE_ITERATIONS).select(walk, rng)
     solved = solve(walk, min(size - 1, max(n_eigenvalues, BOUNDING_MODES)), medoids)
     return _bounded(solved, rng).leading(n_eigenvalues)

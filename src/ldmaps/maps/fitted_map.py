@@ -7,10 +7,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distillation, Embedder
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics.base import Metric, Points
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Most training points that are remembered; of more, every so-many-th and the landmarks.
 MAX_RECORDED = 100_000
+#: As which numbers.
+_RECORDED = {"distance": np.float32, "nearest": np.int32, "weights": np.float32, "frames": np.int64}
+_RECORDED |= {"times": np.float64, "files": np.int32}
 
 
 @dataclass(frozen=True)
@@ -59,45 +61,12 @@ class TrainingRecord:
     files: NDArray[np.int32] | None = None
 
     @classmethod
-    def of(
-        cls,
-        n_points: int,
-        landmark_indices: NDArray[np.intp],
-        weights: NDArray[np.float64],
-        distance: NDArray[Any] | None = None,
-        nearest: NDArray[Any] | None = None,
-    ) -> Self:
-        """Make the record of ``n_points`` training points, thinned if they are too many."""
-        rows = thinned_rows(n_points, landmark_indices)
-        return cls(
-            rows,
-            None if distance is None else distance[rows].astype(np.float32),
-            None if nearest is None else nearest[rows].astype(np.int32),
-            None if (weights == 1.0).all() else weights[rows].astype(np.float32),
-        )
-
-    def with_frames(
-        self, frames: ArrayLike | None, times: ArrayLike | None, files: ArrayLike | None = None
-    ) -> TrainingRecord:
-        """Return the record with the frames' numbers, times and files, given for all training points."""
-
-        def recorded(values: ArrayLike | None, dtype: type) -> NDArray[Any] | None:
-            if values is None:
-                return None
-            array: NDArray[Any] = np.asarray(values, dtype=dtype)
-            if len(array) and len(array) <= int(self.rows.max()):
-                raise InvalidInputError(
-                    f"frames, times and files need one value per training point, got {len(array)} for at least "
-                    f"{int(self.rows.max()) + 1} points"
-                )
-            return array[self.rows]
-
-        return replace(
-            self,
-            frames=recorded(frames, np.int64),
-            times=recorded(times, np.float64),
-            files=recorded(files, np.int32),
-        )
+    def of(cls, rows: NDArray[np.int64], **values: NDArray[Any] | None) -> Self:
+        """Take some rows of what is known of all training points."""
+        known = {
+            name: value[rows].astype(_RECORDED[name]) for name, value in values.items() if value is not None
+        }
+        return cls(rows, **known)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a model file stores."""

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
@@ -263,7 +263,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 rows[training.used[held]] = True
                 training = replace(training, held=rows)
             fit = training.adopted(fit, few)
-            walk = training.walk(bandwidth.epsilon, self)
+            walk = training.walk(bandwidth, self)
             moved = None if fit.step.moved is None else fit.embedder.landmarks
             sampled = self._sampled_of(training, walk, fit.landmarks, moved)
         else:
@@ -357,7 +357,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         if not extension.learns_from_reference:
             with stage("bandwidth", len(training.members)):
                 bandwidth = training.choose_bandwidth(self, rng)
-            walk = training.walk(bandwidth.epsilon, self)
+            walk = training.walk(bandwidth, self)
             landmarks, squared = select_landmarks(selector, walk, rng, held)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
             with stage("eigenproblem", unit=""):
@@ -368,12 +368,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         else:
             size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
             bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
-            walk = training.walk(bandwidth.epsilon, self)
+            walk = training.walk(bandwidth, self)
             landmarks, _ = select_landmarks(selector, walk, rng)
             self._n_eigenvalues(
                 len(landmarks.indices), extra=0
             )  # as many coordinates as landmarks make no map
-            solved = self._solve_reference(walk, bandwidth, size, all_squared, rng)
+            solved = self._solve_reference(walk, size, all_squared, rng)
             del all_squared
             sampled = self._sampled_of(training, walk, landmarks)
             teacher = self._coordinates_kept(solved, sampled)
@@ -422,31 +422,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             return training.choose_bandwidth(self, rng, squared), squared
 
     def _solve_reference(
-        self,
-        walk: Walk,
-        bandwidth: Bandwidth,
-        size: int,
-        squared: NDArray[Any] | None,
-        rng: np.random.Generator,
+        self, walk: Walk, size: int, squared: NDArray[Any] | None, rng: np.random.Generator
     ) -> SolvedMap:
-        with stage("reference map", unit=""):
-            return solve_reference(
-                walk,
-                self._n_eigenvalues(size, extra=REFERENCE_EXTRA),
-                size,
-                rng,
-                limits=self._reference_limits(walk),
-                squared=squared,
-                is_known_connected=bandwidth.tree is not None,
-                n_coordinates=spectral_gap if self.n_components == "gap" else int(self.n_components),
-            )
-
-    def _reference_limits(self, walk: Walk) -> Limits:
-        """Return what solving the reference may take where its kernel cannot be stored."""
         n_passes = 0  # of points in blocks: every worker would need all of them
         if not isinstance(walk.points, PointsElsewhere):
             n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
-        return Limits(self.memory_limit, n_passes, self.resume)
+        limits = Limits(self.memory_limit, n_passes, self.resume, self._n_coordinates)
+        with stage("reference map", unit=""):
+            count = self._n_eigenvalues(size, extra=REFERENCE_EXTRA)
+            return solve_reference(walk, count, size, limits, rng, squared)
 
     # -- a tolerance ----------------------------------------------------------------
 
@@ -462,8 +446,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         held = hold_out(len(training.members), rng)
         size = self._reference_size(training, DEFAULT_LANDMARKS)
         bandwidth, squared = self._reference_bandwidth(training, size, rng)
-        walk = training.walk(bandwidth.epsilon, self)
-        solved = self._solve_reference(walk, bandwidth, size, squared, rng)
+        walk = training.walk(bandwidth, self)
+        solved = self._solve_reference(walk, size, squared, rng)
         del squared
         every = SampledMap.of(training, walk, np.arange(len(walk.points)))
         reference = self._coordinates_kept(solved, every)
@@ -543,11 +527,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             self.alpha,
             self.t,
             self.n_threads,
+            is_connected=True,
         )
         count = min(embedder.n_components + EXTRA_MODES, embedder.n_landmarks - 1)
         further = None
         if count > embedder.n_components and can_be_rows(embedder.landmarks):
-            further = solve(walk, count, is_known_connected=True).spectrum
+            further = solve(walk, count).spectrum
         # A map whose file holds no embedding does not know N; then weights are taken for counts.
         embedding = self.map_.embedding
         n_training = round(float(self.multiplicities_.sum())) if embedding is None else len(embedding)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import ModelFileError
+from ldmaps.extension.calibration import kept_ranks
 from ldmaps.inputs.windows import Windows
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.tolerance import Certificate
@@ -61,7 +62,6 @@ ARRAYS = {
     "training/times": _Array(("n",), ("float64",), is_optional=True),
     "training/files": _Array(("n",), ("int32",), low=0, is_optional=True),
     "calibration/scores": _Array(("c",), low=0.0, is_optional=True),
-    "calibration/above": _Array(("c",), ("int64",), low=0, is_optional=True),
     "sampling/eigenvalues": _Array(("p",), low=-_ONE, high=_ONE, is_optional=True),
     "sampling/errors": _Array(("p",), low=0.0, is_optional=True),
     "sampling/intervals": _Array(("p", "two"), is_optional=True),
@@ -114,17 +114,12 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_compone
 
 def check_calibration(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise where a file holds half a calibration, or scores that are not in order."""
-    told, scores, above = (
-        header.get("calibration"),
-        arrays.get("calibration/scores"),
-        arrays.get("calibration/above"),
-    )
-    if told is None and scores is None and above is None:
-        return
-    if told is None or scores is None or above is None:
+    told, scores = header.get("calibration"), arrays.get("calibration/scores")
+    if (told is None) != (scores is None):
         raise ModelFileError("the file lacks a part of its calibration; it is damaged")
-    in_order = len(scores) and (np.diff(scores) > 0).all() and (np.diff(above) < 0).all()
-    if not in_order or above[-1] != 0 or above[0] >= told["n_points"]:
+    if told is None or scores is None:
+        return
+    if len(scores) != len(kept_ranks(told["n_points"])) or (np.diff(scores) < 0).any():
         raise ModelFileError("the scores of the file's calibration are not in order; it is damaged")
 
 

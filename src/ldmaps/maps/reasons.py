@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.extension.embedder import Embedder
 from ldmaps.metrics.squared_matrix import squared_matrix
 
-__all__ = ["contributions", "reasons"]
-
 #: Reasons that are given, and the least share of d² that is one.
 _MOST, _LEAST_SHARE = 3, 0.05
 

@@ -115,9 +115,7 @@ def solve(
     walk: Walk,
     n_eigenvalues: int,
     landmarks: Landmarks | None = None,
-    *,
     squared: Any = None,
-    is_known_connected: bool = False,
 ) -> SolvedMap:
     """Solve the walk over all points, or over landmarks that stand for their cells."""
     if landmarks is None:
@@ -128,13 +126,12 @@ def solve(
         multiplicities, radii = landmarks.multiplicities, landmarks.squared_radii
     if squared is None:
         squared = squared_matrix(walk.metric, points, n_threads=walk.n_threads)
-    if not is_known_connected:
-        if landmarks is None:
-            _check_points_connected(walk, squared)
-        else:
-            if walk.leaves_out:
-                _check_landmarks_in_bulk(walk, landmarks, squared)
-            check_landmarks_connected(squared, radii, walk.epsilon, obeys_triangle=walk.metric.is_true_metric)
+    if landmarks is not None:
+        if walk.leaves_out:
+            _check_landmarks_in_bulk(walk, landmarks, squared)
+        check_landmarks_connected(squared, radii, walk.epsilon, obeys_triangle=walk.metric.is_true_metric)
+    elif not walk.is_connected:
+        _check_points_connected(walk, squared)
     gaussian_kernel(squared.data[None] if issparse(squared) else squared, walk.epsilon, walk.n_threads)
     spectrum = solve_spectrum(
         squared, multiplicities, n_eigenvalues, alpha=walk.alpha, n_threads=walk.n_threads

@@ -49,7 +49,7 @@ class ToleranceSearch:
     n_eigenvalues: Callable[[int], int]  # how many eigenpairs to solve for over so many landmarks
     seed: int
 
-    def run(self, tolerance: float, n_tried: int) -> tuple[LandmarkFit, Certificate | None]:
+    def run(self, tolerance: float, n_tried: int = 0) -> tuple[LandmarkFit, Certificate | None]:
         """Return the fit with the fewest landmarks that meet the tolerance, and its certificate."""
         # There is none where the reference's own error has no bound.
         self._check_carriers(tolerance)

@@ -17,7 +17,7 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
-from ldmaps.maps.fitted_map import TrainingRecord
+from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
@@ -107,17 +107,18 @@ class Training:
         """Their weights."""
         return self.weights[self.used]
 
-    def walk(self, epsilon: float, settings: Any) -> Walk:
+    def walk(self, bandwidth: Bandwidth, settings: Any) -> Walk:
         """Return the walk over the points of positive weight, with the settings of an estimator."""
         return Walk(
             self.metric,
             self.members,
             self.member_weights,
-            epsilon,
+            bandwidth.epsilon,
             settings.alpha,
             settings.t,
             settings.n_threads,
             leaves_out=settings.epsilon == "bulk",
+            is_connected=bandwidth.tree is not None,
         )
 
     def choose_bandwidth(
@@ -165,9 +166,12 @@ class Training:
 
     def record(self, landmark_indices: NDArray[np.intp], coverage: Coverage | None = None) -> TrainingRecord:
         """Return where the points are from and how far landmarks are, for looking at the map."""
-        distance, nearest = (None, None) if coverage is None else (coverage.distance, coverage.nearest)
-        record = TrainingRecord.of(len(self.weights), landmark_indices, self.weights, distance, nearest)
-        return record.with_frames(self.frames, self.times, self.files)
+        known: dict[str, Any] = {name: getattr(self, name) for name in ("frames", "times", "files")}
+        if coverage is not None:
+            known |= {"distance": coverage.distance, "nearest": coverage.nearest}
+        if (self.weights != 1.0).any():
+            known["weights"] = self.weights
+        return TrainingRecord.of(thinned_rows(len(self.weights), landmark_indices), **known)
 
 
 def prepare_training(

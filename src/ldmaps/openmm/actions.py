@@ -16,8 +16,6 @@ from ldmaps.files import written_whole
 from ldmaps.regions.tracker import Event
 from ldmaps.settings import check_whole
 
-__all__ = ["Branch", "Save", "Snapshot", "Stop", "StopSimulation"]
-
 
 class StopSimulation(LdmapsError):  # noqa: N818 - not an error
     """Raised inside a report to end ``simulation.step`` there; the simulation can continue afterwards.

@@ -14,8 +14,6 @@ from ldmaps.inputs.atom_order import atom_indices
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
-__all__ = ["FrameReporter", "check_atoms", "fitted_on_frames", "number_in_unit", "positions_in_nm"]
-
 #: Between these, in nm, are bonds of atoms, and lines from one Cα or P to the next; bonds in Å are not.
 BOND_LENGTHS = 0.05, 0.8
 

@@ -16,8 +16,6 @@ from ldmaps.files import written_whole
 from ldmaps.openmm.atoms import FrameReporter
 from ldmaps.settings import is_whole_number
 
-__all__ = ["BiasLog"]
-
 #: Reports over which the share outside the domain is taken.
 WATCHED = 200
 

@@ -29,16 +29,6 @@ from ldmaps.settings import is_whole_number
 if TYPE_CHECKING:
     from ldmaps.extension.embedder import Embedder
 
-__all__ = [
-    "CoordinateValue",
-    "FloodEnergy",
-    "WallEnergy",
-    "bias_variable",
-    "coordinate_force",
-    "domain_wall",
-    "outward_force",
-]
-
 
 @dataclass
 class CoordinateValue:

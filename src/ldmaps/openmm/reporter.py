@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ldmaps.regions.tracker import RegionTracker
     from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["LandmarkReporter", "run_until"]
-
 #: Called with an event and the simulation it happened in.
 Action = Callable[[Event, Any], None]
 

@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.openmm.atoms import number_in_unit
 
-__all__ = ["bias_at", "effective_number", "metadynamics_weights", "stored_bias"]
-
 #: Molar gas constant in kJ/mol/K.
 GAS_CONSTANT = 8.31446261815324e-3
 #: Fewer frames than this, by the spread of their weights, do not make a map.

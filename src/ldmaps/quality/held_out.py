@@ -22,8 +22,6 @@ from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.correlation_times import correlation_time, runs_of
 
-__all__ = ["FEWEST_HELD", "calibrate", "calibrate_by_others", "held_out_rows", "memory_of"]
-
 #: Fewest scores that make a calibration, and fewest points that are held out for one: with fewer, every alarm would
 #: be a common one, and small data sets lose more by it.
 FEWEST, FEWEST_HELD = 20, 100

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
-__all__ = ["FittedModes", "fitted_modes", "resampled_modes"]
-
 #: Modes of the fitted walk that residuals are divided by one by one.
 N_MODES = 80
 #: Modes beyond those asked for in the first guess.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.quality.correlation_times import runs_of
 
-__all__ = ["Blocks", "block_error", "cut_blocks", "resampled_multiplicities"]
-
 #: Most blocks: a variance of so many is known to 4 %.
 MOST_BLOCKS = 1000
 #: Fewest blocks that time is cut into, however long the points remember; `Blocks.are_long_enough` says so then.

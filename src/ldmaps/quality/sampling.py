@@ -34,8 +34,6 @@ from ldmaps.quality.resampled_modes import FittedModes, resampled_modes
 from ldmaps.quality.resampling import Blocks, cut_blocks, resampled_multiplicities
 from ldmaps.quality.slowest_combination import held_out_correlations, lagged_pairs
 
-__all__ = ["Order", "Sampling", "coordinates_kept", "judge_sampling"]
-
 #: How often blocks are drawn in a fit, which gives standard errors to 10 %, and on request.
 N_RESAMPLES, MANY_RESAMPLES = 50, 200
 #: Share of what the intervals must cover.

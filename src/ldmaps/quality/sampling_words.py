@@ -10,15 +10,6 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.spectrum import reason_for_kept, spectral_gap
 from ldmaps.quality.sampling import DISAGREES, NO_STRUCTURE, Sampling
 
-__all__ = [
-    "coordinate_rows",
-    "replica_rows",
-    "sampling_facts",
-    "sampling_lines",
-    "sampling_notes",
-    "why_kept",
-]
-
 #: Coordinates that lines name.
 _LISTED = 4
 

@@ -13,8 +13,6 @@ from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Masks, Region, finite, not_negative
 from ldmaps.settings import check_whole
 
-__all__ = ["LEAST_HOLD", "PART_OF_STEP", "Alarm"]
-
 #: An event ends after so many ordinary records in a row, or after so many times as long as high scores stay high, but
 #: not so many that records which are only a little rare would make it last: those that so many times the rate exceed
 #: are not ordinary, and this share of quiet times is to be without any.
@@ -54,8 +52,6 @@ class Alarm(Region):
     """
 
     kind = "alarm"
-    required = ("threshold",)
-    optional = ("release", "hold", "rate", "step")
     explains = True
 
     def __init__(

@@ -11,6 +11,7 @@ batches.
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,6 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-
-__all__ = ["LARGEST", "Masks", "Region", "column", "column_of", "finite", "not_negative"]
 
 #: Largest value of a region: its square, and sums of a few of them, are still numbers.
 LARGEST = 1e150
@@ -37,9 +36,7 @@ class Region(ABC):
     Attributes
     ----------
     kind : str
-        What it is called in files.
-    required, optional : tuple of str
-        Its settings there: arguments of the class, and attributes of the region.
+        What it is called in files. Its settings there are the arguments of the class, and attributes of the region.
     explains : bool
         Whether its events say how far away the stream went and why.
     hold : int or None
@@ -51,8 +48,6 @@ class Region(ABC):
     """
 
     kind: ClassVar[str]
-    required: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[tuple[str, ...]] = ()
     columns: Sequence[int] = ()
     explains: bool = False
     hold: int | None = None
@@ -83,10 +78,7 @@ class Region(ABC):
         dict
             From which :meth:`from_dict` makes an equal region.
         """
-        return {
-            "kind": self.kind,
-            **{name: _as_json(getattr(self, name)) for name in (*self.required, *self.optional)},
-        }
+        return {"kind": self.kind, **{name: _as_json(getattr(self, name)) for name in self._settings()}}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
@@ -102,15 +94,20 @@ class Region(ABC):
         Region
             Of this class.
         """
-        given = {key: value for key, value in facts.items() if key != "kind"}
-        required, allowed = set(cls.required), {*cls.required, *cls.optional}
-        missing, unknown = sorted(required - set(given)), sorted(set(given) - allowed)
+        given, settings = {key: value for key, value in facts.items() if key != "kind"}, cls._settings()
+        missing = sorted(name for name, is_needed in settings.items() if is_needed and name not in given)
+        unknown = sorted(set(given) - set(settings))
         if missing:
             raise InvalidInputError(f"a {cls.kind} needs {' and '.join(missing)}")
         if unknown:
-            names = ", ".join(sorted(allowed)) or "no settings"
+            names = ", ".join(sorted(settings)) or "no settings"
             raise InvalidInputError(f"a {cls.kind} has no {unknown[0]!r}; it has {names}")
         return cls(**given)
+
+    @classmethod
+    def _settings(cls) -> dict[str, bool]:
+        """Return the arguments of the class, and whether each must be given."""
+        return {name: one.default is one.empty for name, one in inspect.signature(cls).parameters.items()}
 
     def check_model(self, model: Any) -> None:
         """Raise when the region does not fit a map, such as when the map lacks one of its coordinates.

@@ -28,8 +28,6 @@ from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Masks, Region, column, finite
 from ldmaps.settings import is_whole_number
 
-__all__ = ["Basin", "Basins", "learn_basins", "representatives"]
-
 #: Most basins to look for by default.
 MOST_BASINS = 8
 #: Most basins whose memberships are optimised: the search has (b-1)² unknowns.
@@ -40,8 +38,6 @@ class Basin(Region):
     """One learned basin: where the membership a₀ + a₁ψ₂ + a₂ψ₃ + … is high; eigenvalues recognise its map."""
 
     kind = "basin"
-    required = ("coefficients", "eigenvalues")
-    optional = ("enter", "leave")
 
     def __init__(
         self,

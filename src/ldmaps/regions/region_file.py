@@ -24,8 +24,6 @@ from ldmaps.regions.base import Region
 from ldmaps.regions.basins import Basin, learn_basins
 from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
 
-__all__ = ["load_regions", "region_from_dict", "save_regions"]
-
 _KINDS: tuple[type[Region], ...] = (Box, Ball, Polygon, OutOfDomain, Alarm, Basin)
 _BASIN_SETTINGS = ("n_basins", "enter", "leave", "names")
 

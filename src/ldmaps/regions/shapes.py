@@ -13,8 +13,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import LARGEST, Masks, Region, column, column_of, finite, not_negative
 
-__all__ = ["Ball", "Box", "OutOfDomain", "Polygon"]
-
 #: Each edge is compared with all others.
 MOST_VERTICES = 10_000
 #: Roundings by which a point may miss an edge and still lie on it.
@@ -85,8 +83,6 @@ class Ball(Region):
     """
 
     kind = "ball"
-    required = ("centre", "radius")
-    optional = ("margin",)
 
     def __init__(self, centre: Mapping[str, float], radius: float, *, margin: float = 0.0) -> None:
         if not isinstance(centre, Mapping) or not centre:
@@ -123,8 +119,6 @@ class Polygon(Region):
     """
 
     kind = "polygon"
-    required = ("vertices",)
-    optional = ("axes", "margin")
 
     def __init__(self, vertices: Any, axes: Sequence[str] = ("psi2", "psi3"), *, margin: float = 0.0) -> None:
         if not isinstance(axes, (list, tuple)) or len(axes) != 2 or axes[0] == axes[1]:
@@ -155,7 +149,6 @@ class OutOfDomain(Region):
     """
 
     kind = "out_of_domain"
-    optional = ("farther_than",)
     explains = True
 
     def __init__(self, *, farther_than: float = 0.0) -> None:

@@ -8,16 +8,15 @@ region has a small state machine:
              ◄──────────────────────────────────────────────
                  leave_after records in a row that do not stay
 
-A point that enters also stays, so no record can do both, and the state is set by whichever
-run of records was completed last. So a whole batch can be computed at once, except where a threshold adapts
-to the records before.
+A point that enters also stays, so no record can do both: outside it is enough to count those that enter, inside those
+that do not stay.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Self
@@ -32,8 +31,8 @@ from ldmaps.regions.base import Region
 from ldmaps.regions.shapes import OutOfDomain
 from ldmaps.settings import check_whole
 
-__all__ = ["Event", "RegionTracker"]
-
+#: Names and shares of what makes a record, by its row, far from the map.
+_Explain = Callable[[int], tuple[tuple[str, float], ...]]
 #: Order of events at one record: what is left is left before something else is entered.
 _LEAVE, _ENTER, _DWELL = 0, 1, 2
 _KINDS = ("leave", "enter", "dwell")
@@ -197,11 +196,7 @@ class RegionTracker:
     def reset(self) -> None:
         """Forget the stream: it is outside every region again."""
         self._followed = [
-            (
-                _Adapting(region, self.enter_after)
-                if isinstance(region, Alarm) and region.step
-                else _Followed(self.enter_after, region.hold or self.leave_after)
-            )
+            _Followed(region, self.enter_after, region.hold or self.leave_after, self.dwell_every)
             for region in self.regions.values()
         ]
 
@@ -216,7 +211,7 @@ class RegionTracker:
         coverage: Coverage,
         numbers: ArrayLike,
         times: ArrayLike | None,
-        explain: Callable[[int], tuple[tuple[str, float], ...]] = lambda row: (),
+        explain: _Explain = lambda row: (),
     ) -> tuple[NDArray[np.intp], tuple[Event, ...]]:
         """Return labels and events of the next records of the stream.
 
@@ -247,26 +242,11 @@ class RegionTracker:
         numbers = np.asarray(numbers)
         times = None if times is None else np.asarray(times)
         changes: list[tuple[int, int, int, int, dict[str, Any]]] = []
-        for place, (region, followed) in enumerate(zip(self.regions.values(), self._followed, strict=True)):
-            was_inside = followed.inside
-            entering, staying = region.masks(coordinates, coverage)
-            if isinstance(followed, _Adapting):
-                inside, happened = followed.follow(coverage.distance, self.dwell_every)
+        for place, followed in enumerate(self._followed):
+            inside, happened = followed.follow(coordinates, coverage, numbers, times, explain)
+            if happened or followed.inside:
                 labels[inside & (labels < 0)] = place
-            elif n == 1:  # as it comes from a simulation: plain numbers are several times faster here
-                happened = followed.step(bool(entering[0]), bool(staying[0]), self.dwell_every)
-                if followed.inside and labels[0] < 0:
-                    labels[0] = place
-            else:
-                inside, happened = followed.advance(entering, staying, self.dwell_every)
-                labels[inside & (labels < 0)] = place
-            visits: list[dict[str, Any]] = [{}] * len(happened)
-            if region.explains and (was_inside or happened):
-                visits = followed.visits(happened, was_inside, numbers, times, coverage, explain)
-            changes += [
-                (row, kind, place, duration, visit)
-                for (row, kind, duration), visit in zip(happened, visits, strict=True)
-            ]
+            changes += [(row, kind, place, duration, visit) for row, kind, duration, visit in happened]
         changes.sort(key=lambda change: change[:3])
         return labels, tuple(
             Event(
@@ -284,10 +264,7 @@ class RegionTracker:
         """Return where the stream is, as JSON values for a checkpoint."""
         return {
             "regions": self._fingerprint(),
-            "inside": {
-                name: [one.inside, one.entering, one.away, one.duration, *one.more()]
-                for name, one in zip(self.names, self._followed, strict=True)
-            },
+            "inside": {name: one.state() for name, one in zip(self.names, self._followed, strict=True)},
         }
 
     def restore(self, state: Any) -> None:
@@ -308,10 +285,8 @@ class RegionTracker:
                 "the regions or the tracker's settings are not those of the checkpoint; go on with the same ones, "
                 "or start again"
             )
-        for one, (inside, entering, away, duration, *more) in zip(self._followed, kept, strict=True):
-            one.inside, one.entering = bool(inside), int(entering)
-            one.away, one.duration = int(away), int(duration)
-            one.restore_more(more)
+        for one, facts in zip(self._followed, kept, strict=True):
+            one.restore(facts)
 
     def _fingerprint(self) -> str:
         what = [
@@ -325,159 +300,115 @@ class RegionTracker:
 class _Followed:
     """Where the stream is with respect to one region."""
 
-    __slots__ = ("away", "duration", "enter_after", "entering", "inside", "leave_after", "visit")
-
-    def __init__(self, enter_after: int, leave_after: int) -> None:
-        self.enter_after = enter_after
-        self.leave_after = leave_after
-        self.inside = False
-        self.entering = self.away = self.duration = 0
-        self.visit: dict[str, Any] = {}  # the event under way, as a region that explains its events tells it
-
-    def more(self) -> list[Any]:
-        """Return the rest of the state, as JSON values."""
-        return [self.visit]
-
-    def restore_more(self, more: list[Any]) -> None:
-        """Go on from what :meth:`more` returned."""
-        visit = dict(more[0]) if more else {}
-        if visit:
-            visit["why"] = tuple((str(name), float(share)) for name, share in visit["why"])
-        self.visit = visit
-
-    def visits(
-        self,
-        happened: list[tuple[int, int, int]],
-        was_inside: bool,
-        numbers: NDArray[Any],
-        times: NDArray[Any] | None,
-        coverage: Coverage,
-        explain: Callable[[int], tuple[tuple[str, float], ...]],
-    ) -> list[dict[str, Any]]:
-        """Return what is to be said of each event, and remember the visit under way."""
-
-        def look(first: int, last: int) -> None:
-            """Remember the farthest record of some."""
-            if first == last:
-                return
-            row = first + int(np.argmax(coverage.distance[first:last]))
-            peak, p = float(coverage.distance[row]), coverage.p_value
-            if peak > self.visit["peak"]:
-                self.visit |= {"peak": peak, "p": None if p is None else float(p[row]), "why": explain(row)}
-
-        told: list[dict[str, Any]] = [{}] * len(happened)
-        since = 0 if was_inside else None
-        for place in sorted(range(len(happened)), key=lambda place: happened[place][:2]):
-            row, kind, _ = happened[place]
-            if kind == _ENTER:
-                began_time = None if times is None else float(times[row])
-                self.visit = {
-                    "began": int(numbers[row]),
-                    "began_time": began_time,
-                    "peak": -1.0,
-                    "p": None,
-                    "why": (),
-                }
-                look(row, row + 1)
-                since = row + 1
-            elif since is not None and self.visit:
-                look(since, row + (kind == _DWELL))
-                since = row + (kind == _DWELL)
-            told[place] = dict(self.visit)
-            if kind == _LEAVE:
-                self.visit, since = {}, None
-        if since is not None and self.visit:
-            look(since, len(numbers))
-        return told
-
-    def step(self, entering: bool, staying: bool, dwell_every: int | None) -> list[tuple[int, int, int]]:
-        """Do what :meth:`advance` does for one record."""
-        self.entering = min(self.entering + 1, self.enter_after) if entering else 0
-        self.away = 0 if staying or entering else min(self.away + 1, self.leave_after)
-        if not self.inside:
-            if self.entering < self.enter_after:
-                return []
-            self.inside, self.duration = True, 0
-            return [(0, _ENTER, 0)]
-        duration = self.duration = self.duration + 1
-        if self.away >= self.leave_after:
-            self.inside, self.duration = False, 0
-            return [(0, _LEAVE, duration)]
-        return [(0, _DWELL, duration)] if dwell_every and duration % dwell_every == 0 else []
-
-    def advance(
-        self, entering: NDArray[np.bool_], staying: NDArray[np.bool_], dwell_every: int | None
-    ) -> tuple[NDArray[np.bool_], list[tuple[int, int, int]]]:
-        """Return whether the stream is inside after each record, and events as (row, kind, duration)."""
-        n = len(entering)
-        runs_in = _run_lengths(entering, self.entering)
-        runs_out = _run_lengths(~(staying | entering), self.away)
-        rows = np.arange(n)
-        enters, leaves = runs_in >= self.enter_after, runs_out >= self.leave_after
-        last = np.maximum.accumulate(np.where(enters | leaves, rows, -1))
-        inside = np.where(last >= 0, enters[last], self.inside)
-        before = np.concatenate(([self.inside], inside[:-1]))
-        entered = inside & ~before
-        left = before & ~inside
-        # Durations count from the row of entry, which for a visit under way lies before this batch.
-        since = np.maximum.accumulate(np.where(entered, rows, -1 - self.duration))
-        durations = rows - since
-        happened = [(int(row), _ENTER, 0) for row in np.flatnonzero(entered)]
-        happened += [(int(row), _LEAVE, int(durations[row])) for row in np.flatnonzero(left)]
-        if dwell_every is not None:
-            dwelt = inside & ~entered & (durations % dwell_every == 0)
-            happened += [(int(row), _DWELL, int(durations[row])) for row in np.flatnonzero(dwelt)]
-        self.inside = bool(inside[-1])
-        self.entering = min(int(runs_in[-1]), self.enter_after)
-        self.away = min(int(runs_out[-1]), self.leave_after)
-        self.duration = int(durations[-1]) if self.inside else 0
-        return inside, happened
-
-
-class _Adapting(_Followed):
-    """Where the stream is with respect to an alarm whose threshold adapts."""
-
-    __slots__ = ("level", "level_before", "region")
-
-    def __init__(self, region: Alarm, enter_after: int) -> None:
-        super().__init__(enter_after, region.hold or 1)
+    def __init__(self, region: Region, enter_after: int, leave_after: int, dwell_every: int | None) -> None:
         self.region = region
-        self.level = self.level_before = region.threshold
+        self.enter_after, self.leave_after, self.dwell_every = enter_after, leave_after, dwell_every
+        self.inside = False
+        self.run = self.duration = 0  # records in a row that ask for a change, and records since the entry
+        self.visit: dict[str, Any] = {}  # the event under way, as a region that explains its events tells it
+        # A threshold that adapts: now, and before the event under way.
+        self.level = self.level_before = region.threshold if isinstance(region, Alarm) else 0.0
 
-    def more(self) -> list[Any]:
-        return [self.visit, self.level, self.level_before]
+    def state(self) -> list[Any]:
+        """Return all that changes, as JSON values."""
+        coming, going = (0, self.run) if self.inside else (self.run, 0)
+        levels = [self.level, self.level_before] if self.region.step else []
+        return [self.inside, coming, going, self.duration, self.visit, *levels]
 
-    def restore_more(self, more: list[Any]) -> None:
-        super().restore_more(more)
-        self.level, self.level_before = float(more[1]), float(more[2])
+    def restore(self, state: Any) -> None:
+        """Go on from what :meth:`state` returned; of earlier versions it ends before the visit."""
+        inside, coming, going, duration, *more = state
+        self.inside, self.run, self.duration = bool(inside), int(going if inside else coming), int(duration)
+        self.visit = dict(more[0]) if more else {}
+        if self.visit:
+            self.visit["why"] = tuple((str(name), float(share)) for name, share in self.visit["why"])
+        if self.region.step:
+            self.level, self.level_before = float(more[1]), float(more[2])
 
     def follow(
-        self, distance: NDArray[Any], dwell_every: int | None
-    ) -> tuple[NDArray[np.bool_], list[tuple[int, int, int]]]:
-        """Do what :meth:`advance` does, record by record, and move the threshold after each."""
-        region, happened = self.region, []
-        rate, margin = float(region.rate or 0.0), region.threshold - region.release
-        inside = np.empty(len(distance), dtype=bool)
-        for row, score in enumerate(distance.tolist()):
+        self,
+        coordinates: NDArray[Any],
+        coverage: Coverage,
+        numbers: NDArray[Any],
+        times: NDArray[Any] | None,
+        explain: _Explain,
+    ) -> tuple[NDArray[np.bool_], list[tuple[int, int, int, dict[str, Any]]]]:
+        """Return whether the stream is inside after each record, and events as (row, kind, duration, visit)."""
+        masks: Iterable[tuple[bool, bool]]
+        happened: list[tuple[int, int, int, dict[str, Any]]] = []
+        if isinstance(self.region, Alarm) and self.region.step:
+            masks = self._moving(self.region, coverage.distance.tolist())
+        else:
+            entering, staying = self.region.masks(coordinates, coverage)
+            if not self.inside and not entering.any():  # as nearly always
+                self.run = 0
+                return entering, happened
+            masks = zip(entering.tolist(), (staying | entering).tolist(), strict=True)
+        inside = np.zeros(len(coordinates), dtype=bool)
+        run, began, since = self.run, -1 - self.duration, 0
+        for row, (enters, stays) in enumerate(masks):
+            kind = _DWELL
+            if not self.inside:
+                run = run + 1 if enters else 0
+                if run < self.enter_after:
+                    continue
+                kind, began, since = _ENTER, row, row
+                if self.region.explains:
+                    time = None if times is None else float(times[row])
+                    self.visit = {
+                        "began": int(numbers[row]),
+                        "began_time": time,
+                        "peak": -1.0,
+                        "p": None,
+                        "why": (),
+                    }
+            else:
+                run = 0 if stays else run + 1
+                if run >= self.leave_after:
+                    kind = _LEAVE
+                    inside[max(began, 0) : row] = True
+                elif self.dwell_every is None or (row - began) % self.dwell_every:
+                    continue
+            after = row + (kind != _LEAVE)
+            self._look(coverage, since, after, explain)
+            happened.append((row, kind, row - began, dict(self.visit)))
+            since = after
+            if kind != _DWELL:
+                self.inside, run = kind == _ENTER, 0
+            if kind == _LEAVE:
+                self.visit = {}
+        if self.inside:
+            inside[max(began, 0) :] = True
+            self._look(coverage, since, len(inside), explain)
+        self.run, self.duration = run, len(inside) - 1 - began if self.inside else 0
+        return inside, happened
+
+    def _look(
+        self,
+        coverage: Coverage,
+        first: int,
+        last: int,
+        explain: _Explain,
+    ) -> None:
+        """Remember the farthest record of a visit."""
+        if not self.visit or first == last:
+            return
+        row = first + int(np.argmax(coverage.distance[first:last]))
+        peak, p = float(coverage.distance[row]), coverage.p_value
+        if peak > self.visit["peak"]:
+            self.visit |= {"peak": peak, "p": None if p is None else float(p[row]), "why": explain(row)}
+
+    def _moving(self, alarm: Alarm, scores: list[float]) -> Iterator[tuple[bool, bool]]:
+        """Yield whether each record enters and stays, and move the threshold after it."""
+        rate, margin = float(alarm.rate or 0.0), alarm.threshold - alarm.release
+        for score in scores:
             is_far, before, was_inside = score > self.level, self.level, self.inside
-            happened += [
-                (row, kind, duration)
-                for _, kind, duration in self.step(is_far, score > self.level - margin, dwell_every)
-            ]
-            inside[row] = self.inside
+            yield is_far, score > self.level - margin
             # The level moves by γ(1{alarm} − α), in units of the score; γ is smaller while an event lasts.
             gain = PART_OF_STEP if was_inside else 1.0
-            self.level = max(self.level + region.step * (gain * is_far - rate), region.release)
+            self.level = max(self.level + alarm.step * (gain * is_far - rate), alarm.release)
             if self.inside and not was_inside:
                 self.level_before = before
             elif was_inside and not self.inside and score <= self.level_before - margin:
                 # It came back to where it was: one alarm, and no drift.
-                self.level = self.level_before + region.step * (1.0 - rate)
-        return inside, happened
-
-
-def _run_lengths(mask: NDArray[np.bool_], before: int) -> NDArray[np.intp]:
-    """Return how many records in a row, up to each one, are True; ``before`` were so already."""
-    rows = np.arange(len(mask))
-    runs: NDArray[np.intp] = rows - np.maximum.accumulate(np.where(mask, -1 - before, rows))
-    return runs
+                self.level = self.level_before + alarm.step * (1.0 - rate)

@@ -18,8 +18,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Region
 
-__all__ = ["Transitions", "count_transitions", "region_labels"]
-
 
 @dataclass(frozen=True)
 class Transitions:

@@ -25,8 +25,6 @@ from ldmaps._version import __version__
 from ldmaps.errors import CheckpointError
 from ldmaps.files import lock, read_whole, sync_folder, written_whole
 
-__all__ = ["Checkpoint", "model_digest"]
-
 FORMAT_NAME = "ldmaps checkpoint"
 FORMAT_VERSION = 1
 _KEYS = {"model", "source", "position", "sinks", "tracker", "counts"}

@@ -10,8 +10,6 @@ import zlib
 
 from ldmaps import door
 
-__all__ = ["TAIL", "Fingerprint", "read_all_at"]
-
 #: Bytes from the beginning that are compared.
 _HEAD = 1 << 30
 #: Bytes before the end that are compared.

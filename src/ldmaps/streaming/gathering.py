@@ -18,8 +18,6 @@ from ldmaps import door
 from ldmaps.errors import Named, SourceError, StreamStalledError
 from ldmaps.streaming.records import Records
 
-__all__ = ["LOOK_UP", "Batch", "Gathering", "Request"]
-
 _log = logging.getLogger("ldmaps")
 #: Seconds after which a wait looks whether it should go on.
 LOOK_UP = 0.05

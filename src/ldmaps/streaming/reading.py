@@ -18,8 +18,6 @@ from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.iterable import AsyncIterableSource
 
-__all__ = ["AsyncReader", "Reader"]
-
 _log = logging.getLogger("ldmaps")
 #: Seconds that a thread gets to come back from its source when the stream ends.
 _GOODBYE = 5.0

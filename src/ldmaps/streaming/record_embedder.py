@@ -17,8 +17,6 @@ from ldmaps.streaming.records import Embedded, Records
 from ldmaps.streaming.rejecting import repaired, whole_rows
 from ldmaps.streaming.sources import model_facts
 
-__all__ = ["RecordEmbedder"]
-
 _NO_REGION = np.array([-1], dtype=np.intp)
 _NO_REGION.flags.writeable = False
 

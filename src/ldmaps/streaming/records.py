@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.tracker import Event
 
-__all__ = ["Embedded", "Records", "Rejected"]
-
 #: Where a source continues after a restart: a JSON value that only the source itself understands.
 Position = Any
 

@@ -10,8 +10,6 @@ from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 from ldmaps.settings import check_seconds
 
-__all__ = ["RedisConnection"]
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 #: Seconds after which an answer that does not come counts as a broken connection.
 _ANSWER = 10.0

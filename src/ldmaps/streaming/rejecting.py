@@ -12,8 +12,6 @@ from ldmaps.extension.embedder import Embedder
 from ldmaps.point_faults import bad_value, wrong_width
 from ldmaps.streaming.records import Embedded, Records, Rejected
 
-__all__ = ["judged", "repaired", "whole_rows"]
-
 
 def repaired(records: Records, embedder: Embedder, width: int | None) -> Records:
     """Set aside the records that cannot be embedded; return the others."""

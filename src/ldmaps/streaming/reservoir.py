@@ -32,8 +32,6 @@ from ldmaps.streaming.checkpoint import model_digest
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["Outside", "OutsideFile", "Reservoir", "read_outside"]
-
 FORMAT_NAME, FORMAT_VERSION = "ldmaps outside", 1
 
 

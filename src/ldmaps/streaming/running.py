@@ -22,8 +22,6 @@ from ldmaps.streaming.rejecting import judged
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.summary import StreamSummary
 
-__all__ = ["Run"]
-
 
 class Run:
     """One run, to be carried out once; settings are those of :meth:`StreamEmbedder.run`."""

@@ -28,8 +28,6 @@ from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.sources import as_source
 from ldmaps.streaming.summary import StreamSummary
 
-__all__ = ["StreamEmbedder"]
-
 #: A batch holds no more than about so many bytes of points, however large ``max_batch`` is.
 BATCH_BYTES = 32 << 20
 #: From so many records on, embedding leaves the event loop to others meanwhile.

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from ldmaps import door
 from ldmaps.streaming.records import Embedded
 
-__all__ = ["LatencyHistogram", "StreamSummary"]
-
 #: Classes per doubling: percentiles are right to about 4 %.
 _TO_AN_OCTAVE = 16
 _SHORTEST = 1e-7

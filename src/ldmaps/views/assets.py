@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-__all__ = ["asset"]
-
 
 def asset(page: str, name: str) -> str:
     """Return the text of a file of a page, "report" or "live"."""

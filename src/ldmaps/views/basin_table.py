@@ -13,8 +13,6 @@ from ldmaps.regions.basins import Basins, representatives
 from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
 from ldmaps.views.own_points import PointsOfMap
 
-__all__ = ["BasinTable", "basin_rows", "basin_table"]
-
 
 @dataclass(frozen=True)
 class BasinTable:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.frame_blocks import import_mdtraj
+from ldmaps.inputs.frame_blocks import block_of, import_mdtraj
 from ldmaps.inputs.frame_writer import open_frame_writer
 from ldmaps.inputs.source import PointSource, Reading
 from ldmaps.inputs.tables import read_columns
@@ -27,8 +27,6 @@ from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.progress import is_shown, stage
 from ldmaps.regions.base import Region
 from ldmaps.views.report.structures import NM_PER_UNIT, superposed
-
-__all__ = ["FramePicks", "picked", "read_picks", "rows_of", "summary_of", "topology_of", "write_landmarks"]
 
 
 @dataclass(frozen=True)
@@ -271,7 +269,7 @@ def write_landmarks(
         )
     frames = superposed(unit * model.metric_.structures(model.map_.landmark_points.take(numbers), n_atoms))
     with open_frame_writer(path, topology_of(model.source_ or {}, kept)) as writer:
-        writer.write((frames.astype(np.float32), None, None), numbers.astype(np.int64))
+        writer.write(block_of(frames), numbers.astype(np.int64))
         names = labels or [f"landmark {number}" for number in numbers]
         writer.remarks += [f"{row + 1}: {name}" for row, name in enumerate(names)]
 

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.settings import check_whole
 
-__all__ = ["FreeEnergy", "FreeEnergyProfile", "free_energy_profile", "free_energy_surface"]
-
 #: Points with fewer neighbours than this are smeared out more widely than the rest, by this factor.
 _FEW, _WIDER = 5.0, 2.5
 #: Such points show to where their density is this share of their peak; the others to so many cells from them.

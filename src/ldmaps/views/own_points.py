@@ -16,8 +16,6 @@ from ldmaps.inputs.formats import format_of, suffixes
 from ldmaps.inputs.tables import is_plumed, read_columns
 from ldmaps.maps.fitted_map import thinned_rows
 
-__all__ = ["PointsOfMap", "as_numbers_or_texts", "read_table"]
-
 #: What may be known of each point, as a number.
 _NUMBERS = ("frames", "times", "distance", "nearest", "errors", "weights")
 #: Columns of ldmaps embed, and the arguments of write_report they are.

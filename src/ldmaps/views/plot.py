@@ -14,8 +14,6 @@ from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
 from ldmaps.views.observables import UNITS
 from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts
 
-__all__ = ["MapPlots", "import_pyplot"]
-
 #: From Okabe and Ito's palette.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#999999"
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,9 @@ def molecule_map(molecule):
     model = LandmarkDiffusionMap(3, metric=RMSD(weights=molecule.masses), n_landmarks=60, extension="nystrom")
     model.fit(molecule.frames)
     model.units_ = "nm"
-    model.training_ = model.training_.with_frames(50 * np.arange(len(molecule)), molecule.times)
+    model.training_ = replace(
+        model.training_, frames=50 * np.arange(len(molecule)), times=molecule.times.astype(np.float64)
+    )
     return model
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from ldmaps.streaming.records import Embedded
 
-__all__ = ["CallbackSink", "Sink"]
-
 
 class Sink(ABC):
     """Takes embedded records in order.

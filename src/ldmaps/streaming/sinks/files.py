@@ -27,8 +27,6 @@ from ldmaps.streaming.fingerprint import Fingerprint
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["EventsFile", "OutputFile", "QuarantineFile", "TextSink"]
-
 #: Appending, so that nothing is written beyond the end of a file that another process truncated.
 _OPEN = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _LOST = "start over, with an output that no other process touches"

@@ -14,8 +14,6 @@ from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.redis_connection import RedisConnection
 from ldmaps.streaming.sinks.base import Sink
 
-__all__ = ["RedisSink"]
-
 #: Adds entries unless the stream's last identifier proves that it is not, or no longer, ours. On the server, since
 #: nobody may come between looking and adding. ARGV: run, number of entries added before, MAXLEN (empty for none),
 #: then for every entry its number, how many arguments follow, and those. Returns whether it is ours, and the

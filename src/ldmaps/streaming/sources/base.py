@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 from ldmaps.streaming.records import Position, Records
 
-__all__ = ["Source"]
-
 
 class Source(ABC):
     """Records that arrive over time, in order.

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.inputs.atom_order import Atoms
+from ldmaps.inputs.frame_blocks import Block
 from ldmaps.inputs.objects import is_atom_group, select_group
-from ldmaps.inputs.source import Atoms, FrameChunk, Reading
+from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, Selection, load_topology, select_atoms
 from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Rejected
-
-__all__ = ["ChosenAtoms"]
 
 
 class ChosenAtoms(SelectedFrames):
@@ -82,41 +82,26 @@ class ChosenAtoms(SelectedFrames):
             )
 
     def take(
-        self, xyz: NDArray[np.float32], box: NDArray[np.float64] | None, numbers: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.bool_], tuple[Rejected, ...]]:
+        self, block: Block, numbers: NDArray[np.int64]
+    ) -> tuple[FrameChunk, NDArray[np.bool_], tuple[Rejected, ...]]:
         """Return the chosen atoms of frames, which these are, and the rest; raise if none was ever good."""
-        frames, good, rejected = self._taken(xyz, box, numbers)
-        if rejected and not good.any() and not self._any_good:
-            raise InvalidInputError(rejected[0].reason)
-        self._any_good = self._any_good or bool(good.any())
-        return frames, good, rejected
-
-    def _taken(
-        self, xyz: NDArray[np.float32], box: NDArray[np.float64] | None, numbers: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.bool_], tuple[Rejected, ...]]:
-        good = np.ones(len(xyz), dtype=bool)
+        good, rejected = np.ones(len(numbers), dtype=bool), list[Rejected]()
         try:
-            return self._selection.take(xyz, box, numbers, self.describe()), good, ()
-        except InvalidInputError as error:
+            chunk = self._selection.chunk(block, numbers, self.describe())
+        except InvalidInputError:
             # One frame that cannot be made whole must not take its neighbours along.
-            if len(xyz) == 1:
-                good[0] = False
-                return (
-                    np.empty((0, self.n_atoms, 3), dtype=np.float32),
-                    good,
-                    (Rejected(int(numbers[0]), str(error)),),
-                )
-        parts = [
-            self._taken(
-                xyz[row : row + 1], None if box is None else box[row : row + 1], numbers[row : row + 1]
-            )
-            for row in range(len(xyz))
-        ]
-        return (
-            np.concatenate([part[0] for part in parts]),
-            np.concatenate([part[1] for part in parts]),
-            tuple(rejected for part in parts for rejected in part[2]),
-        )
+            for row, number in enumerate(numbers.tolist()):
+                part = slice(row, row + 1)
+                try:
+                    self._selection.chunk(block.take(part), numbers[part], self.describe())
+                except InvalidInputError as error:
+                    good[row] = False
+                    rejected.append(Rejected(number, str(error)))
+            if not good.any() and not self._any_good:
+                raise
+            chunk = self._selection.chunk(block.take(good), numbers[good], self.describe())
+        self._any_good = self._any_good or bool(good.any())
+        return chunk, good, tuple(rejected)
 
 
 def _untold(name: str, select: str | None, facts: Mapping[str, Any], n_atoms: int | None) -> int:

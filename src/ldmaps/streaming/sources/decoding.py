@@ -17,30 +17,15 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import format_of, table_streams
-from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.inputs.text_table import BOM, UnreadableError
 from ldmaps.streaming.records import Position, Records, Rejected
-from ldmaps.text_rows import PlainRows
-
-__all__ = [
-    "BOM",
-    "TROUBLE",
-    "Decoder",
-    "LineDecoder",
-    "LineParser",
-    "Row",
-    "as_point",
-    "excerpt",
-    "form_of",
-    "largest_record",
-]
+from ldmaps.text_rows import PlainRows, read_lines
 
 #: Most bytes of a record: of one whose numbers are not counted, of one of few numbers, and per number of others.
 #: Anything longer is a fault and is not kept.
 _LARGEST, _LARGEST_SMALL, _BYTES_PER_NUMBER = 64 << 20, 4 << 20, 256
 #: What numpy and json raise for values that are not numbers, or too large for them.
 TROUBLE = (ValueError, TypeError, OverflowError, RecursionError)
-#: Byte order mark, with which some programs begin a text in UTF-8.
-BOM = b"\xef\xbb\xbf"
 
 
 class Decoder(ABC):
@@ -111,13 +96,17 @@ class _Lines:
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
-        self.ready = 0  # whole lines
         self.text, self.at = b"", 0  # the next line begins there
         self._more: list[bytes] = []  # what follows the text
         self._tail = 0  # bytes of the line that is not whole yet
         self._taken = 0  # lines so far
         self._left_out: dict[int, int] = {}  # bytes that are not kept, by line
-        self._arrivals: list[tuple[int, float]] = []  # lines that had come, and when the last of them did
+        self._arrived, self._last = np.empty(0), 0.0  # when each whole line came, and when the last bytes
+
+    @property
+    def ready(self) -> int:
+        """How many whole lines there are."""
+        return len(self._arrived)
 
     def feed(self, data: bytes, arrived: float) -> None:
         """Take bytes."""
@@ -130,13 +119,12 @@ class _Lines:
         count = data.count(b"\n")
         self._tail = len(data) - data.rindex(b"\n") - 1 if count else self._tail + len(data)
         self._more.append(data)
-        self.ready += count
-        self._arrivals.append((self._taken + self.ready, arrived))
+        self._arrived, self._last = np.append(self._arrived, np.full(count, arrived)), arrived
 
     def finish(self) -> None:
         """Count a last line without a line break as a line."""
         if self._tail:
-            self.feed(b"\n", self._arrivals[-1][1])
+            self.feed(b"\n", self._last)
 
     def joined(self) -> bytes:
         """Return the text with all that has come."""
@@ -150,16 +138,10 @@ class _Lines:
 
     def take(self, count: int, end: int) -> tuple[int, NDArray[np.float64]]:
         """Go to the byte behind some lines; return how many bytes they had, and when each of them came."""
-        lasts, moments = zip(*self._arrivals, strict=True) if self._arrivals else ((), ())
-        lines = np.arange(self._taken, self._taken + count)
-        arrived = np.asarray(moments)[np.searchsorted(lasts, lines, side="right")]
-        length = end - self.at
-        self.ready -= count
+        arrived, self._arrived = np.split(self._arrived, [count])
         self._taken += count
-        length += sum(self._left_out.pop(number) for number in [*self._left_out] if number < self._taken)
-        self.at = end
-        # Of those whose lines were all taken the last is kept: the line that is not whole yet came then.
-        self._arrivals = [one for one in self._arrivals[:-1] if one[0] > self._taken] + self._arrivals[-1:]
+        left_out = sum(self._left_out.pop(number) for number in [*self._left_out] if number < self._taken)
+        length, self.at = end - self.at + left_out, end
         return length, arrived
 
 
@@ -222,52 +204,38 @@ class LineDecoder(Decoder):
         text, at, count = lines.joined(), lines.at, min(most, lines.ready)
         if self._offset == 0 and text.startswith(BOM, at):
             at += len(BOM)
-        block, rejected = np.empty((count, 0)), list[tuple[int, str, str]]()
-        times = np.full(count, np.nan)
-        rows = np.empty(count, dtype=np.intp)  # the line of each row of the block
-        is_record = np.ones(count, dtype=bool)
-        n = which = 0
-        while which < count:
-            if parser.plain is not None:
-                if block.shape[1] != parser.plain.width:
-                    block = np.empty((count, parser.plain.width))
-                filled, at = parser.plain.fill(text, at, block[n : n + count - which])
-                rows[n : n + filled] = np.arange(which, which + filled)
-                n, which = n + filled, which + filled
-                if which == count:
-                    break
-            end = text.index(b"\n", at)
-            line, length = text[at:end].strip(), lines.length(text[at:end], which)
+        times, is_record = np.full(count, np.nan), np.ones(count, dtype=bool)
+        rejected: dict[int, tuple[str, str]] = {}
+
+        def other(raw: bytes, which: int) -> Sequence[float] | NDArray[np.float64] | None:
+            line, length = raw.strip(), lines.length(raw, which)
             try:
                 if length > lines.longest:
                     raise UnreadableError(f"the line has {length} bytes; at most {lines.longest} are taken")
                 row = parser.row(line)
             except UnreadableError as reason:
-                rejected.append((which, str(reason), excerpt(line)))
-            else:
-                if row is None:
-                    is_record[which] = False
-                else:
-                    if not block.shape[1]:
-                        block = np.empty((count, len(row[0])))
-                    block[n], rows[n] = row[0], which
-                    times[n] = np.nan if row[1] is None else row[1]
-                    n += 1
-            at, which = end + 1, which + 1
+                rejected[which] = str(reason), excerpt(line)
+                return None
+            is_record[which] = row is not None
+            numbers, time = (None, None) if row is None else row
+            times[which] = np.nan if time is None else time
+            return numbers
+
+        points, end = read_lines(lambda: parser.plain, text, at, count, other)
         numbers = self._number + np.cumsum(is_record, dtype=np.int64) - 1
-        length, arrived = lines.take(count, at)
+        length, arrived = lines.take(count, end)
         self._offset = min(self._offset + length, self._fed)  # finish() may have added a line break
         self._number += int(np.count_nonzero(is_record))
-        rows = rows[:n]
-        points, moments = block[:n], times[:n]
-        if parser.time_is_last and n:
+        is_record[list(rejected)] = False
+        moments = times[is_record]
+        if parser.time_is_last and len(points):
             points, moments = points[:, :-1], points[:, -1].copy()
         return Records(
             points,
-            numbers[rows],
+            numbers[is_record],
             None if np.isnan(moments).all() else moments,
-            arrived[rows],
-            tuple(Rejected(int(numbers[line]), why, raw) for line, why, raw in rejected),
+            arrived[is_record],
+            tuple(Rejected(int(numbers[line]), *why) for line, why in rejected.items()),
             {"format": parser.form, "offset": self._offset, "number": self._number, **parser.state()},
         )
 

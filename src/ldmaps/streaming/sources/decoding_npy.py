@@ -15,8 +15,6 @@ from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.decoding import Decoder, largest_record
 
-__all__ = ["NpyDecoder"]
-
 _MAGIC = b"\x93NUMPY"
 #: numpy refuses longer headers too; no array of numbers needs them.
 _MAX_HEADER = 10_000

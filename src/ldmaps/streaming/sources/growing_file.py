@@ -9,8 +9,6 @@ from ldmaps.errors import InvalidInputError, SourceError
 from ldmaps.settings import check_seconds
 from ldmaps.streaming.fingerprint import TAIL, Fingerprint, read_all_at
 
-__all__ = ["READ_BYTES", "GrowingFile"]
-
 #: Seconds between two looks at a file that has not grown.
 _LOOK_EVERY = 0.05
 #: Bytes to read at once.

@@ -19,8 +19,6 @@ from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
 from ldmaps.streaming.sources.growing_file import READ_BYTES, GrowingFile
 
-__all__ = ["GrowingTrajectory"]
-
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 _NOTHING = Found(np.empty(0, dtype=np.intp), 0)
 
@@ -162,15 +160,15 @@ class GrowingTrajectory(Source):
     # -- decoding them --------------------------------------------------------
 
     def _decoded(self, found: Found) -> Records:
-        xyz, times, box = self._format.decode(self._data, found.starts, self._atoms.to_read)
-        count = len(xyz)
+        block = self._format.decode(self._data, found.starts, self._atoms.to_read)
+        count = len(block.frames)
         if not count:
             return self._damaged("the frame cannot be decoded")
         self._advance(found.end if count == len(found.starts) else int(found.starts[count]))
         numbers = np.arange(self._frame, self._frame + count, dtype=np.int64)
         self._frame += count
-        frames, kept, rejected = self._atoms.take(xyz, box, numbers)
-        return self._records(rejected, frames, None if times is None else times[kept], numbers[kept])
+        chunk, _, rejected = self._atoms.take(block, numbers)
+        return self._records(rejected, chunk.frames, chunk.times, chunk.numbers)
 
     def _damaged(self, reason: str) -> Records:
         """Reject the next frame, and go on at the next sound header."""

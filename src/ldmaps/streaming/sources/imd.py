@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
+from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
-
-__all__ = ["IMDSource"]
 
 #: IMD counts in ångström.
 _NM_PER_ANGSTROM = np.float32(0.1)
@@ -271,13 +270,12 @@ class IMDSource(Source):
         if not frames:
             empty = np.empty((0, self._atoms.n_atoms, 3), dtype=np.float32)
             return Records(empty, numbers, None, np.empty(0))
-        boxes = [frame.box for frame in frames if frame.box is not None]
-        box = np.stack(boxes) if len(boxes) == len(frames) else None
-        points, kept, rejected = self._atoms.take(np.stack([frame.xyz for frame in frames]), box, numbers)
+        block = block_of([frame.xyz for frame in frames], None, [frame.box for frame in frames])
+        chunk, kept, rejected = self._atoms.take(block, numbers)
         moments = [frame.time for frame in frames if frame.time is not None]
         times = np.asarray(moments)[kept] if len(moments) == len(frames) else None
         arrived = np.asarray([frame.arrived for frame in frames])[kept]
-        return Records(points, numbers[kept], times, arrived, rejected)
+        return Records(chunk.frames, chunk.numbers, times, arrived, rejected)
 
 
 def _client_class() -> type[Any]:

@@ -22,8 +22,6 @@ from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 
-__all__ = ["AsyncIterableSource", "FramesSource", "IterableSource", "SequenceSource"]
-
 
 class _Items:
     """Turns items into records and numbers them."""
@@ -203,8 +201,7 @@ class FramesSource(_RereadSource):
             return None
         self._left = None
         if len(chunk) > most:
-            self._left = _part(chunk, slice(most, None))
-            chunk = _part(chunk, slice(0, most))
+            self._left, chunk = chunk.take(slice(most, None)), chunk.take(slice(0, most))
         numbers = np.arange(self._at, self._at + len(chunk), dtype=np.int64)
         self._at += len(chunk)
         return Records(chunk.frames, numbers, chunk.times, np.full(len(chunk), door.monotonic()))
@@ -214,11 +211,6 @@ class FramesSource(_RereadSource):
         close = getattr(self._iterator, "close", None)
         if close is not None:
             close()
-
-
-def _part(chunk: FrameChunk, rows: slice) -> FrameChunk:
-    times = None if chunk.times is None else chunk.times[rows]
-    return FrameChunk(chunk.frames[rows], chunk.numbers[rows], times, chunk.file)
 
 
 class AsyncIterableSource(Source):

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.column_roles import moment, time_places
-from ldmaps.inputs.text_columns import TextColumns, UnreadableError, find_columns
+from ldmaps.inputs.column_roles import find_columns, moment, time_places
+from ldmaps.inputs.text_table import TextColumns, UnreadableError
 from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Position
 from ldmaps.streaming.sources.decoding import TROUBLE, LineParser, Row, as_point
 from ldmaps.text_rows import PlainRows
-
-__all__ = ["CsvParser", "JsonParser"]
 
 
 class CsvParser(LineParser):
@@ -91,7 +89,7 @@ class CsvParser(LineParser):
         own_time = [place for place in times if place not in places][:1]
         self.time_is_last = bool(own_time)
         self._layout, self._places = layout, places + own_time
-        self.plain = layout.plain(self._places, self.longest)
+        self.plain = PlainRows(layout.count, layout.delimiter, self._places, longest=self.longest)
 
 
 class JsonParser(LineParser):

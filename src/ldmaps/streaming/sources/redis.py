@@ -20,15 +20,13 @@ from numpy.typing import NDArray
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsWarning, SourceError
-from ldmaps.inputs.text_columns import UnreadableError
+from ldmaps.inputs.text_table import UnreadableError
 from ldmaps.settings import check_seconds
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.redis_connection import RedisConnection
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.decoding import TROUBLE
 from ldmaps.streaming.sources.line_parsers import JsonParser
-
-__all__ = ["RedisSource"]
 
 #: Identifier and fields.
 Entry = tuple[bytes, dict[bytes, bytes]]

@@ -13,14 +13,13 @@ import numpy as np
 from ldmaps import door
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import table_streams
+from ldmaps.inputs.text_table import BOM
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import BOM, Decoder, LineDecoder, excerpt, form_of
+from ldmaps.streaming.sources.decoding import Decoder, LineDecoder, excerpt, form_of
 from ldmaps.streaming.sources.decoding_npy import NpyDecoder
 from ldmaps.streaming.sources.growing_file import GrowingFile
 from ldmaps.streaming.sources.line_parsers import CsvParser, JsonParser
-
-__all__ = ["FileSource", "GrowingTable", "PipeSource", "open_decoder", "open_stdin"]
 
 #: Bytes to read at once.
 READ_BYTES = 1 << 18

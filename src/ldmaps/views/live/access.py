@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 from ldmaps.errors import InvalidInputError, Named
 
-__all__ = ["Access", "bind"]
-
 #: A shorter token could be guessed.
 SHORTEST_TOKEN = 16
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

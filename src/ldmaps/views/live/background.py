@@ -18,8 +18,6 @@ from ldmaps.views.own_points import PointsOfMap
 from ldmaps.views.report.contents import MAX_SURFACE_COORDINATES, gather
 from ldmaps.views.report.payload import packed, payload
 
-__all__ = ["MAX_COORDINATES", "map_data", "page_files"]
-
 #: Coordinates that are sent; pairs of more have no surface to be drawn on.
 MAX_COORDINATES = MAX_SURFACE_COORDINATES
 

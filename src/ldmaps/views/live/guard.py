@@ -6,8 +6,6 @@ from typing import Any
 
 from ldmaps.views.live.access import Access
 
-__all__ = ["Guard"]
-
 _HEADERS = (
     (
         b"content-security-policy",

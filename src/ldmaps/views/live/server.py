@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from starlette.websockets import WebSocket
 
-__all__ = ["LiveServer"]
-
 #: Close codes; the page explains them to its reader.
 WRONG_TOKEN, BAD_MESSAGE, TOO_MANY = 4401, 4400, 1013
 #: Largest message taken from a viewer, in bytes: its one message is a greeting.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ldmaps.regions.base import Region
     from ldmaps.views.live.server import LiveServer
 
-__all__ = ["LivePage"]
-
 
 class LivePage(Sink):
     """Shows a stream on its map, in any number of browsers at once.

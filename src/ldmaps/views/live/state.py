@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 
 from ldmaps.streaming.records import Embedded
 
-__all__ = ["Cursor", "Frame", "LiveState"]
-
 #: Points kept of each second of a fast stream, and how many may be kept at once after a pause.
 POINTS_A_SECOND, BURST = 250, 500
 #: Points and events kept.

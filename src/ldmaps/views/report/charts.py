@@ -12,17 +12,6 @@ from numpy.typing import NDArray
 from ldmaps.maps.bandwidth_scan import BandwidthScan
 from ldmaps.views.free_energy import FreeEnergyProfile
 
-__all__ = [
-    "Chart",
-    "bandwidth_chart",
-    "format_number",
-    "histogram_chart",
-    "nice_ticks",
-    "profile_chart",
-    "scan_chart",
-    "spectrum_chart",
-]
-
 WIDTH, HEIGHT = 320, 206
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -21,8 +21,6 @@ from ldmaps.views.observables import UNITS, correlations
 from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts
 from ldmaps.views.report.structures import Structures, landmark_structures
 
-__all__ = ["Contents", "gather"]
-
 #: Most different texts, or files, to colour by.
 MAX_TEXTS = 24
 #: Coordinates of which all pairs get a free-energy surface.

@@ -20,8 +20,6 @@ from ldmaps.views.report.contents import gather
 from ldmaps.views.report.payload import payload
 from ldmaps.views.report.sections import charts, facts, subtitle, summary
 
-__all__ = ["SCRIPTS", "report_html", "write_report"]
-
 #: Files of the page's script, in order.
 SCRIPTS = (
     "read.js",

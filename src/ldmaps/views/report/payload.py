@@ -12,8 +12,6 @@ from scipy.interpolate import PchipInterpolator
 from ldmaps.views.report.contents import CRISP, Contents
 from ldmaps.views.report.sections import coordinate_name
 
-__all__ = ["PALETTES", "packed", "palette", "payload"]
-
 #: viridis (van der Walt, Smith) and cividis (Nuñez, Anderton, Renslow, PLoS ONE 13, e0199239 (2018)), sampled
 #: at equal steps from 0 to 1.
 PALETTES = {

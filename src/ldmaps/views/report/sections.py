@@ -24,8 +24,6 @@ from ldmaps.views.report.charts import (
 )
 from ldmaps.views.report.contents import Contents
 
-__all__ = ["charts", "coordinate_name", "facts", "subtitle", "summary"]
-
 #: Coordinates that get a free-energy profile.
 MAX_PROFILES = 3
 #: Most blocks that errors of profiles are taken from.

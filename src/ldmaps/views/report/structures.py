@@ -12,18 +12,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.source import bonds_among
+from ldmaps.inputs.atom_order import bonds_among
 from ldmaps.metrics import RMSD
-
-__all__ = [
-    "NM_PER_UNIT",
-    "Molecule",
-    "Structures",
-    "elements_from_masses",
-    "guess_bonds",
-    "landmark_structures",
-    "superposed",
-]
 
 #: Covalent radii in nm (Cordero et al., Dalton Trans. 2008, 2832), and masses, of what molecules are made of.
 RADII = {
