@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
-from ldmaps.demo.figure import dihedral
-from ldmaps.metrics import RMSD, Periodic
+from ldmaps.metrics import RMSD, Features, Periodic
 
 
 @dataclass(frozen=True)
@@ -187,8 +186,10 @@ def blind_sources() -> list[Source]:
 
 def sources() -> list[Source]:
     alanine, chain = alanine_dipeptide(), c24h50()
-    backbone = np.column_stack([dihedral(alanine.frames, four) for four in ([4, 6, 8, 14], [6, 8, 14, 16])])
-    torsions = np.column_stack([dihedral(chain.frames, range(i, i + 4)) for i in range(21)])
+    fours = [[4, 6, 8, 14], [6, 8, 14, 16]]
+    backbone = Features(alanine.n_atoms, dihedrals=fours).values(alanine.frames)
+    along = [list(range(i, i + 4)) for i in range(21)]
+    torsions = Features(chain.n_atoms, dihedrals=along).values(chain.frames)
     alanine_rmsd, chain_rmsd = RMSD(weights=alanine.masses), RMSD(weights=chain.masses)
     return [
         Source(
@@ -202,8 +203,8 @@ def sources() -> list[Source]:
         Source("alanine dipeptide", False, shuffled(alanine.frames), alanine_rmsd, 5e-3),
         Source("alanine dipeptide, frames in order", False, in_order(alanine.frames), alanine_rmsd, 5e-3),
         Source("C24H50", False, shuffled(chain.frames), chain_rmsd, 6e-2),
-        Source("C24H50, 21 dihedrals", False, shuffled(np.radians(torsions)), Periodic()),
-        Source("alanine dipeptide, φ and ψ", True, shuffled(np.radians(backbone)), Periodic()),
+        Source("C24H50, 21 dihedrals", False, shuffled(torsions), Periodic()),
+        Source("alanine dipeptide, φ and ψ", True, shuffled(backbone), Periodic()),
         Source("two basins in 5-D, one coordinate", True, endless(basins), epsilon=0.4, n_components=1),
         Source("two basins in 5-D", True, endless(basins), epsilon=0.4),
         Source(

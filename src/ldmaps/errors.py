@@ -201,6 +201,8 @@ class ToleranceError(LdmapsError, ValueError):
         Landmarks of that map; 0 where none were tried.
     n_held_out : int
         Points it was measured on; few make the bound wide.
+    n_tried : int
+        Certificates that were tried; each next one is asked for with more confidence.
     """
 
     def __init__(
@@ -210,12 +212,14 @@ class ToleranceError(LdmapsError, ValueError):
         n_landmarks: int = 0,
         n_held_out: int = 0,
         reason: str | tuple[Any, ...] = "",
+        n_tried: int = 0,
     ) -> None:
-        super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason)
+        super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason, n_tried)
         self.tolerance = tolerance
         self.best_bound = best_bound
         self.n_landmarks = n_landmarks
         self.n_held_out = n_held_out
+        self.n_tried = n_tried
         self._reason = reason if isinstance(reason, tuple) else (reason,)
 
     @property

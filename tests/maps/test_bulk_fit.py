@@ -9,8 +9,12 @@ import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.cluster import is_dask_array
-from ldmaps.datasets import swiss_roll
-from ldmaps.errors import BandwidthWarning, OutlierWarning
+from ldmaps.datasets import alanine_dipeptide, swiss_roll
+from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.errors import BandwidthWarning, OutlierWarning, ToleranceError
+from ldmaps.maps.bulk_fit import fit_bulk
+from ldmaps.maps.training import prepare_training
+from ldmaps.metrics import resolve_metric
 
 ROLL = swiss_roll(1200).points
 #: Points apart by more than hops of √ε can reach: alone, and four together.
@@ -115,3 +119,61 @@ def test_one_of_twenty_points_may_be_left_out_and_none_of_fewer():
     with pytest.warns((BandwidthWarning, OutlierWarning)) as told:
         DiffusionMap(2, "bulk").fit(np.concatenate([line[:18], [[1000.0]]]))
     assert any(item.category is BandwidthWarning for item in told)
+
+
+# -- a tolerance that few points miss --------------------------------------------------------
+
+
+def fitted_by_turns(outcomes, wide):
+    """Return what a fit that raises or returns these one after the other ends with, and what it was given."""
+    given, turns = [], iter(outcomes)
+
+    def fit(part):
+        given.append((part.bandwidth and part.bandwidth.epsilon, part.n_tried))
+        outcome = next(turns)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    training = prepare_training(DiffusionMap(), resolve_metric("euclidean"), ROLL, None)
+    epsilons = {"bulk": 4.0, "connected": wide}
+    return fit_bulk(fit, lambda rule, _: Bandwidth(epsilons[rule], rule), training), given
+
+
+def refusal(bound, n_tried=3):
+    return ToleranceError(1.0, bound, 8, 40, n_tried=n_tried)
+
+
+def test_a_tolerance_that_is_missed_is_tried_at_the_connecting_epsilon():
+    with pytest.warns(
+        BandwidthWarning, match=r"epsilon = 4, .* 1,200 points .* tolerance of 1 percent; 9 is taken"
+    ):
+        made, given = fitted_by_turns([refusal(2.0), "map"], wide=9.0)
+    assert made == "map"
+    # The certificates tried at the first ε count.
+    assert given == [(None, 0), (9.0, 3)]
+
+
+@pytest.mark.parametrize(("bounds", "lowest"), [((2.0, 1.5), 1.5), ((2.0, 3.0), 2.0)])
+def test_what_neither_epsilon_certifies_is_an_error_with_the_lower_bound(bounds, lowest):
+    with pytest.raises(ToleranceError) as error:
+        fitted_by_turns([refusal(bound) for bound in bounds], wide=9.0)
+    assert error.value.best_bound == lowest
+
+
+def test_a_connecting_epsilon_that_is_smaller_is_not_tried():
+    with pytest.raises(ToleranceError):
+        fitted_by_turns([refusal(2.0), "map"], wide=3.0)
+
+
+@pytest.mark.slow
+def test_few_frames_of_a_molecule_are_certified():
+    molecule = alanine_dipeptide(stride=12)
+    frames = molecule.frames[:, np.array(molecule.elements) != "H"]
+    with pytest.warns(BandwidthWarning, match="too few to certify"):
+        model = LandmarkDiffusionMap(metric="rmsd", tolerance=1.0, random_state=1).fit(frames[:2000])
+    joining = DiffusionMap(2, "connected", metric="rmsd").fit(
+        np.delete(frames[:2000], model.diagnosis_.left_out, 0)
+    )
+    assert model.epsilon_ == pytest.approx(joining.epsilon_, rel=1e-5)
+    assert model.certificate_.upper_bound <= 1.0

@@ -149,6 +149,12 @@ def test_all_certificates_together_have_the_doubt_asked_for(monkeypatch):
     assert {first for first, _ in certified} == {9.0}
     doubts = [1 - confidence for _, confidence in certified]
     assert len(doubts) > 5
+    # A second search goes on where the first has ended.
+    certified.clear()
+    with pytest.raises(ToleranceError) as error:
+        meet_tolerance(attempt, 1.0, "exact", fewest=8, most=8000, confidence=0.9, n_tried=len(doubts))
+    doubts += [1 - confidence for _, confidence in certified]
+    assert error.value.n_tried == len(doubts)
     np.testing.assert_allclose(doubts, 0.1 / 2.0 ** np.arange(1, len(doubts) + 1))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -205,7 +205,11 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         training = self._without_outliers(self._training(X, sample_weight), rng)
         if self.epsilon != "bulk":
             return self._fit_training(training, rng)
-        return fit_bulk(lambda part: self._fit_training(part, np.random.default_rng(seed)), training)
+        return fit_bulk(
+            lambda part: self._fit_training(part, np.random.default_rng(seed)),
+            lambda rule, part: part.choose_bandwidth(clone(self).set_params(epsilon=rule), rng),
+            training,
+        )
 
     @abstractmethod
     def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:

@@ -460,7 +460,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             seed=int(rng.integers(2**63)),
         )
         with stage("search", unit=""):
-            fit, certificate = search.run(tolerance)
+            fit, certificate = search.run(tolerance, training.n_tried)
         unseen = np.concatenate([held.search, held.certify])
         return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate, unseen
 

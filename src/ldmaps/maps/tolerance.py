@@ -157,8 +157,9 @@ def meet_tolerance(
     most: int,
     reference_error: float = 0.0,
     confidence: float = CONFIDENCE,
+    n_tried: int = 0,
 ) -> tuple[_Fit, Certificate]:
-    """Find the fewest landmarks that meet a tolerance, and certify them."""
+    """Find the fewest landmarks that meet a tolerance, and certify them, after so many certificates were tried."""
     if reference_error >= tolerance:
         raise ToleranceError(
             tolerance,
@@ -178,7 +179,7 @@ def meet_tolerance(
     while bound(count) > tolerance:
         if count == most:
             best = min(searched, key=searched.__getitem__)
-            raise _refusal(tolerance, best, searched[best], attempts[best].search)
+            raise _refusal(tolerance, best, searched[best], attempts[best].search, n_tried)
         below, count = count, min(2 * count, most)
     while below is not None and count > max(below + 1, RESOLUTION * below):
         middle = min(count - 1, max(below + 1, round(math.sqrt(below * count))))
@@ -187,10 +188,10 @@ def meet_tolerance(
         else:
             below = middle
 
-    doubt = 1.0 - confidence
     promised: dict[int, float] = {}
     while True:
-        doubt /= 2.0  # the doubts of all certificates that are tried add up to what was asked for
+        n_tried += 1
+        doubt = (1.0 - confidence) / 2.0**n_tried  # those of all that are tried add up to what was asked for
         bound(count)
         made = attempts[count]
         promised[count] = made.certified(1.0 - doubt) + reference_error
@@ -208,13 +209,13 @@ def meet_tolerance(
             )
         if count >= most:
             best = min(promised, key=promised.__getitem__)
-            raise _refusal(tolerance, best, promised[best], attempts[best].certify)
+            raise _refusal(tolerance, best, promised[best], attempts[best].certify, n_tried)
         growth = min(max(LEAST_GROWTH, promised[count] / tolerance), MOST_GROWTH)
         count = min(most, math.ceil(growth * count))
 
 
 def _refusal(
-    tolerance: float, n_landmarks: int, bound: float, squares: NDArray[np.float64]
+    tolerance: float, n_landmarks: int, bound: float, squares: NDArray[np.float64], n_tried: int
 ) -> ToleranceError:
     """Return the error for a bound that is too high; it tells where few points are to blame."""
     running = np.cumsum(np.sort(squares)[::-1])
@@ -222,7 +223,7 @@ def _refusal(
     reason = ""
     if n_carrying < FEW_CARRYING:
         reason = f"half of the squared error is that of {n_carrying} of them, which says little about the next as bad"
-    return ToleranceError(tolerance, bound, n_landmarks, len(squares), reason)
+    return ToleranceError(tolerance, bound, n_landmarks, len(squares), reason, n_tried)
 
 
 #: Share of the squares that make the tail, fewest of them, and standard errors added to γ. A fixed number: asking for

@@ -49,7 +49,7 @@ class ToleranceSearch:
     n_eigenvalues: Callable[[int], int]  # how many eigenpairs to solve for over so many landmarks
     seed: int
 
-    def run(self, tolerance: float) -> tuple[LandmarkFit, Certificate | None]:
+    def run(self, tolerance: float, n_tried: int = 0) -> tuple[LandmarkFit, Certificate | None]:
         """Return the fit with the fewest landmarks that meet the tolerance, and its certificate."""
         # There is none where the reference's own error has no bound.
         self._check_carriers(tolerance)
@@ -58,7 +58,7 @@ class ToleranceSearch:
         bounds = self.reference.error_bound
         error = 0.0 if bounds is None else float(np.linalg.norm(bounds))
         fit, certificate = meet_tolerance(
-            self._attempt, tolerance, kind, fewest=fewest, most=most, reference_error=error
+            self._attempt, tolerance, kind, fewest=fewest, most=most, reference_error=error, n_tried=n_tried
         )
         if bounds is not None:
             return fit, certificate

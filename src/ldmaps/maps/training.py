@@ -59,7 +59,8 @@ class Training:
     files: NDArray[Any] | None = None
     units: str | None = None  # as in :class:`~ldmaps.maps.fitted_map.FittedMap`
     source: dict[str, Any] | None = None
-    bandwidth: Bandwidth | None = None  # ε, where leaving out outliers has found it already
+    bandwidth: Bandwidth | None = None  # ε, where it is found already
+    n_tried: int = 0  # certificates that were tried at another ε
     #: which points are landmarks, where choosing them has shown what lies apart
     landmarks: NDArray[np.intp] | None = None
     #: (N,): which points no landmark is chosen from, and the correlation time of all in rows
