@@ -20,9 +20,9 @@ from ldmaps.quality.diagnosis import named_points
 
 #: Hops of so many √ε join large groups when ε is raised for them.
 JOINED_HOP = 3.0
-#: Most points that are left out, as a share of all, and most fits.
-MOST_LEFT_OUT, MOST_FITS = 0.1, 40
-#: What ε is raised by at first, so that disjoint parts of the data still have much the same; squared each time after.
+#: Most points that are left out, as a share of all (one in any case), and most fits.
+MOST_LEFT_OUT, MOST_FITS = 0.02, 40
+#: What ε is raised by at first, so that disjoint parts of the data still have much the same; more each time after.
 FIRST_RAISE = 1.2
 
 Result = TypeVar("Result")
@@ -43,13 +43,15 @@ def fit_bulk(
                 raise
             rule_epsilon = error.epsilon if rule_epsilon is None else rule_epsilon
             n_left = len(whole.used) - len(training.used)
-            if error.outside is not None and n_left + len(error.outside) <= MOST_LEFT_OUT * len(whole.used):
+            if error.outside is not None and n_left + len(error.outside) <= max(
+                1.0, MOST_LEFT_OUT * len(whole.used)
+            ):
                 bandwidth = Bandwidth(error.epsilon, "bulk")
                 training = training.without(error.outside, bandwidth, error.remaining)
             else:
                 joining = 0.0 if error.outside is not None else error.joining_epsilon / JOINED_HOP**2
                 training = replace(whole, bandwidth=Bandwidth(max(raised * error.epsilon, joining), "bulk"))
-                raised **= 2
+                raised *= FIRST_RAISE
             n_fits += 1
         except ToleranceError as error:
             if refused is not None:
