@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import LandmarkDiffusionMap, inputs
 from ldmaps.maps.outside_reasons import contributions, reasons
 from ldmaps.metrics import RMSD, Features, Hamming, Periodic, Scaled
 
@@ -71,3 +71,16 @@ def test_a_metric_without_a_gradient_and_a_point_on_a_landmark_have_no_reasons()
     model = LandmarkDiffusionMap(2, 9.0, Hamming(), landmarks=np.arange(20)).fit(rows)
     assert reasons(model, rows[40], 3) == ()
     assert reasons(fitted("euclidean", ROWS, 1e4), ROWS[7], 7) == ()
+
+
+def test_a_column_of_windows_counts_with_all_its_lags(tmp_path):
+    rows = np.column_stack([np.sin(np.arange(300) / 6), np.cos(np.arange(300) / 6)])
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="pressure,flow", comments="")
+    model = LandmarkDiffusionMap(2, 1.0, n_landmarks=40).fit(inputs.open(tmp_path / "rows.csv", window=4))
+    point, landmark = rows[9:13].copy(), model.embedder_.landmarks.values[7].reshape(4, 2)
+    point[:, 1] += 5.0
+    parts = ((point - landmark) ** 2).sum(axis=0)
+    (first, share), *others = reasons(model, point.ravel(), 7)
+    assert first == "flow"
+    assert share == pytest.approx(parts[1] / parts.sum(), abs=1e-4)
+    assert {name for name, _ in others} <= {"pressure"}

@@ -211,6 +211,14 @@ def test_p_is_uniform_on_new_points(kind):
     assert (np.abs(mean - LEVELS) < 4 * error + 0.01).all()
 
 
+def test_points_that_lie_apart_do_not_cost_the_calibration():
+    far = np.array([[60.0, 0.0, 0.0], [0.0, 70.0, 0.0]])
+    model = LandmarkDiffusionMap(2, n_landmarks=100).fit(np.concatenate([normal(2000, 0), far]))
+    assert {2000, 2001} <= set(model.diagnosis_.left_out.tolist())
+    p = model.coverage(normal(5000, 1)).p_value
+    assert (p <= 0.1).mean() == pytest.approx(0.1, abs=0.03)
+
+
 def test_points_that_were_seen_would_promise_too_much():
     # What a broken split does: with 200 landmarks of 500 points, those that landmarks were chosen from are nearer.
     X, new = normal(500, 0), normal(4000, 1)

@@ -21,7 +21,7 @@ from ldmaps.quality.diagnosis import named_points
 #: Hops of so many √ε join large groups when ε is raised for them.
 JOINED_HOP = 3.0
 #: Most points that are left out, as a share of all (one in any case), and most fits.
-MOST_LEFT_OUT, MOST_FITS = 0.02, 40
+MOST_LEFT_OUT, MOST_FITS = 0.05, 40
 #: What ε is raised by at first, so that disjoint parts of the data still have much the same; more each time after.
 FIRST_RAISE = 1.2
 

@@ -340,6 +340,10 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _held_out(self, training: Training, selector: LandmarkSelector, extension: Extension) -> Training:
         """Return the data without marks where holding points out would change what the settings ask for."""
+        if (
+            training.landmarks is not None
+        ):  # chosen as the settings say, before points that lie apart were left out
+            selector = resolve_selector(self.landmarks, self.n_landmarks, len(training.landmarks))
         if training.held is None or selector.n_landmarks is None:
             return replace(training, held=None)
         n_left = int((~training.held[training.used]).sum())
@@ -358,7 +362,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             with stage("bandwidth", len(training.members)):
                 bandwidth = training.choose_bandwidth(self, rng)
             walk = training.walk(bandwidth, self)
-            landmarks, squared = select_landmarks(selector, walk, rng, held)
+            landmarks, squared = select_landmarks(
+                selector, walk, rng, None if training.landmarks is not None else held
+            )
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
             with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)

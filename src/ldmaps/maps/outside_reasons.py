@@ -209,6 +209,8 @@ def reasons(model: Any, point: ArrayLike, landmark: int) -> tuple[tuple[str, flo
     total = 0.0 if parts is None else float(parts.sum())
     if parts is None or not 0.0 < total < np.inf:
         return ()
+    if windows := (model.source_ or {}).get("windows"):  # a column counts with all its lags
+        parts = parts.reshape(-1, windows["width"]).sum(axis=0)
     names = _names(model, len(parts))
     first = np.argsort(-parts, kind="stable")[:_MOST]
     return tuple(
