@@ -231,6 +231,7 @@ def main() -> None:
     arguments = parser.parse_args()
     only, rule = arguments.only, arguments.rule
     warnings.simplefilter("ignore")
+    provenance()  # while the tree is as it was committed
     path, known = DOCS / "bandwidth.csv", []
     if (only or rule) and path.exists():
         with path.open(newline="", encoding="utf-8") as stream:
