@@ -282,6 +282,8 @@ def false_alarms(models: list[Any], tasks: list[Task]) -> dict[str, object]:
     alarms = normal = 0
     for model, task in zip(models, tasks, strict=True):
         p = model.coverage(task.test[~task.is_anomaly]).p_value
+        if p is None:
+            return {}
         alarms, normal = alarms + int((p <= PROMISED).sum()), normal + len(p)
     low, high = binom.interval(0.95, normal, PROMISED)
     return {"alarms": alarms, "normal": normal, "low": low, "high": high}
