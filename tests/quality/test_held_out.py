@@ -219,6 +219,15 @@ def test_points_that_lie_apart_do_not_cost_the_calibration():
     assert (p <= 0.1).mean() == pytest.approx(0.1, abs=0.03)
 
 
+def test_a_promise_of_frequent_alarms_is_not_worth_landmarks():
+    slow = series(700, 0, memory=0.995)
+    model = LandmarkDiffusionMap(2, "connected", n_landmarks=100).fit(slow)
+    assert model.embedder_.calibration is None
+    assert model.coverage(slow).distance.max() == pytest.approx(
+        without.coverage(slow).distance.max(), rel=0.5
+    )
+
+
 def test_points_that_were_seen_would_promise_too_much():
     # What a broken split does: with 200 landmarks of 500 points, those that landmarks were chosen from are nearer.
     X, new = normal(500, 0), normal(4000, 1)

@@ -43,7 +43,7 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
-from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, memory_of
+from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
 from ldmaps.settings import LANDMARK_FIT
 
 
@@ -273,6 +273,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         n_components, spectrum = fit.embedder.n_components, solved.spectrum.eigenvalues
         with stage("embedding", len(training.points)):
             embedded = training.embedded(fit, self.n_features_in_, self.n_threads)
+        if certificate is None and training.held is not None and not is_worth_it(embedded.calibration):
+            return self._fit_training(replace(training, held=None), rng)
         self._reference: Reference | None = embedded.reference
         self._error_estimator: ErrorEstimator | None = None
         return self._diagnosed(

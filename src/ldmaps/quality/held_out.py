@@ -91,6 +91,11 @@ def calibrate(
     return _calibration(rows, np.asarray(distance, np.float64)[rows], memory, times)
 
 
+def is_worth_it(calibration: Calibration | None) -> bool:
+    """Say whether a promise of rare alarms is worth landmarks that were not chosen from the held-out points."""
+    return calibration is not None and calibration.n_independent >= FEWEST
+
+
 def calibrate_by_others(
     metric: Metric,
     points: Points,
