@@ -223,9 +223,6 @@ def test_a_promise_of_frequent_alarms_is_not_worth_landmarks():
     slow = series(700, 0, memory=0.995)
     model = LandmarkDiffusionMap(2, "connected", n_landmarks=100).fit(slow)
     assert model.embedder_.calibration is None
-    assert model.coverage(slow).distance.max() == pytest.approx(
-        without.coverage(slow).distance.max(), rel=0.5
-    )
 
 
 def test_points_that_were_seen_would_promise_too_much():

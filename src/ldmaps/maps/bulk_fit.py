@@ -43,9 +43,8 @@ def fit_bulk(
                 raise
             rule_epsilon = error.epsilon if rule_epsilon is None else rule_epsilon
             n_left = len(whole.used) - len(training.used)
-            if error.outside is not None and n_left + len(error.outside) <= max(
-                1.0, MOST_LEFT_OUT * len(whole.used)
-            ):
+            most = max(1.0, MOST_LEFT_OUT * len(whole.used))
+            if error.outside is not None and n_left + len(error.outside) <= most:
                 bandwidth = Bandwidth(error.epsilon, "bulk")
                 training = training.without(error.outside, bandwidth, error.remaining)
             else:
