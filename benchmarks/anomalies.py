@@ -355,7 +355,10 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
             table(["detector", "one by one", "in batches", "kB"], costs),
             f"False alarms at a promised rate of {PROMISED:.0%}: alarms among test points that are no anomalies, and the range "
             "that holds 95 % of such counts if the promise is true and points are independent. Windows of a series overlap, so their "
-            "alarms come in runs and the range is too narrow for them.",
+            "alarms come in runs and the range is too narrow for them. Above the promise: the ECG, whose test part is another "
+            "stretch of the series than the training part, and shuttle by a quarter. Below it: maps whose landmarks are all "
+            "training points, where the calibration errs to the safe side. Sets that are missing have too few points to promise "
+            "anything.",
             "",
             table(["set", "points", "alarms", "expected", "rate"], promises),
         ]
