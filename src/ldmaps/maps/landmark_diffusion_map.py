@@ -364,9 +364,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             with stage("bandwidth", len(training.members)):
                 bandwidth = training.choose_bandwidth(self, rng)
             walk = training.walk(bandwidth, self)
-            landmarks, squared = select_landmarks(
-                selector, walk, rng, None if training.landmarks is not None else held
-            )
+            landmarks, squared = select_landmarks(selector, walk, rng, held)
             count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
             with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)

@@ -206,9 +206,10 @@ def select_landmarks(
 ) -> tuple[Landmarks, NDArray[Any] | None]:
     """Choose landmarks, neighbours side by side; return them and, if that took them, the d² between them."""
     with stage("landmarks", unit=""):
+        if isinstance(selector, Given):  # there is nothing to choose, and their order is kept
+            return selector.select(walk, rng), None
         landmarks = selector.select(walk, rng) if held is None else _among_others(selector, walk, rng, held)
-        # The user's order is the user's, and all points stay as they came.
-        if isinstance(selector, Given) or len(landmarks.indices) == len(walk.points):
+        if len(landmarks.indices) == len(walk.points):  # all points stay as they came
             return landmarks, None
         return group_neighbours(landmarks, walk)
 
