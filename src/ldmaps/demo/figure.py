@@ -172,7 +172,7 @@ def _draw_errors(panel: Any, demonstration: Demonstration) -> None:
         label = f"{entry.name} ({entry.n_landmarks:,}): {entry.z_held_out:.2f} %"
         panel.plot(errors, share, line, color=colour, linewidth=1.2, label=label)
     widest = max(float(np.percentile(entry.zeta_held_out, 99.5)) for entry in demonstration.approximations)
-    panel.set(xlim=(0, widest), ylim=(0, 1), title="Error of held-out frames")
+    panel.set(xlim=(0, widest), ylim=(0, 1), title="Errors, held-out")
     panel.set_xlabel("ζ (% of range)", fontsize=8)
     panel.set_ylabel("share with smaller ζ", fontsize=8)
     panel.legend(
