@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, add_matching_options, open_inputs, option
+from ldmaps.cli.options import add_common, add_input_options, add_matching_options, open_inputs, options
 from ldmaps.cli.session import check_output, printable, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -27,13 +27,14 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument(
-        "inputs", nargs="*", metavar="INPUT", help="trajectories to place on the map and measure"
-    )
-    option(parser, "--reference FILE", "structure that rmsd is measured to (the first frame)")
-    option(parser, "--data TABLE", "table instead of INPUT: rows of ldmaps embed, or columns")
-    option(parser, "-o --output FILE", ".csv of the measured frames, for ldmaps report --data")
+    table = """
+        model MODEL       file that ldmaps fit wrote
+        inputs INPUT*     trajectories to place on the map and measure
+        --reference FILE  structure that rmsd is measured to (the first frame)
+        --data TABLE      table instead of INPUT: rows of ldmaps embed, or columns
+        -o --output FILE  .csv of the measured frames, for ldmaps report --data
+    """
+    options(parser, table)
     add_input_options(parser, tables=False)
     add_matching_options(parser)
     add_common(parser)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ldmaps.cli.options import add_common, not_negative, option, positive
+from ldmaps.cli.options import add_common, not_negative, options
 from ldmaps.cli.session import shown_progress, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -27,16 +27,13 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    option(
-        parser,
-        "--output FIGURE",
-        "figure, .png, .pdf or .svg; a PNG and a vector copy are written (%(default)s)",
-        _figure_path,
-        default=Path("demo/alanine_dipeptide.png"),
-    )
-    option(parser, "--files DIR", "write a trajectory, tables, a map and its report into DIR instead")
-    option(parser, "--stride N", "use every N-th frame (1)", positive, default=1)
-    option(parser, "--seed N", "seed of split and landmarks (0)", not_negative, default=0)
+    table = """
+        --output FIGURE=demo/alanine_dipeptide.png  figure, .png, .pdf or .svg; a PNG and a vector copy are written
+        --files DIR   write a trajectory, tables, a map and its report into DIR instead
+        --stride N=1  use every N-th frame
+        --seed N=0    seed of split and landmarks
+    """
+    options(parser, table, output=_figure_path, seed=not_negative)
     add_common(parser, threads=False)
 
 

@@ -11,7 +11,7 @@ from ldmaps.cli.options import (
     add_input_options,
     add_matching_options,
     open_inputs,
-    option,
+    options,
     reading_settings,
 )
 from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
@@ -50,19 +50,19 @@ status is 5; the output is written nevertheless.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument(
-        "inputs", nargs="+", metavar="INPUT", help="trajectories or tables; - is CSV from stdin"
-    )
-    option(parser, "-o --output FILE", ".csv, .tsv, .npy or .parquet; - is CSV on stdout", required=True)
+    table = """
+        model MODEL        file that ldmaps fit wrote
+        inputs INPUT+      trajectories or tables; - is CSV from stdin
+        -o --output FILE!  .csv, .tsv, .npy or .parquet; - is CSV on stdout
+    """
+    options(parser, table)
     add_input_options(parser)
     add_matching_options(parser)
     add_worker_options(parser)
-    option(
-        parser,
-        "--parts",
-        "with workers: make the output a folder of one file per piece and index.json, which workers write",
-    )
+    table = """
+        --parts  with workers: make the output a folder of one file per piece and index.json, which workers write
+    """
+    options(parser, table)
     add_common(parser)
 
 

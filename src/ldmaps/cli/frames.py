@@ -12,8 +12,7 @@ from ldmaps.cli.options import (
     add_matching_options,
     names,
     open_inputs,
-    option,
-    positive,
+    options,
 )
 from ldmaps.cli.session import check_output, say, tell, write_json
 from ldmaps.errors import InvalidInputError
@@ -42,30 +41,30 @@ on: name the same ones. A PDB says in its remarks where each model is from;
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument("inputs", nargs="*", metavar="INPUT", help="trajectories to take frames from")
-    option(parser, "-o --output FILE", "file to write: .xtc, .trr, .dcd or .pdb", required=True)
+    table = """
+        model MODEL        file that ldmaps fit wrote
+        inputs INPUT*      trajectories to take frames from
+        -o --output FILE!  file to write: .xtc, .trr, .dcd or .pdb
+    """
+    options(parser, table)
+    table = """
+        --box BOX            those within bounds; a bound may be left open
+        --region NAME        those in a region of --regions
+        --basin NUMBER|NAME  those in a learned basin; 1 has the most points
+        --picks TABLE        rows with columns frame and file, as ldmaps embed writes
+        --landmarks N,N,...?  the frames that are landmarks: all, or some by their numbers from 0
+        --representatives    one landmark per basin, or per region of --regions: the one in its middle
+    """
     group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
-    option(group, "--box psi2=LOW:HIGH,...", "those within bounds; a bound may be left open", bounds)
-    option(group, "--region NAME", "those in a region of --regions")
-    option(group, "--basin NUMBER|NAME", "those in a learned basin; 1 has the most points")
-    option(group, "--picks TABLE", "rows with columns frame and file, as ldmaps embed writes")
-    option(
-        group,
-        "--landmarks N,N,...",
-        "the frames that are landmarks: all, or some by their numbers from 0",
-        nargs="?",
-        const="all",
-    )
-    option(
-        group,
-        "--representatives",
-        "one landmark per basin, or per region of --regions: the one in its middle",
-    )
-    option(parser, "--regions FILE", "regions file for --region and --representatives")
-    option(parser, "--n-basins N", "how many basins to look for", positive)
-    option(parser, "--atoms ATOMS", "atoms to write, in mdtraj's language (all)")
-    option(parser, "--table FILE", "also write a .csv that says where each frame is from")
+    box = {"metavar": "psi2=LOW:HIGH,...", "type": bounds}
+    options(group, table, box=box, landmarks={"const": "all"})
+    table = """
+        --regions FILE  regions file for --region and --representatives
+        --n-basins N    how many basins to look for
+        --atoms ATOMS   atoms to write, in mdtraj's language (all)
+        --table FILE    also write a .csv that says where each frame is from
+    """
+    options(parser, table)
     add_enter_option(parser)
     add_input_options(parser, tables=False)
     add_matching_options(parser)

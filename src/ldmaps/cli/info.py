@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import add_common
+from ldmaps.cli.options import add_common, options
 from ldmaps.cli.session import printable, write_json
 from ldmaps.errors import InvalidInputError, ModelFileError
 
@@ -22,12 +22,12 @@ example:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    parser.add_argument(
-        "--scan",
-        action="store_true",
-        help="solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of the map",
-    )
+    table = """
+        model MODEL  file that ldmaps fit or model.save wrote
+        --scan       solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of
+                     the map
+    """
+    options(parser, table)
     add_common(parser, quiet=False, force=False, threads=False)
 
 

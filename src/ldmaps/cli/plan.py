@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ldmaps.cli.fit import add_map_options, estimator_of, metric_of
-from ldmaps.cli.options import add_common, add_input_options, open_inputs
+from ldmaps.cli.options import add_common, add_input_options, open_inputs, options
 from ldmaps.cli.session import shown_progress, write_json
 
 if TYPE_CHECKING:
@@ -35,12 +35,10 @@ memory than this machine has left, a stride is named that does not. Fewer atoms
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="INPUT",
-        help="trajectories or tables to learn from; or two numbers: of points, and of features or atoms of each",
-    )
+    table = """
+        inputs INPUT+  trajectories or tables to learn from; or two numbers: of points, and of features or atoms of each
+    """
+    options(parser, table)
     add_map_options(parser)
     add_input_options(parser)
     add_common(parser, force=False)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, option, positive
+from ldmaps.cli.options import add_common, options
 from ldmaps.cli.session import check_output, tell
 from ldmaps.errors import InvalidInputError
 
-#: As the methods of ``model.plot``; two have a short name, too.
-KINDS = ("embedding", "free_energy", "profile", "spectrum")
+#: What two methods of ``model.plot`` may be called as well.
 _SHORT = {"map": "embedding", "energy": "free_energy"}
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -29,29 +28,21 @@ any; the errors of a profile are those over blocks of the trajectory.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    option(parser, "-o --output FILE", "picture: .png, .svg or .pdf", required=True)
-    option(
-        parser,
-        "--kind",
-        "what to draw (embedding)",
-        lambda text: _SHORT.get(text, text),
-        choices=KINDS,
-        default="embedding",
-    )
-    option(parser, "-x psiN", "coordinate across (psi2)", default="psi2")
-    option(parser, "-y psiN", "coordinate upwards (the next one)")
-    option(
-        parser,
-        "--data TABLE",
-        "rows of ldmaps embed to draw instead of the map's own points, or columns for these",
-    )
-    option(parser, "--colour --color COLUMN", "column of --data to colour the map by")
-    option(parser, "--weights COLUMN", "column of --data with the points' weights")
-    option(parser, "--blocks N", "blocks for the errors of a profile (5)", positive, default=5)
-    option(parser, "--no-landmarks", "leave the landmarks' circles out")
-    option(parser, "--title TEXT", "heading of the picture")
-    option(parser, "--dpi N", "dots per inch of a .png (200)", positive, default=200)
+    table = """
+        model MODEL        file that ldmaps fit or model.save wrote
+        -o --output FILE!  picture: .png, .svg or .pdf
+        --kind embedding|free_energy|profile|spectrum=embedding  what to draw
+        -x psiN=psi2       coordinate across
+        -y psiN            coordinate upwards (the next one)
+        --data TABLE       rows of ldmaps embed to draw instead of the map's own points, or columns for these
+        --colour --color COLUMN  column of --data to colour the map by
+        --weights COLUMN   column of --data with the points' weights
+        --blocks N=5       blocks for the errors of a profile
+        --no-landmarks     leave the landmarks' circles out
+        --title TEXT       heading of the picture
+        --dpi N=200        dots per inch of a .png
+    """
+    options(parser, table, kind=lambda text: _SHORT.get(text, text))
     add_common(parser, threads=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, open_inputs, option, positive
+from ldmaps.cli.options import add_common, add_input_options, open_inputs, options
 from ldmaps.cli.session import check_output, shown_progress, tell
 from ldmaps.errors import InvalidInputError
 
@@ -34,21 +34,16 @@ read with the same --stride, --start and --stop.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    option(parser, "-o --output FILE", "page to write (the model's name with .html)")
-    option(
-        parser,
-        "--data TABLE",
-        ".csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own points",
-    )
-    option(
-        parser,
-        "--errors INPUT",
-        "trajectories or tables the map was fitted on: estimate the error of every point from them",
-        nargs="+",
-    )
-    option(parser, "--title TEXT", "heading of the page")
-    option(parser, "--max-points N", "most points to draw (100000)", positive, default=100_000)
+    table = """
+        model MODEL       file that ldmaps fit or model.save wrote
+        -o --output FILE  page to write (the model's name with .html)
+        --data TABLE      .csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own
+                          points
+        --errors INPUT+   trajectories or tables the map was fitted on: estimate the error of every point from them
+        --title TEXT      heading of the page
+        --max-points N=100000  most points to draw
+    """
+    options(parser, table)
     add_input_options(parser)
     add_common(parser)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import option, positive, size
+from ldmaps.cli.options import options, size
 
 if TYPE_CHECKING:
     from ldmaps.cluster import BlockedFiles
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """Add what says who does the work."""
     group = parser.add_argument_group("workers (Dask)")
-    where = group.add_mutually_exclusive_group()
-    option(where, "--workers N", "start N worker processes here, which read the inputs", positive)
-    option(where, "--scheduler ADDRESS", "run on the Dask scheduler at tcp://HOST:PORT")
-    option(group, "--worker-memory SIZE", "memory of each started worker, such as 2GB", default="auto")
-    option(
-        group,
-        "--piece SIZE",
-        "what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four",
-        size,
-    )
+    table = """
+        --workers N          start N worker processes here, which read the inputs
+        --scheduler ADDRESS  run on the Dask scheduler at tcp://HOST:PORT
+    """
+    options(group.add_mutually_exclusive_group(), table)
+    table = """
+        --worker-memory SIZE  memory of each started worker, such as 2GB
+        --piece SIZE          what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four
+    """
+    options(group, table, worker_memory={"default": "auto"}, piece=size)
 
 
 def asks_for_workers(arguments: argparse.Namespace) -> bool:
