@@ -118,6 +118,12 @@ class PointsOfMap:
         kind = "frames" if model.metric_.takes_frames else "points"
         return cls(coordinates, len(coordinates), f"{kind} placed on the map")
 
+    def density(self, model: Any) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+        """Return coordinates and weights to take densities from: of the points, or else of the landmarks."""
+        if len(self.coordinates):
+            return self.coordinates, self.weights
+        return np.asarray(model.landmark_embedding_, dtype=np.float32), model.multiplicities_
+
     def taken(self, rows: NDArray[Any] | slice) -> Self:
         """Return some of the points."""
         arrays = ("coordinates", "rows", "files", *_NUMBERS)
