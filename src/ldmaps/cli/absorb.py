@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --new-components N=0             further coordinates, for motions that the old map did not know
     """
     options(parser, table, new_components=not_negative, unreachable={"dest": "disconnected"})
-    add_common(parser, threads=False)
+    add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import add_common, add_enter_option, options
+from ldmaps.cli.options import ENTER, add_common, options
 from ldmaps.cli.session import check_output, printable, say, write_json
 
 SHOWN = ""
@@ -24,18 +24,15 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    table = """
+    table = f"""
         model MODEL   file that ldmaps fit wrote
         --n-basins N  how many (as many as the spectrum shows)
-    """
-    options(parser, table)
-    add_enter_option(parser)
-    table = """
+        {ENTER}
         --data TABLE      rows of ldmaps embed, in the order of time
         -o --output FILE  regions file to write, such as basins.json
     """
     options(parser, table)
-    add_common(parser, threads=False)
+    add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

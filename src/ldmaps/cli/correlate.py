@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, add_matching_options, open_inputs, options
+from ldmaps.cli.options import MATCHING, NAMING, add_common, add_input_options, open_inputs, options
 from ldmaps.cli.session import check_output, printable, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """
     options(parser, table)
     add_input_options(parser, tables=False)
-    add_matching_options(parser)
+    options(parser.add_argument_group("atoms"), f"{NAMING}\n{MATCHING}")
     add_common(parser)
 
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ldmaps.cli.options import add_common, not_negative, options
@@ -34,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --seed N=0    seed of split and landmarks
     """
     options(parser, table, output=_figure_path, seed=not_negative)
-    add_common(parser, threads=False)
+    add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -56,9 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
             )
     import_pyplot()  # before a minute's work, not after it
     start = time.perf_counter()
-    with _stages_on_stderr():
-        demonstration = compare(stride=arguments.stride, seed=arguments.seed)
-        paths = draw(demonstration, arguments.output)
+    demonstration = compare(stride=arguments.stride, seed=arguments.seed)
+    paths = draw(demonstration, arguments.output)
     print(table(demonstration))
     print(f"figure: {paths[0]} and {paths[1]}; all in {time.perf_counter() - start:.0f} s")
 
@@ -71,28 +66,11 @@ def _write_files(arguments: argparse.Namespace) -> None:
         write_files(arguments.files, stride=arguments.stride, force=arguments.force)
     if arguments.json:
         write_json({"folder": arguments.files, "files": list(FILES)})
-        return
-    if arguments.quiet:
-        return
-    print(f"cd {arguments.files}")
-    print("\n".join(f"  {name:<12} {what}" for name, what in FILES.items()))
-    print("open map.html in a browser, then try:")
-    print("  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv")
-
-
-@contextmanager
-def _stages_on_stderr() -> Iterator[None]:
-    log = logging.getLogger("ldmaps.demo")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
+    elif not arguments.quiet:
+        print(f"cd {arguments.files}")
+        print("\n".join(f"  {name:<12} {what}" for name, what in FILES.items()))
+        print("open map.html in a browser, then try:")
+        print("  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv")
 
 
 def _figure_path(text: str) -> Path:

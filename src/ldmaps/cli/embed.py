@@ -7,12 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from ldmaps.cli.options import (
+    MATCHING,
+    NAMING,
     add_common,
     add_input_options,
-    add_matching_options,
     open_inputs,
     options,
-    reading_settings,
 )
 from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
 from ldmaps.cli.workers import add_worker_options, asks_for_workers
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """
     options(parser, table)
     add_input_options(parser)
-    add_matching_options(parser)
+    options(parser.add_argument_group("atoms"), f"{NAMING}\n{MATCHING}")
     add_worker_options(parser)
     table = """
         --parts  with workers: make the output a folder of one file per piece and index.json, which workers write
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int | None:
     progress = Progress(False if arguments.quiet else None)
     if asks_for_workers(arguments):
         with workers_of(arguments):
-            files = in_blocks(arguments, source, reading_settings(arguments, model.source_))
+            files = in_blocks(arguments, source, model.source_)
             with progress.stage("embedding", len(files.blocks), source.item) as stage:
                 sample = embed_blocks(model.embedder_, files, arguments.output, stage, parts=arguments.parts)
     else:
@@ -136,14 +136,8 @@ def check_width(model: StoredMap, source: PointSource) -> None:
     """Raise when rows do not have as many numbers as the map's points."""
     from ldmaps.point_faults import wrong_width
 
-    metric = model.metric_
-    fault = wrong_width(
-        source.shape, model.n_features_in_, takes_frames=metric.takes_frames, counted="columns"
-    )
+    metric, width = model.metric_, model.n_features_in_
+    fault = wrong_width(source.shape, width, takes_frames=metric.takes_frames, counted="columns")
     if fault is not None and not metric.takes_distances:
-        raise InvalidInputError(
-            f"{source.describe()} has {fault}; choose the same with ",
-            Named("select"),
-            " or ",
-            Named("columns"),
-        )
+        text = f"{source.describe()} has {fault}; choose the same with "
+        raise InvalidInputError(text, Named("select"), " or ", Named("columns"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from ldmaps.cli.options import add_atom_options, add_common, chosen, names, options
+from ldmaps.cli.options import ATOMS, add_common, chosen, names, options
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -34,13 +34,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --units nm|real|metal|lj  the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'
     """
     options(parser, table)
-    add_atom_options(parser.add_argument_group("the engine's whole system (that of the fit)"))
+    options(parser.add_argument_group("the engine's whole system (that of the fit)"), ATOMS)
     table = """
         --names A,B,...        what the engine calls the columns (as the table)
         --define-columns FILE  text that defines them: PLUMED's lines or Colvars' components
     """
     options(parser.add_argument_group("maps of tables"), table, names=names)
-    add_common(parser, threads=False)
+    add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,6 @@ from ldmaps.cli.options import (
     fit_settings,
     open_inputs,
     options,
-    reading_settings,
     window,
 )
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
@@ -74,7 +73,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """
     options(parser.add_argument_group("weights"), table, kt=float)
     add_worker_options(parser)
-    add_common(parser, seed=True)
+    add_common(parser, "")
 
 
 def add_map_options(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +112,7 @@ def run(arguments: argparse.Namespace) -> None:
     source = open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     with reporting(shown_progress(arguments)), workers_of(arguments):
-        blocked = in_blocks(arguments, source, reading_settings(arguments))
+        blocked = in_blocks(arguments, source)
         model.fit(blocked)
         if blocked is source and (model.sampling_ is None or arguments.lag is not None):
             model.resample(N_RESAMPLES, lag=arguments.lag)

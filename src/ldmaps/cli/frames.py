@@ -6,15 +6,16 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import (
+    ENTER,
+    MATCHING,
+    NAMING,
     add_common,
-    add_enter_option,
     add_input_options,
-    add_matching_options,
     names,
     open_inputs,
     options,
 )
-from ldmaps.cli.session import check_output, say, tell, write_json
+from ldmaps.cli.session import check_output, tell
 from ldmaps.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -58,16 +59,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
     box = {"metavar": "psi2=LOW:HIGH,...", "type": bounds}
     options(group, table, box=box, landmarks={"const": "all"})
-    table = """
+    table = f"""
         --regions FILE  regions file for --region and --representatives
         --n-basins N    how many basins to look for
         --atoms ATOMS   atoms to write, in mdtraj's language (all)
         --table FILE    also write a .csv that says where each frame is from
+        {ENTER}
     """
     options(parser, table)
-    add_enter_option(parser)
     add_input_options(parser, tables=False)
-    add_matching_options(parser)
+    options(parser.add_argument_group("atoms"), f"{NAMING}\n{MATCHING}")
     add_common(parser)
 
 
@@ -109,33 +110,22 @@ def run(arguments: argparse.Namespace) -> None:
         times = picks.write(arguments.output, arguments.top, atoms=arguments.atoms)
     if arguments.table is not None:
         _write_table(arguments.table, picks, times)
-    if arguments.json:
-        write_json(
-            {
-                "output": arguments.output,
-                "frames": [
-                    {
-                        "file": picks.files[place],
-                        "frame": int(number),
-                        "time": None if times is None else float(times[row]),
-                        "label": picks.labels[row],
-                    }
-                    for row, (place, number) in enumerate(zip(picks.file_of, picks.numbers, strict=True))
-                ],
-            }
-        )
-        return
+    count = len(picks.numbers)
+    files = [picks.files[place] for place in picks.file_of]
+    known = [None] * count if times is None else times.tolist()
+    rows = zip(files, picks.numbers.tolist(), known, picks.labels, strict=True)
+    frames = [dict(zip(("file", "frame", "time", "label"), row, strict=True)) for row in rows]
     labelled = any(picks.labels)
     lines = rows_of(picks, times)[:40] if labelled else summary_of(picks)
-    if labelled and len(picks.numbers) > 40:
-        lines.append(f"and {len(picks.numbers) - 40:,} more; --table writes them all")
+    if labelled and count > 40:
+        lines.append(f"and {count - 40:,} more; --table writes them all")
     if arguments.basin is not None and arguments.regions is None:
         lines.append(
             f"These are its core: membership of at least {arguments.enter:g}. Its population counts all frames by "
             "membership; --enter 0.5 writes every frame that belongs to it more than to the others"
         )
-    count = len(picks.numbers)
-    say(arguments, "\n".join([f"{arguments.output}: {count:,} frame{'s' * (count > 1)}", *lines]))
+    text = "\n".join([f"{arguments.output}: {count:,} frame{'s' * (count > 1)}", *lines])
+    tell(arguments, {"output": arguments.output, "frames": frames}, text)
 
 
 def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
@@ -181,8 +171,15 @@ def _landmarks(arguments: argparse.Namespace, model: Any) -> tuple[list[int] | N
     """Return the landmarks that are asked for, None for all, and what each is."""
     from ldmaps.regions import representatives
 
+    wanted = names(arguments.landmarks or "")
     if not arguments.representatives:
-        return _numbers(arguments.landmarks), None
+        if wanted == ["all"]:
+            return None, None
+        if not all(part.isdigit() for part in wanted):
+            raise InvalidInputError(
+                f"landmarks are numbers from 0 such as 3,17,20, got {arguments.landmarks!r}; put them after INPUT"
+            )
+        return [int(part) for part in wanted], None
     middles = representatives(model, _regions(arguments, model))
     return list(middles.values()), [f"{name} (landmark {number})" for name, number in middles.items()]
 
@@ -211,17 +208,6 @@ def _region(arguments: argparse.Namespace, model: Any) -> Region:
     if wanted not in regions:
         raise InvalidInputError(f"there is no region {wanted!r}; there are {', '.join(regions)}")
     return regions[wanted]
-
-
-def _numbers(text: str) -> list[int] | None:
-
-    if text == "all":
-        return None
-    if not all(part.isdigit() for part in names(text)):
-        raise InvalidInputError(
-            f"landmarks are numbers from 0 such as 3,17,20, got {text!r}; put them after INPUT"
-        )
-    return [int(part) for part in names(text)]
 
 
 def _write_table(path: str, picks: FramePicks, times: Any) -> None:

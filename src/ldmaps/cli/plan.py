@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options(parser, table)
     add_map_options(parser)
     add_input_options(parser)
-    add_common(parser, force=False)
+    add_common(parser, "force seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --dpi N=200        dots per inch of a .png
     """
     options(parser, table, kind=lambda text: _SHORT.get(text, text))
-    add_common(parser, threads=False)
+    add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -92,18 +92,12 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
 
     x = column_of(arguments.x)
     y = column_of(arguments.y) if arguments.y is not None else x + 1
-    plot = model.plot
     if arguments.kind == "spectrum":
-        return plot.spectrum()
+        return model.plot.spectrum()
+    if arguments.kind == "embedding":
+        colours = {"colour": named(arguments.colour), "label": arguments.colour}
+        return model.plot.embedding(x, y, points=points, landmarks=not arguments.no_landmarks, **colours)
+    weights = named(arguments.weights)
     if arguments.kind == "profile":
-        return plot.profile(x, points=points, weights=named(arguments.weights), blocks=arguments.blocks)
-    if arguments.kind == "free_energy":
-        return plot.free_energy(x, y, points=points, weights=named(arguments.weights))
-    return plot.embedding(
-        x,
-        y,
-        points=points,
-        colour=named(arguments.colour),
-        label=arguments.colour,
-        landmarks=not arguments.no_landmarks,
-    )
+        return model.plot.profile(x, points=points, weights=weights, blocks=arguments.blocks)
+    return model.plot.free_energy(x, y, points=points, weights=weights)

@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli.options import (
-    add_atom_options,
-    add_column_option,
+    ATOMS,
+    COLUMNS,
+    NAMING,
+    PARTS,
+    ROWS,
     add_common,
-    add_naming_option,
-    add_part_options,
-    add_row_options,
     chosen,
     named_facts,
     not_negative,
@@ -83,11 +83,8 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     reading = parser.add_argument_group("reading")
     table = "--format FORMAT  format of stdin or of a table (default: by its first bytes)"
     options(reading, table, format={"choices": table_streams(), "metavar": None})
-    add_column_option(reading, "the model's")
-    add_atom_options(reading)
-    add_naming_option(reading)
-    add_part_options(reading)
-    add_row_options(reading, "drop")
+    for shared in (COLUMNS.format("the model's"), ATOMS, NAMING, PARTS, ROWS.format("drop")):
+        options(reading, shared)
     table = """
         --follow               wait for more at the end of the file
         --idle-end S           end when a followed file did not grow for S seconds

@@ -55,16 +55,14 @@ def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> di
         known = np.isfinite(column)
         if not known.any():
             found[name] = np.full(psi.shape[1], np.nan)
-            continue
-        turn = _turn(column[known])
-        if turn:
+        elif turn := _turn(column[known]):
             found[name] = _circular(rankdata(psi[known], axis=0), 2 * np.pi / turn * column[known])
-            continue
-        ranks = rankdata(np.column_stack([psi[known], column[known]]), axis=0)
-        ranks -= ranks.mean(axis=0)
-        lengths = np.sqrt((ranks**2).sum(axis=0))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found[name] = np.round(ranks[:, :-1].T @ ranks[:, -1] / (lengths[:-1] * lengths[-1]), 12)
+        else:
+            ranks = rankdata(np.column_stack([psi[known], column[known]]), axis=0)
+            ranks -= ranks.mean(axis=0)
+            lengths = np.sqrt((ranks**2).sum(axis=0))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found[name] = np.round(ranks[:, :-1].T @ ranks[:, -1] / (lengths[:-1] * lengths[-1]), 12)
     return found
 
 
