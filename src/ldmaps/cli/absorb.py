@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import add_common, chosen, not_negative, options
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -30,8 +30,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --unreachable raise|leave=raise  records too far for the random walk: an error, or left out
         --new-components N=0             further coordinates, for motions that the old map did not know
     """
-    options(parser, table, new_components=not_negative, unreachable={"dest": "disconnected"})
-    add_common(parser, "threads seed")
+    options.add(parser, table, new_components=options.not_negative, unreachable={"dest": "disconnected"})
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         outside.points,
         outside.weights,
         counts=outside.counts,
-        **chosen(arguments, "max_landmarks disconnected new_components"),
+        **options.chosen(arguments, "max_landmarks disconnected new_components"),
     )
     new.save(arguments.output)
     done = new.absorption_

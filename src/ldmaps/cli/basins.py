@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import ENTER, add_common, options
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, printable, say, write_json
 
 SHOWN = ""
@@ -27,12 +27,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     table = f"""
         model MODEL   file that ldmaps fit wrote
         --n-basins N  how many (as many as the spectrum shows)
-        {ENTER}
+        {options.ENTER}
         --data TABLE      rows of ldmaps embed, in the order of time
         -o --output FILE  regions file to write, such as basins.json
     """
-    options(parser, table)
-    add_common(parser, "threads seed")
+    options.add(parser, table)
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

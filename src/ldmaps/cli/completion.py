@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ldmaps.cli import options
 from ldmaps.cli.help import commands_of
-from ldmaps.cli.options import options
 from ldmaps.errors import LdmapsError
 
 #: Of those that shtab knows, the shells that our tests press Tab in.
@@ -23,7 +23,7 @@ examples:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("shell", choices=SHELLS)
-    options(parser, "--debug  show the Python traceback of an error")
+    options.add(parser, "--debug  show the Python traceback of an error")
 
 
 def run(arguments: argparse.Namespace) -> None:

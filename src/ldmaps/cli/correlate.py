@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import MATCHING, NAMING, add_common, add_input_options, open_inputs, options
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, printable, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -34,10 +34,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --data TABLE      table instead of INPUT: rows of ldmaps embed, or columns
         -o --output FILE  .csv of the measured frames, for ldmaps report --data
     """
-    options(parser, table)
-    add_input_options(parser, tables=False)
-    options(parser.add_argument_group("atoms"), f"{NAMING}\n{MATCHING}")
-    add_common(parser)
+    options.add(parser, table)
+    options.add_input_options(parser, tables=False)
+    options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -86,7 +86,7 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     from ldmaps.views.observables import shape_of_frames
     from ldmaps.views.own_points import PointsOfMap
 
-    source = open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table; give it with --data")
     reference = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ldmaps.cli.options import add_common, not_negative, options
+from ldmaps.cli import options
 from ldmaps.cli.session import shown_progress, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -29,8 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --stride N=1  use every N-th frame
         --seed N=0    seed of split and landmarks
     """
-    options(parser, table, output=_figure_path, seed=not_negative)
-    add_common(parser, "threads seed")
+    options.add(parser, table, output=_figure_path, seed=options.not_negative)
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -6,14 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import (
-    MATCHING,
-    NAMING,
-    add_common,
-    add_input_options,
-    open_inputs,
-    options,
-)
+from ldmaps.cli import options
 from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
 from ldmaps.cli.workers import add_worker_options, asks_for_workers
 from ldmaps.errors import InvalidInputError, Named
@@ -55,15 +48,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         inputs INPUT+      trajectories or tables; - is CSV from stdin
         -o --output FILE!  .csv, .tsv, .npy or .parquet; - is CSV on stdout
     """
-    options(parser, table)
-    add_input_options(parser)
-    options(parser.add_argument_group("atoms"), f"{NAMING}\n{MATCHING}")
+    options.add(parser, table)
+    options.add_input_options(parser)
+    options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
     add_worker_options(parser)
     table = """
         --parts  with workers: make the output a folder of one file per piece and index.json, which workers write
     """
-    options(parser, table)
-    add_common(parser)
+    options.add(parser, table)
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
@@ -82,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int | None:
             "--parts are written by workers, into a folder; add --workers N, and name one with -o"
         )
     model = read_model(arguments.model)
-    source = open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_inputs(arguments, arguments.inputs, model.source_)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
     if asks_for_workers(arguments):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from ldmaps.cli.options import ATOMS, add_common, chosen, names, options
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -33,14 +33,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --check FILE+        what the engine printed (and its forces), to be compared
         --units nm|real|metal|lj  the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'
     """
-    options(parser, table)
-    options(parser.add_argument_group("the engine's whole system (that of the fit)"), ATOMS)
+    options.add(parser, table)
+    options.add(parser.add_argument_group("the engine's whole system (that of the fit)"), options.ATOMS)
     table = """
         --names A,B,...        what the engine calls the columns (as the table)
         --define-columns FILE  text that defines them: PLUMED's lines or Colvars' components
     """
-    options(parser.add_argument_group("maps of tables"), table, names=names)
-    add_common(parser, "threads seed")
+    options.add(parser.add_argument_group("maps of tables"), table, names=options.names)
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output,
         arguments.to,
         define_columns=text,
-        **chosen(arguments, "top select units names"),
+        **options.chosen(arguments, "top select units names"),
     )
     if arguments.json:
         write_json({"folder": str(folder), "files": sorted(os.listdir(folder))})

@@ -5,15 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import (
-    add_common,
-    add_input_options,
-    add_setting,
-    fit_settings,
-    open_inputs,
-    options,
-    window,
-)
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.cli.workers import add_worker_options
 from ldmaps.errors import InvalidInputError
@@ -62,24 +54,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --lag TIME          time after which coordinates are compared with themselves, in ps, frames or rows (the
                             longest correlation time of one)
     """
-    options(parser, table, lag=float)
-    add_setting(parser, LANDMARK_FIT["resume"])
+    options.add(parser, table, lag=float)
+    options.add_setting(parser, LANDMARK_FIT["resume"])
     add_map_options(parser)
-    add_input_options(parser)
+    options.add_input_options(parser)
     table = """
         --weights COLUMN|FILE[:COLUMN]  how much each point counts: a column of the input tables, or of a table, an
                                         array or a PLUMED COLVAR
         --kt KT  the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol
     """
-    options(parser.add_argument_group("weights"), table, kt=float)
+    options.add(parser.add_argument_group("weights"), table, kt=float)
     add_worker_options(parser)
-    add_common(parser, "")
+    options.add_common(parser, "")
 
 
 def add_map_options(parser: argparse.ArgumentParser) -> None:
     """Add what says which map to fit."""
     group = parser.add_argument_group("the map")
-    add_setting(group, LANDMARK_FIT["metric"], default=None)  # which the inputs decide
+    options.add_setting(group, LANDMARK_FIT["metric"], default=None)  # which the inputs decide
     table = """
         --features WHAT  compare frames by internal coordinates: dihedrals, chi, distances, contacts, angles (several
                          with commas), or a file that lists some
@@ -90,10 +82,10 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
         --window W       points are windows of W consecutive rows of a table, or of as many as their autocorrelation
                          says (auto)
     """
-    options(group, table, period=float, window=window)
+    options.add(group, table, period=float, window=options.window)
     for setting in LANDMARK_FIT.values():
         if setting.option and setting.name not in ("metric", *_ELSEWHERE):
-            add_setting(group, setting)
+            options.add_setting(group, setting)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -109,7 +101,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output == "-":
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
     check_output(arguments.output, arguments.force)
-    source = open_inputs(arguments, arguments.inputs)
+    source = options.open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     with reporting(shown_progress(arguments)), workers_of(arguments):
         blocked = in_blocks(arguments, source)
@@ -145,7 +137,7 @@ def estimator_of(arguments: argparse.Namespace, metric: Any) -> Any:
     """Return the estimator that options ask for."""
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
-    return LandmarkDiffusionMap(**{**fit_settings(arguments), "metric": metric})
+    return LandmarkDiffusionMap(**{**options.fit_settings(arguments), "metric": metric})
 
 
 def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import (
-    ENTER,
-    MATCHING,
-    NAMING,
-    add_common,
-    add_input_options,
-    names,
-    open_inputs,
-    options,
-)
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, tell
 from ldmaps.errors import InvalidInputError
 
@@ -47,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         inputs INPUT*      trajectories to take frames from
         -o --output FILE!  file to write: .xtc, .trr, .dcd or .pdb
     """
-    options(parser, table)
+    options.add(parser, table)
     table = """
         --box BOX            those within bounds; a bound may be left open
         --region NAME        those in a region of --regions
@@ -58,24 +49,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """
     group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
     box = {"metavar": "psi2=LOW:HIGH,...", "type": bounds}
-    options(group, table, box=box, landmarks={"const": "all"})
+    options.add(group, table, box=box, landmarks={"const": "all"})
     table = f"""
         --regions FILE  regions file for --region and --representatives
         --n-basins N    how many basins to look for
         --atoms ATOMS   atoms to write, in mdtraj's language (all)
         --table FILE    also write a .csv that says where each frame is from
-        {ENTER}
+        {options.ENTER}
     """
-    options(parser, table)
-    add_input_options(parser, tables=False)
-    options(parser.add_argument_group("atoms"), f"{NAMING}\n{MATCHING}")
-    add_common(parser)
+    options.add(parser, table)
+    options.add_input_options(parser, tables=False)
+    options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
+    options.add_common(parser)
 
 
 def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
     """Read the bounds of a box: "psi2=0.01:,psi3=-1:1"."""
     box = {}
-    for part in names(text):
+    for part in options.names(text):
         name, equals, interval = part.partition("=")
         low, colon, high = interval.partition(":")
         try:
@@ -136,7 +127,7 @@ def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
     if arguments.picks is not None:
         return read_picks(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
     # Opened in any case, so that a trajectory of other atoms is refused.
-    source = open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")
     if arguments.landmarks is not None or arguments.representatives:
@@ -171,7 +162,7 @@ def _landmarks(arguments: argparse.Namespace, model: Any) -> tuple[list[int] | N
     """Return the landmarks that are asked for, None for all, and what each is."""
     from ldmaps.regions import representatives
 
-    wanted = names(arguments.landmarks or "")
+    wanted = options.names(arguments.landmarks or "")
     if not arguments.representatives:
         if wanted == ["all"]:
             return None, None

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ldmaps.cli.options import add_common, options
+from ldmaps.cli import options
 from ldmaps.cli.session import printable, write_json
 from ldmaps.errors import InvalidInputError, ModelFileError
 
@@ -25,8 +25,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --scan       solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of
                      the map
     """
-    options(parser, table)
-    add_common(parser, "quiet force threads seed")
+    options.add(parser, table)
+    options.add_common(parser, "quiet force threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

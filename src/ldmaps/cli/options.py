@@ -34,7 +34,7 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def options(group: Any, table: str, **more: Any) -> None:
+def add(group: Any, table: str, **more: Any) -> None:
     """Add arguments as ``--help`` lists them: names and what a value is called, two spaces or more, the help.
 
     A value "some|all" is one of these, and "N=3" is 3 by default, which the help then says; "FILE!" is required,
@@ -70,8 +70,8 @@ def add_common(parser: argparse.ArgumentParser, without: str = "seed") -> None:
     }
     for name, entry in table.items():
         if name not in without.split():
-            add = options if isinstance(entry, str) else add_setting
-            add(group, entry)
+            adds = add if isinstance(entry, str) else add_setting
+            adds(group, entry)
 
 
 def add_setting(group: Any, setting: Setting, **changes: Any) -> None:
@@ -137,7 +137,7 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
         ROWS.format("error, or as the model was fitted"),
     )
     for table in (ATOMS, PARTS, chunk, *(of_tables if tables else ())):
-        options(group, table)
+        add(group, table)
 
 
 def window(text: str) -> int | str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, options
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, tell
 from ldmaps.errors import InvalidInputError
 
@@ -42,8 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --title TEXT       heading of the picture
         --dpi N=200        dots per inch of a .png
     """
-    options(parser, table, kind=lambda text: _SHORT.get(text, text))
-    add_common(parser, "threads seed")
+    options.add(parser, table, kind=lambda text: _SHORT.get(text, text))
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

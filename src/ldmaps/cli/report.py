@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, open_inputs, options
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, shown_progress, tell
 from ldmaps.errors import InvalidInputError
 
@@ -43,9 +43,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --title TEXT      heading of the page
         --max-points N=100000  most points to draw
     """
-    options(parser, table)
-    add_input_options(parser)
-    add_common(parser)
+    options.add(parser, table)
+    options.add_input_options(parser)
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -94,7 +94,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
         raise InvalidInputError(
             "errors are estimated for landmark maps whose file holds their training points; fit without --no-embedding"
         )
-    source = open_inputs(arguments, arguments.errors, model.source_)
+    source = options.open_inputs(arguments, arguments.errors, model.source_)
     progress = shown_progress(arguments)
     with reporting(progress):
         points = source.read().frames

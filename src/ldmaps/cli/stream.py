@@ -6,18 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import (
-    ATOMS,
-    COLUMNS,
-    NAMING,
-    PARTS,
-    ROWS,
-    add_common,
-    chosen,
-    named_facts,
-    not_negative,
-    options,
-)
+from ldmaps.cli import options
 from ldmaps.cli.session import NOTHING_INSIDE, complain
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import table_streams
@@ -63,7 +52,7 @@ map, and a warning says what may be wrong.
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_stream_options(parser, output="-")
-    add_common(parser)
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
@@ -79,12 +68,18 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         model MODEL   file that ldmaps fit wrote
         input INPUT?  where records come from (-, stdin)
     """
-    options(parser, table, input={"default": "-"})
+    options.add(parser, table, input={"default": "-"})
     reading = parser.add_argument_group("reading")
     table = "--format FORMAT  format of stdin or of a table (default: by its first bytes)"
-    options(reading, table, format={"choices": table_streams(), "metavar": None})
-    for shared in (COLUMNS.format("the model's"), ATOMS, NAMING, PARTS, ROWS.format("drop")):
-        options(reading, shared)
+    options.add(reading, table, format={"choices": table_streams(), "metavar": None})
+    for shared in (
+        options.COLUMNS.format("the model's"),
+        options.ATOMS,
+        options.NAMING,
+        options.PARTS,
+        options.ROWS.format("drop"),
+    ):
+        options.add(reading, shared)
     table = """
         --follow               wait for more at the end of the file
         --idle-end S           end when a followed file did not grow for S seconds
@@ -92,7 +87,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         --stall-after S        warn when nothing came for S seconds
         --on-stall warn|raise  what a stall does: warn, or end with an error
     """
-    options(reading, table, max_records=not_negative, on_stall={"default": "warn"})
+    options.add(reading, table, max_records=options.not_negative, on_stall={"default": "warn"})
     table = f"""
         -o --output FILE      a name with {", ".join(SINKS)}; - is CSV on stdout ({output or "none"})
         --events FILE         write alarms and events of regions to FILE, as NDJSON (- is stdout)
@@ -104,13 +99,13 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         --checkpoint FILE     remember in FILE how far the outputs are safe
         --checkpoint-every S=1  seconds between checkpoints
     """
-    options(parser.add_argument_group("writing"), table, output={"default": output})
+    options.add(parser.add_argument_group("writing"), table, output={"default": output})
     table = """
         --alarm-rate RATE  how often records like the training data may raise an alarm: 1e-4 of all, 1/day (frames:
                            1/ns), or none for no alarm (0.001, or the rarest that the map can promise)
         --adapt            let the alarm follow slow drift, so that it stays as rare
     """
-    options(parser.add_argument_group("alarms"), table)
+    options.add(parser.add_argument_group("alarms"), table)
     table = """
         --regions FILE    regions of the map, .toml or .json
         --enter-after N=1  records in a row that make an entry
@@ -119,13 +114,13 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         --exit-on EVENT:REGION  end with status 4 when this happens: enter:alarm, leave:A or dwell:A; may be repeated
     """
     exit_on = {"type": _event, "action": "append", "default": []}
-    options(parser.add_argument_group("regions"), table, exit_on=exit_on)
+    options.add(parser.add_argument_group("regions"), table, exit_on=exit_on)
     table = """
         --max-delay S=0  longest that a record may wait for others to be embedded with, in seconds; 0 for latency,
                          more for throughput
         --max-batch N=4096  most records per batch
     """
-    options(parser.add_argument_group("pace"), table)
+    options.add(parser.add_argument_group("pace"), table)
 
 
 class CommandStream:
@@ -142,7 +137,7 @@ class CommandStream:
             bad_records=arguments.bad_records or ("quarantine" if arguments.quarantine else "count"),
             missing=arguments.missing or "drop",
             n_threads=arguments.threads,
-            **chosen(arguments, "max_delay max_batch step stall_after on_stall"),
+            **options.chosen(arguments, "max_delay max_batch step stall_after on_stall"),
         )
         if engine.windows is not None and arguments.stride != 1:
             raise InvalidInputError(
@@ -151,9 +146,9 @@ class CommandStream:
         engine.tracker = _tracker(arguments, engine.model)
         self._source = open_source(
             arguments.input,
-            model_facts=named_facts(arguments, model_facts(engine.model)),
+            model_facts=options.named_facts(arguments, model_facts(engine.model)),
             form=arguments.format,
-            **chosen(arguments, "columns top select periodic stride start stop follow idle_end"),
+            **options.chosen(arguments, "columns top select periodic stride start stop follow idle_end"),
         )
         self._sinks = _named_sinks(arguments, engine)
         self._observer = Observer(arguments, engine)
@@ -195,7 +190,7 @@ class CommandStream:
         level = log.level
         if self._arguments.quiet:
             log.setLevel(logging.ERROR)
-        settings = chosen(self._arguments, "checkpoint checkpoint_every max_records")
+        settings = options.chosen(self._arguments, "checkpoint checkpoint_every max_records")
         try:
             self.engine.run(self._source, sinks, stop=self._observer.stop, **settings)
         finally:
@@ -243,7 +238,7 @@ def _tracker(arguments: argparse.Namespace, model: Any) -> Any:
     from ldmaps.regions import RegionTracker, load_regions
 
     regions = None if arguments.regions is None else load_regions(arguments.regions, model)
-    settings = chosen(arguments, "enter_after leave_after dwell_every")
+    settings = options.chosen(arguments, "enter_after leave_after dwell_every")
     if is_silent and regions is not None:
         tracker = RegionTracker(regions, **settings)
     else:

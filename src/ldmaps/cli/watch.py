@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import add_common, chosen, not_negative, options
+from ldmaps.cli import options
 from ldmaps.cli.session import say
 from ldmaps.cli.stream import HAPPENED, CommandStream, add_stream_options
 from ldmaps.errors import InvalidInputError, one_line
@@ -39,12 +39,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --host HOST=127.0.0.1  where to serve it
         --port N=8765          port; 0 takes any that is free
     """
-    options(page, table, port=_port)
+    options.add(page, table, port=_port)
     table = """
         --token TOKEN      what viewers must know, at least 16 characters; auto generates one
         --token-file FILE  file that holds the token
     """
-    options(page.add_mutually_exclusive_group(), table)
+    options.add(page.add_mutually_exclusive_group(), table)
     table = """
         --allow-host NAME  another name the page may be opened by, such as a proxy's; may be repeated
         --max-viewers N=64  viewers at once
@@ -52,8 +52,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --open             open the page in a browser of this machine
         --exit-when-done   end with the stream, and the page with it
     """
-    options(page, table, allow_host={"action": "append", "default": []})
-    add_common(parser)
+    options.add(page, table, allow_host={"action": "append", "default": []})
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int | None:
         regions=None if engine.tracker is None else engine.tracker.regions,
         token=token,
         allowed_hosts=arguments.allow_host,
-        **chosen(arguments, "host port title max_viewers"),
+        **options.chosen(arguments, "host port title max_viewers"),
     )
     with page:
         say(arguments, f"live page: {page.address}")
@@ -126,7 +126,7 @@ def _token(arguments: argparse.Namespace) -> str | None:
 
 
 def _port(text: str) -> int:
-    port = not_negative(text)
+    port = options.not_negative(text)
     if port >= 2**16:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
     return port

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import options, reading_settings, size
+from ldmaps.cli import options
 
 if TYPE_CHECKING:
     from ldmaps.cluster import BlockedFiles
@@ -28,12 +28,12 @@ def add_worker_options(parser: argparse.ArgumentParser) -> None:
         --workers N          start N worker processes here, which read the inputs
         --scheduler ADDRESS  run on the Dask scheduler at tcp://HOST:PORT
     """
-    options(group.add_mutually_exclusive_group(), table)
+    options.add(group.add_mutually_exclusive_group(), table)
     table = """
         --worker-memory SIZE  memory of each started worker, such as 2GB
         --piece SIZE          what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four
     """
-    options(group, table, worker_memory={"default": "auto"}, piece=size)
+    options.add(group, table, worker_memory={"default": "auto"}, piece=options.size)
 
 
 def asks_for_workers(arguments: argparse.Namespace) -> bool:
@@ -63,7 +63,7 @@ def in_blocks(
         return source
     from ldmaps.cluster import BlockedFiles
 
-    return BlockedFiles(source, reading_settings(arguments, model_facts), arguments.piece)
+    return BlockedFiles(source, options.reading_settings(arguments, model_facts), arguments.piece)
 
 
 def embed_blocks(

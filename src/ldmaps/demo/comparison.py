@@ -1,11 +1,8 @@
 """The method on real data: exact and landmark maps of alanine dipeptide, side by side.
 
-    25,001 frames ──► 80 % ──► ε ──► exact map over all N                      (the truth)
-                        │       └──► landmark maps: PST, k-medoids, distilled  (what one would use)
-                        └ 20 % held out ──► streamed into every map ──► table on stdout, figure
-
-Progress goes to stderr. The landmark maps are judged by the paper's own measure,
-Z against the exact map (eqn Z_error).
+25,001 frames ──► 80 % ──► ε ──► exact map over all N                      (the truth)
+│       └──► landmark maps: PST, k-medoids, distilled  (what one would use)
+└ 20 % held out ──► streamed into every map ──► table on stdout, figure
 """
 
 from __future__ import annotations

@@ -120,11 +120,9 @@ class FramePicks:
         return picked(here, place, record.frames[rows], labels or [f"landmark {number}" for number in wanted])
 
     def write(self, path: str, top: Any = None, *, atoms: str | None = None) -> NDArray[np.float64] | None:
-        """Write the frames to an XTC, TRR, DCD or PDB file.
+        """Write the frames to an XTC, TRR, DCD or PDB file, whose remarks say where each model is from.
 
-        Coordinates, times and boxes are those of the files: nothing is moved across a
-        periodic boundary. Velocities are not written. A PDB says in its remarks where
-        each model is from.
+        Coordinates, times and boxes are those of the files; velocities are not written.
 
         Parameters
         ----------
@@ -226,9 +224,7 @@ def summary_of(picks: FramePicks) -> list[str]:
 def write_landmarks(
     model: Any, path: str, landmarks: Sequence[int] | None = None, labels: Sequence[str] | None = None
 ) -> None:
-    """Write landmarks as the model file holds them: the selected atoms, superposed on the first.
-
-    For all atoms of the topology, and as they stood in their boxes, see :meth:`FramePicks.of_landmarks`.
+    """Write landmarks as the model file holds them: the selected atoms, superposed (all: FramePicks.of_landmarks).
 
     Parameters
     ----------

@@ -67,10 +67,7 @@ class FreeEnergyProfile:
 def free_energy_surface(
     points: ArrayLike, weights: ArrayLike | None = None, *, cells: int | None = None, smoothing: float = 1.2
 ) -> FreeEnergy:
-    """Return −ln p of points over the plane, up to what the sample can show.
-
-    The density is nowhere below that of one point: with n points of equal
-    weight no energy is above ln n, however wide the smoothing.
+    """Return −ln p of points over the plane, up to what the sample can show: ln n for n points of equal weight.
 
     Parameters
     ----------
@@ -81,8 +78,8 @@ def free_energy_surface(
     cells : int, optional
         Cells per side; by default 32 to 96, growing with the number of points.
     smoothing : float
-        Width of the Gaussian that counts are smoothed with, in cells; where points are
-        few it is 2.5 times that. More hides noise and fills valleys.
+        Width of the Gaussian that counts are smoothed with, in cells; 2.5 times that where points are few. More
+        hides noise and fills valleys.
 
     Examples
     --------
@@ -134,9 +131,7 @@ def free_energy_profile(
 ) -> FreeEnergyProfile:
     """Return −ln p of values along one coordinate, with its error; for n values of equal weight at most ln n.
 
-    The error is a jackknife over blocks: the values, in the order given (that of
-    time), are cut into blocks, and −ln p is computed without each of them in turn. It
-    is valid where blocks are longer than the correlation time.
+    The error is a jackknife: −ln p is computed without each block of the values, in the order given, in turn.
 
     Parameters
     ----------
@@ -149,8 +144,7 @@ def free_energy_profile(
     smoothing : float
         Width of the Gaussian that counts are smoothed with, in cells; 0 leaves them as they are.
     blocks : int
-        How many. More blocks are shorter: the error is estimated more steadily, but too small
-        where blocks are shorter than the correlation time.
+        How many. More make the error steadier, but too small where they are shorter than the correlation time.
 
     Examples
     --------

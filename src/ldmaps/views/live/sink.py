@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 class LivePage(Sink):
     """Shows a stream on its map, in any number of browsers at once.
 
-    Writing never waits for a viewer: a bounded summary is kept, and a thread sends it
-    out at a fixed rate. The page stays when the stream ends (:meth:`close`), until
-    :meth:`stop` or the end of the ``with`` block.
+    Writing never waits for a viewer: a thread sends a bounded summary out at a fixed rate. The page stays when the
+    stream ends (:meth:`close`), until :meth:`stop` or the end of the ``with`` block.
 
     Parameters
     ----------
@@ -32,20 +31,16 @@ class LivePage(Sink):
         The map, fitted or loaded.
     regions : mapping of str to Region, optional
         Those of the stream's tracker, in the same order (``tracker.regions``).
-    host : str
-        Where to bind. Any other than loopback needs a token.
-    port : int
-        0 takes any that is free; see :attr:`address`.
+    host, port : str, int
+        Where to bind. Any other host than loopback needs a token; port 0 takes any that is free (:attr:`address`).
     token : str, optional
         What a viewer must know, at least 16 characters.
     allowed_hosts : sequence of str
         Further names the page may be opened by, such as that of a proxy in front of it.
     title : str, optional
         Heading; by default the name of the file the map was fitted on.
-    max_viewers : int
-        Others are asked to try again later.
-    frame_rate : float
-        Frames sent per second.
+    max_viewers, frame_rate : int, float
+        Others are asked to try again later; frames sent per second.
 
     Examples
     --------

@@ -64,8 +64,7 @@ def write_report(
     title : str, optional
         Heading; by default the name of the file the map was fitted on.
     points : array-like of shape (n, n_components_), optional
-        Coordinates on the map to show instead of the training points, as
-        ``model.transform`` returns them.
+        Coordinates to show instead of the training points, as ``model.transform`` returns them.
     columns : mapping of str to array-like of shape (n,), optional
         Numbers to colour points by, such as an angle or a radius of gyration.
     frames, times, files : array-like of shape (n,), optional
@@ -75,12 +74,10 @@ def write_report(
     errors : ErrorEstimate or array-like of shape (n,), optional
         ``model.error_estimate(X)`` of the points, or ζ in percent.
     molecule : object or mapping, optional
-        With ``elements``, ``bonds`` and ``atom_names`` of the atoms the map was fitted on,
-        such as :func:`ldmaps.datasets.alanine_dipeptide` returns. Without it, elements come
-        from atom names or masses and bonds from distances.
+        With ``elements``, ``bonds`` and ``atom_names`` of the atoms the map was fitted on, as datasets have them.
+        Without it, elements come from atom names or masses and bonds from distances.
     max_points : int
-        Most points to draw, evenly spread. The page takes about 6 bytes per point and
-        number.
+        Most points to draw, evenly spread; each takes about 6 bytes per number.
 
     Examples
     --------
