@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldmaps.cli import options
-from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.cli.session import opened_map, say, write_json
 from ldmaps.errors import InvalidInputError
 
 SHOWN = ""
@@ -37,11 +37,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.maps.absorbing import absorb
-    from ldmaps.maps.loading import load
     from ldmaps.streaming.reservoir import read_outside
 
-    check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
+    model = opened_map(arguments)
     outside = read_outside(arguments.outside, model)
     if not len(outside.points):
         raise InvalidInputError(f"{arguments.outside} holds no records: the map covered all of the stream")

@@ -136,7 +136,15 @@ def check_output(path: str, force: bool, *, is_folder: bool = False) -> None:
         raise InvalidInputError(f"the directory {folder} cannot be written to; name another output")
 
 
-# -- pieces -------------------------------------------------------------------
+def opened_map(arguments: argparse.Namespace) -> Any:
+    """Return the map that a command is about, once its output can be written."""
+    from ldmaps.maps.loading import load
+
+    if arguments.output is not None:
+        check_output(arguments.output, arguments.force)
+    model = load(arguments.model)
+    model.n_threads = getattr(arguments, "threads", model.n_threads)
+    return model
 
 
 class _Terminated(BaseException):

@@ -99,11 +99,9 @@ def run(*, stride: int = 1, seed: int = 0, n_medoids: int = N_MEDOIDS) -> Demons
 
     settings: dict[str, Any] = {"metric": metric, "random_state": seed}
     medoids = {"landmarks": "kmedoids", "n_landmarks": min(n_medoids, n_training // 2)}
-    tree = LandmarkDiffusionMap(N_COMPONENTS, landmarks="pst", **settings)
-    others = LandmarkDiffusionMap(N_COMPONENTS, **medoids, **settings)
-    maps = tuple(
-        _judge(name, model, old, new, exact) for name, model in (("PST", tree), ("k-medoids", others))
-    )
+    kinds: dict[str, dict[str, Any]] = {"PST": {"landmarks": "pst"}, "k-medoids": medoids}
+    models = {name: LandmarkDiffusionMap(N_COMPONENTS, **kind, **settings) for name, kind in kinds.items()}
+    maps = tuple(_judge(name, model, old, new, exact) for name, model in models.items())
     few = LandmarkDiffusionMap(N_COMPONENTS, tolerance=TOLERANCE, **settings)
     try:
         distilled, certificate = _judge("distilled", few, old, new, exact), few.certificate_

@@ -15,14 +15,8 @@ from ldmaps.maps.bandwidth_scan import scan_bandwidth
 from ldmaps.quality.sampling_words import coordinate_rows, replica_rows, sampling_notes, why_kept
 from ldmaps.views.basin_table import BasinTable, basin_rows
 from ldmaps.views.free_energy import free_energy_profile
-from ldmaps.views.report.charts import (
-    bandwidth_chart,
-    format_number,
-    histogram_chart,
-    profile_chart,
-    scan_chart,
-    spectrum_chart,
-)
+from ldmaps.views.report import charts
+from ldmaps.views.report.charts import format_number
 from ldmaps.views.report.contents import Contents
 
 #: Coordinates that get a free-energy profile.
@@ -120,26 +114,26 @@ def _card(heading: str, body: str, caption: str = "", *, wide: bool = False) -> 
     return re.sub(r"\bpsi(\d+)\b", lambda match: coordinate_name(int(match[1]) - 2), text)
 
 
-def charts(contents: Contents) -> str:
+def cards(contents: Contents) -> str:
     """Return the cards with small charts."""
     model = contents.model
     k, sampling = model.n_components_, getattr(model, "sampling_", None)
     places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
-    chart = spectrum_chart(model.spectrum_, places, () if sampling is None else sampling.intervals)
+    chart = charts.spectrum_chart(model.spectrum_, places, () if sampling is None else sampling.intervals)
     text = f"Non-trivial eigenvalues, filled where kept: {why_kept(model.spectrum_, k, model.n_components, sampling)}."
     text += " Bars are 95 % intervals." if sampling is not None else ""
-    cards = [_card("Spectrum", chart, text), _bandwidth_card(model)]
+    found = [_card("Spectrum", chart, text), _bandwidth_card(model)]
     points, weights = contents.points.density(model)
     # Blocks as long as resamples take them, where points have a time.
     n_blocks = 5 if sampling is None or sampling.kind != "time" else min(sampling.n_blocks, MOST_BLOCKS)
     for place in range(min(k, MAX_PROFILES)):
         name = coordinate_name(place)
-        chart = profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name)
+        chart = charts.profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name)
         text = (
             f"−ln p along {name} with its standard error over {n_blocks} blocks of the points in their order; no error "
             "where only one block has been."
         )
-        cards.append(_card(f"Free energy along {name}", chart, text))
+        found.append(_card(f"Free energy along {name}", chart, text))
     distance = contents.points.distance
     if distance is not None and len(distance) and np.nanmax(distance) > 0:
         text = f"Median {float(np.median(distance)):.2g} √ε, largest {float(np.nanmax(distance)):.2g} √ε."
@@ -150,15 +144,15 @@ def charts(contents: Contents) -> str:
             )
         words = f"Histogram of distances to the nearest landmark. {text}"
         label = "distance to nearest landmark (√ε)"
-        chart = histogram_chart(distance, contents.points.weights, label, words, (1.0, "√ε"))
-        cards.append(_card("Distance to landmarks", chart, text))
+        chart = charts.histogram_chart(distance, contents.points.weights, label, words, (1.0, "√ε"))
+        found.append(_card("Distance to landmarks", chart, text))
     errors, z = contents.points.errors, _estimated_z(contents)
     if errors is not None and z is not None:
         words = f"Histogram of estimated errors; root mean square {z:.3g} percent"
         mark = (z, f"Z = {z:.2g} %")
-        chart = histogram_chart(errors[np.isfinite(errors)], None, "ζ (% of range)", words, mark)
+        chart = charts.histogram_chart(errors[np.isfinite(errors)], None, "ζ (% of range)", words, mark)
         text = "Estimated distance of the points from where the exact map puts them."
-        cards.append(_card("Estimated error", chart, text))
+        found.append(_card("Estimated error", chart, text))
     if contents.follows:
         rows = [["", *(coordinate_name(place) for place in range(k))]]
         rows += [[name, *(f"{value:.2f}" for value in row)] for name, row in contents.follows.items()]
@@ -166,12 +160,12 @@ def charts(contents: Contents) -> str:
             "Spearman's rank correlation, from −1 to 1; of angles the circular one, from 0 to 1. ldmaps correlate adds "
             "radius of gyration, end-to-end distance and RMSD."
         )
-        cards.append(_card("What the coordinates follow", _table(rows), text, wide=k > MAX_NARROW))
+        found.append(_card("What the coordinates follow", _table(rows), text, wide=k > MAX_NARROW))
     if sampling is not None:
-        cards.append(_sampling_card(model, sampling))
+        found.append(_sampling_card(model, sampling))
     if contents.basins is not None:
-        cards.append(_basin_card(contents.basins))
-    return "".join(cards)
+        found.append(_basin_card(contents.basins))
+    return "".join(found)
 
 
 def _sampling_card(model: Any, sampling: Any) -> str:
@@ -219,7 +213,7 @@ def _bandwidth_card(model: Any) -> str:
     axis = f"ε ({unit}²)" if unit else "ε"
     if len(bandwidth.curve_epsilons) > 2:
         text = f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}."
-        return _card("Bandwidth", bandwidth_chart(bandwidth, axis), text)
+        return _card("Bandwidth", charts.bandwidth_chart(bandwidth, axis), text)
     words = {
         "bulk": "√ε reaches 0.5 % of the points from a typical one.",
         "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε.",
@@ -242,7 +236,7 @@ def _bandwidth_card(model: Any) -> str:
             f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {low} to {high} the map is much the same "
             f"(cosine above {ALIKE:g})."
         )
-    return _card("Bandwidth", body + scan_chart(scan, axis), words)
+    return _card("Bandwidth", body + charts.scan_chart(scan, axis), words)
 
 
 def summary(contents: Contents) -> str:
