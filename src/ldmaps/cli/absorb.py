@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldmaps.cli import options
-from ldmaps.cli.session import opened_map, say, write_json
+from ldmaps.cli.session import opened_map, tell
 from ldmaps.errors import InvalidInputError
 
 SHOWN = ""
@@ -60,12 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
         "landmarks": len(new.multiplicities_),
         "moved": done.z,
     }
-    if arguments.json:
-        write_json(facts)
-        return
-    say(
-        arguments,
-        f"{arguments.output}: {facts['absorbed']} records absorbed by {facts['new_landmarks']} new landmarks "
-        f"({facts['landmarks']} in all), {facts['left_out']} left out; old points moved by "
-        f"{facts['moved']:.2g} % of the map's range",
+    words = (
+        "{output}: {absorbed} records absorbed by {new_landmarks} new landmarks ({landmarks} in all), {left_out} left "
+        "out; old points moved by {moved:.2g} % of the map's range"
     )
+    tell(arguments, facts, words.format_map(facts))

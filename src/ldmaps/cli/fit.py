@@ -95,6 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli.info import facts_of
     from ldmaps.cli.representation import said_of_representation
     from ldmaps.cli.workers import in_blocks, workers_of
+    from ldmaps.maps.fitted_map import summary_lines
     from ldmaps.progress import reporting
     from ldmaps.quality.sampling import N_RESAMPLES
 
@@ -118,18 +119,21 @@ def run(arguments: argparse.Namespace) -> None:
     is_told = arguments.json or not arguments.quiet
     representation = said_of_representation(arguments, source, model) if is_told else ""
     if arguments.json:
-        facts = facts_of(arguments.output)
-        facts["representation"] = representation
-        facts["participation"] = model.diagnosis_.participation.tolist()
-        facts["left_out"] = model.diagnosis_.left_out.tolist()
+        facts = facts_of(arguments.output) | {"representation": representation}
+        facts |= {name: getattr(model.diagnosis_, name).tolist() for name in ("participation", "left_out")}
         if model.certificate_ is not None:
             facts["certificate"] = asdict(model.certificate_)
         write_json({"output": arguments.output, **facts})
     else:
-        say(arguments, _summary(arguments.output, model, arguments.weights is not None))
-        for line in filter(
-            None, (*source.remarks, representation, _said_of_constants(model), _said_of_scale(model))
-        ):
+        first, *lines = summary_lines(model)
+        weights, constant = model.training_.weights, (model.source_ or {}).get("constant")
+        if weights is not None and arguments.weights is not None:
+            worth = float(weights.sum()) ** 2 / float((weights**2).sum())
+            lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
+        lines += [*source.remarks, representation]
+        if constant:
+            lines.append(f"constant: {', '.join(constant)}; what never varies adds nothing to distances")
+        for line in filter(None, (f"{arguments.output}: {first}", *lines, _said_of_scale(model))):
             say(arguments, line)
 
 
@@ -179,7 +183,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
             "--mass-weighted belongs to --metric rmsd on trajectories, whose topology has masses"
         )
     labels = () if source.atoms is None else source.atoms.labels
-    masses = np.full(len(labels), np.nan) if source.atoms is None else source.atoms.masses
+    masses = None if source.atoms is None else source.atoms.masses
     unknown = list(labels) if masses is None else [labels[at] for at in np.flatnonzero(np.isnan(masses))]
     if unknown or not labels:
         shown = ", ".join(unknown[:6]) + (f" and {len(unknown) - 6:,} more" if len(unknown) > 6 else "")
@@ -188,12 +192,6 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
             "a topology with masses (PSF, prmtop, TPR, LAMMPS data) or elements"
         )
     return RMSD(weights=masses)
-
-
-def _said_of_constants(model: Any) -> str:
-    """Say which columns never vary."""
-    names = (model.source_ or {}).get("constant")
-    return f"constant: {', '.join(names)}; what never varies adds nothing to distances" if names else ""
 
 
 def _said_of_scale(model: Any) -> str:
@@ -216,14 +214,3 @@ def _said_of_scale(model: Any) -> str:
     name = columns[largest] if columns else f"column {largest + 1}"
     share = f"{shares[largest] / shares.sum():.1%}"
     return f"warning: {name} makes up {share} of squared distances; --scale standard lets the other columns count"
-
-
-def _summary(path: str, model: Any, weighted: bool) -> str:
-    from ldmaps.maps.fitted_map import summary_lines
-
-    first, *lines = summary_lines(model)
-    weights = model.training_.weights
-    if weights is not None and weighted:
-        worth = float(weights.sum()) ** 2 / float((weights**2).sum())
-        lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
-    return "\n".join([f"{path}: {first}", *lines])

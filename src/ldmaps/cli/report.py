@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     import os
 
+    from ldmaps.views import write_report
     from ldmaps.views.own_points import read_table
-    from ldmaps.views.report import write_report
 
     if arguments.output is None:
         arguments.output = f"{os.path.splitext(arguments.model)[0]}.html"

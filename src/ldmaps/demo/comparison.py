@@ -139,26 +139,13 @@ def _mapped(
 ) -> Mapped:
     places, signs = alike
     training, held_out = model.embedding_[:, places] * signs, held_out[:, places] * signs
-    z_training = z_held_out = 0.0
-    zetas = np.zeros(len(held_out))
+    landmarks, spectrum = model.landmark_embedding_[:, places] * signs, model.spectrum_[:N_EIGENVALUES]
+    counts, places_of = model.multiplicities_, (landmarks, training, held_out)
+    errors: tuple[Any, ...] = (0.0, 0.0, np.zeros(len(held_out)))
     if exact is not None:
-        z_training = rms_error(exact.training, training, aligned=True)
-        z_held_out = rms_error(exact.held_out, held_out, aligned=True)
-        zetas = zeta(exact.held_out, held_out, aligned=True)
-    return Mapped(
-        name,
-        model.embedder_.n_landmarks,
-        model.multiplicities_,
-        model.spectrum_[:N_EIGENVALUES],
-        model.landmark_embedding_[:, places] * signs,
-        training,
-        held_out,
-        seconds,
-        rate,
-        z_training,
-        z_held_out,
-        zetas,
-    )
+        pairs = ((exact.training, training), (exact.held_out, held_out))
+        errors = (*(rms_error(*pair, aligned=True) for pair in pairs), zeta(*pairs[1], aligned=True))
+    return Mapped(name, model.embedder_.n_landmarks, counts, spectrum, *places_of, seconds, rate, *errors)
 
 
 def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[NDArray[Any], float]:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
         free_energy_profile,
         free_energy_surface,
     )
-    from ldmaps.views.live import LivePage
+    from ldmaps.views.live.sink import LivePage
     from ldmaps.views.observables import correlations
     from ldmaps.views.plot import MapPlots
-    from ldmaps.views.report import write_report
+    from ldmaps.views.report.page import write_report
 
 __all__ = [
     "FramePicks",
@@ -38,12 +38,12 @@ __getattr__, __dir__ = load_on_first_use(
         "FramePicks": "frames",
         "FreeEnergy": "free_energy",
         "FreeEnergyProfile": "free_energy",
-        "LivePage": "live",
+        "LivePage": "live.sink",
         "MapPlots": "plot",
         "correlations": "observables",
         "free_energy_profile": "free_energy",
         "free_energy_surface": "free_energy",
         "write_landmarks": "frames",
-        "write_report": "report",
+        "write_report": "report.page",
     },
 )

@@ -73,7 +73,7 @@ class PointsOfMap:
         files: ArrayLike | None = None,
         **numbers: ArrayLike | None,
     ) -> Self:
-        """Return what the arguments of :func:`~ldmaps.views.report.write_report` describe, checked."""
+        """Return what the arguments of :func:`~ldmaps.views.write_report` describe, checked."""
         of = cls.training(model) if points is None else cls._placed(model, points)
         n = len(of.coordinates)
         known: dict[str, Any] = {
