@@ -98,7 +98,7 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     shapes = shape_of_frames(frames.frames, source.atoms, reference)
     if arguments.output is not None:
         columns = dict(zip(coordinate_names(psi.shape[1]), psi.T, strict=True)) | shapes
-        table = {
+        table: dict[str, Any] = {
             "file": (source.files, [0] * len(psi) if frames.files is None else frames.files),
             "frame": (WHOLE, frames.numbers),
             "time": (10, frames.times),

@@ -194,7 +194,7 @@ def _clean_streams(debug: bool) -> Iterator[None]:
     copies: tuple[int, ...] = ()
     if not debug and streams == (sys.__stdout__, sys.__stderr__):
         with suppress(OSError, AttributeError):
-            for stream in streams:
+            for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             copies = os.dup(1), os.dup(2)
     if not copies:

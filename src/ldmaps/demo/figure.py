@@ -81,7 +81,7 @@ def _colour_bar(figure: Any, drawn: Any, panel: Any, label: str, **settings: Any
 
 def _draw_free_energy(figure: Any, panel: Any, points: NDArray[Any], low: Any, high: Any) -> None:
     n_bins = int(np.clip(math.sqrt(len(points)) / 1.5, 20, 90))
-    counts, x, y = np.histogram2d(*points.T, bins=n_bins, range=np.column_stack([low, high]))
+    counts, x, y = np.histogram2d(points[:, 0], points[:, 1], bins=n_bins, range=np.column_stack([low, high]))
     energy = np.full_like(counts, np.nan)
     np.log(counts.max() / np.maximum(counts, 1.0), out=energy, where=counts > 0)
     drawn = panel.pcolormesh(x, y, energy.T, cmap="viridis", rasterized=True)

@@ -178,8 +178,7 @@ class LiveServer:
             return Response(content, media_type=kind)
 
         routes = [Route(path, file, methods=["GET"]) for path in self._files]
-        routes.append(WebSocketRoute("/stream", self._viewer))
-        return guarded(Starlette(routes=routes), self._access)
+        return guarded(Starlette(routes=[*routes, WebSocketRoute("/stream", self._viewer)]), self._access)
 
     async def _tick(self) -> None:
         """Wake all viewers' tasks, again and again."""

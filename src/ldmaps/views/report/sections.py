@@ -176,7 +176,9 @@ def _sampling_card(model: Any, sampling: Any) -> str:
     caption = [
         f"Blocks of the points were drawn again {sampling.n_resamples} times. In brackets: correlation of the "
         "coordinate with that of a resample (5 % quantile)",
-        replicas and "below, by how many standard errors each file's means are off those of the others",
+        "below, by how many standard errors each file's means are off those of the others"
+        if replicas
+        else "",
         *sampling_notes(sampling, k, files),
     ]
     return _card("How sure the coordinates are", body, f"{'; '.join(filter(None, caption))}.", wide=True)
@@ -242,7 +244,9 @@ def _bandwidth_card(model: Any) -> str:
 def summary(contents: Contents) -> str:
     """Return all numbers as two tables."""
     model, metric, sizes = contents.model, contents.model.metric_, np.asarray(contents.model.multiplicities_)
-    k, source, distance = model.n_components_, model.source_ or {}, contents.points.distance
+    k, source, inside = model.n_components_, model.source_ or {}, contents.inside
+    distance, n = contents.points.distance, contents.points.total
+    farthest = "" if distance is None or not len(distance) else f"{float(np.nanmax(distance)):.3g} √ε"
     places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
     kept, following = (
         " ".join(f"{value:.4f}" for value in part)
@@ -251,16 +255,17 @@ def summary(contents: Contents) -> str:
     is_leading = len(model.spectrum_) > k == int(places.max()) + 1
     spread = [format_number(float(size)) for size in (sizes.min(), np.median(sizes), sizes.max())]
     files = [str(name) for name in source.get("files") or ()]
+    selector = getattr(model, "landmarks", None)
+    selector = getattr(selector, "name", selector)
+    chosen = ", every point" if _is_exact(model) else f" ({selector})" if isinstance(selector, str) else ""
     selected = f", selected by “{source['select']}”" if source.get("select") else ""
     rows = {
         "Estimator": _estimator_name(model),
-        f"{contents.points.what.capitalize()}, N": contents.points.total
-        and format_number(contents.points.total),
+        f"{contents.points.what.capitalize()}, N": n and format_number(n),
         "Metric": metric.name + "; weights for each atom" * (getattr(metric, "weights", None) is not None),
         "Bandwidth ε": f"{_with_unit(model, model.epsilon_, 6)} ({_rule(model)})",
         "Dimension by the log-log rule": model.bandwidth_.dimension and f"{model.bandwidth_.dimension:.3g}",
-        "Landmarks, M": format_number(len(sizes))
-        + (", every point" if _is_exact(model) else _selector(model)),
+        "Landmarks, M": f"{format_number(len(sizes))}{chosen}",
         "Multiplicity (smallest, median, largest)": sizes.max() > sizes.min() and ", ".join(spread),
         "Extension": hasattr(model, "extension") and model.extension_,
         "Coordinates, k": f"{k} ({coordinate_name(0)}{f' to {coordinate_name(k - 1)}' if k > 1 else ''})",
@@ -268,12 +273,8 @@ def summary(contents: Contents) -> str:
         "Drop after the last kept": is_leading and f"{model.spectrum_[k - 1] - model.spectrum_[k]:.4f}",
         "Density normalisation α": model.alpha and f"{model.alpha:g}",
         "Diffusion time t": model.t and f"{model.t:g}",
-        "Points inside the map": contents.inside is not None
-        and len(contents.inside)
-        and _percent(contents.inside.mean()),
-        "Largest distance to a landmark": distance is not None
-        and len(distance)
-        and f"{float(np.nanmax(distance)):.3g} √ε",
+        "Points inside the map": inside is not None and len(inside) and _percent(inside.mean()),
+        "Largest distance to a landmark": farthest,
         **{f"Z, {name}".replace("error Z", "error"): value for value, name in _z_values(contents)},
         "Atoms": source.get("n_atoms") and f"{source['n_atoms']:,}{selected}",
         "Fitted on": ", ".join(files[:4]) + (f" and {len(files) - 4} more" if len(files) > 4 else ""),
@@ -286,9 +287,3 @@ def summary(contents: Contents) -> str:
     ]
     half = (len(lines) + 1) // 2
     return "".join(f"<table><tbody>{''.join(part)}</tbody></table>" for part in (lines[:half], lines[half:]))
-
-
-def _selector(model: Any) -> str:
-    selector = getattr(model, "landmarks", None)
-    name = getattr(selector, "name", selector)
-    return f" ({name})" if isinstance(name, str) else ""
