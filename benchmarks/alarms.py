@@ -185,6 +185,8 @@ def measured(kind: Kind, seed: int) -> dict[str, float]:
             train
         )
     known = model.embedder_.calibration
+    if known is None:
+        return {}  # too few independent points: there is no promise to measure
     rate = max(kind.rate, known.least_rate)
     coverage = model.coverage(new)
     others = np.setdiff1d(np.arange(len(train)), seen.landmark_indices_)
@@ -214,10 +216,13 @@ def page(rows: list[dict]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        words, measured_rate = KINDS[row["kind"]].words, f"{row['share']:.3f}"
+        kind, measured_rate = KINDS[row["kind"]], f"{row['share']:.2g}"
+        words = kind.words
+        if row["repeats"] < kind.repeats:
+            words += f" ({row['repeats']} of {kind.repeats} maps had enough to promise)"
         lines.append(
-            f"| {words} | {row['worth']:,.0f} | {row['rate']:.3f} | {measured_rate if row['kept'] else f'**{measured_rate}**'} | "
-            f"{row['low']:.3f}–{row['high']:.3f} | {row['in events']:.2f} | {row['in adapting']:.2f} |"
+            f"| {words} | {row['worth']:,.0f} | {row['rate']:.2g} | {measured_rate if row['kept'] else f'**{measured_rate}**'} | "
+            f"{row['low']:.2g}–{row['high']:.2g} | {row['in events']:.2g} | {row['in adapting']:.2g} |"
         )
     kept = sum(row["kept"] for row in rows if KINDS[row["kind"]].holds)
     total = sum(KINDS[row["kind"]].holds for row in rows)
@@ -239,7 +244,7 @@ def main() -> None:
     for name, kind in KINDS.items():
         if wanted and not name.startswith(wanted):
             continue
-        runs = [measured(kind, seed) for seed in range(kind.repeats)]
+        runs = [run for seed in range(kind.repeats) if (run := measured(kind, seed))]
         mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
         excess = np.array([run["share"] / run["rate"] for run in runs])
         half = student.ppf(0.975, len(runs) - 1) * excess.std(ddof=1) / np.sqrt(len(runs))
