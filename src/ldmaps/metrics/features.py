@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
+from ldmaps.metrics.base import Array, Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints
 from ldmaps.metrics.feature_choice import KINDS, checked_atoms, chosen_features
@@ -195,13 +195,7 @@ class Features(Periodic):
         return ", ".join(told)
 
     def values(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the features of frames, not scaled, shape (n, features).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, atoms, 3) or (n, 3·atoms)
-            Frames, in nm.
-        """
+        """Return the features of frames ``X`` in nm, (n, atoms, 3) or (n, 3·atoms), not scaled: (n, features)."""
         return self._values(self._frames(X))
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> FeaturePoints:
@@ -250,9 +244,7 @@ class Features(Periodic):
         groups, scales, _ = self._resolved
         by_scaled = super().squares_gradient(landmarks)
 
-        def add_up(
-            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-        ) -> None:
+        def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
             frames = np.ascontiguousarray(X.reshape(len(X), -1, 3))
             values = self._values(frames)
             by_value = np.empty((*shares.shape[:2], len(scales)), gradient.dtype)
@@ -275,15 +267,7 @@ class Features(Periodic):
         return Periodic(self.period)
 
     def structures(self, points: Points, n_atoms: int) -> NDArray[np.float64]:
-        """Return the frames that points are features of, centred; see :meth:`RMSD.structures`.
-
-        Parameters
-        ----------
-        points : Points
-            What :meth:`prepare` returned.
-        n_atoms : int
-            Atoms of the frames.
-        """
+        """Return the frames that ``points`` are features of, centred, of ``n_atoms`` atoms."""
         frames = _frames_of(points)
         if frames is None:
             raise InvalidInputError("these points were moved, and no frame has their features")
@@ -292,13 +276,7 @@ class Features(Periodic):
         return centred
 
     def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
-        """Return all atoms, of equal weight; see :meth:`RMSD.weighed_atoms`.
-
-        Parameters
-        ----------
-        n_atoms : int
-            How many.
-        """
+        """Return all ``n_atoms`` atoms, of equal weight."""
         return resolve_atoms(None, None, n_atoms)
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:

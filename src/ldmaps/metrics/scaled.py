@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Places, Points, SquaresGradient
+from ldmaps.metrics.base import Array, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, Euclidean, RowPoints
 
@@ -73,9 +73,7 @@ class Scaled(Euclidean):
         factors = self._factors(cast(RowPoints, landmarks).n_features)
         by_scaled = super().squares_gradient(landmarks)
 
-        def add_up(
-            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-        ) -> None:
+        def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
             by_scaled(X * factors, squared, shares, gradient)  # ∂d²/∂x_k = 2 (x_k − z_k)/s_k²
             gradient *= factors.astype(gradient.dtype)
 
