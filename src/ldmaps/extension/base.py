@@ -37,8 +37,8 @@ class Teacher(Protocol):
 class Extension(ABC):
     """A way to choose the numbers of the online step.
 
-    A new one is a file that subclasses this and a line in the table of
-    :mod:`ldmaps.extension`; ``tests/extension/contract.py`` is the suite it must pass.
+    A new one is a file that subclasses this and a line in the table of :mod:`ldmaps.extension`;
+    ``tests/extension/contract.py`` is the suite it must pass.
     """
 
     #: Key in the extension table.

@@ -91,7 +91,7 @@ class Calibration:
         return float(self.scores[reached[0]])
 
     def rate_of(self, text: str | float | None, *, frames: bool = False) -> float:
-        """Return a rate per record from a share or words such as "1/day", of frames "1/ns"; None asks for the default."""
+        """Return a rate per record from a share or words such as "1/day", of frames "1/ns"; None gives the default."""
         if text is None:
             return max(DEFAULT_RATE, self.least_rate)
         number, slash, unit = str(text).partition("/")

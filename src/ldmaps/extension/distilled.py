@@ -76,9 +76,8 @@ class Distillation(OnlineStep):
     moved : MovedLandmarks or None
         Where landmarks were moved to, if they were.
     held_out_z : float
-        Z in percent on the points held out while choosing (before B was solved for
-        once more from all points); NaN where there were too few to choose by. The
-        best of several, so a little optimistic.
+        Z in percent on the points held out while choosing (before B was solved for once more from all points); NaN
+        where there were too few to choose by. The best of several, so a little optimistic.
     """
 
     ridge: float

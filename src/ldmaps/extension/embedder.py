@@ -32,9 +32,8 @@ class Coverage(NamedTuple):
     distance : ndarray of shape (n,)
         Distance to the nearest landmark in units of √ε.
     inside : ndarray of bool, shape (n,)
-        Whether the point is in the map's domain: no farther from its nearest
-        landmark than √ε, or than the farthest training point that this landmark
-        stands for. Beyond it an embedding is an extrapolation.
+        Whether the point is in the map's domain: no farther from its nearest landmark than √ε, or than the farthest
+        training point that this landmark stands for. Beyond it an embedding is an extrapolation.
     nearest : ndarray of int, shape (n,)
         Which landmark (0 … M-1) is nearest.
     p_value : ndarray of shape (n,), or None
@@ -56,8 +55,8 @@ class MovedLandmarks(NamedTuple):
     points : Points
         Where the online step measures from.
     representatives : ndarray of int, shape (M,)
-        The training point that stands for each: of those nearer to it than to any other
-        landmark, the nearest. All different.
+        The training point that stands for each: of those nearer to it than to any other landmark, the nearest. All
+        different.
     """
 
     points: Points
@@ -77,8 +76,7 @@ class OnlineStep:
     bandwidth : float
         h, the squared width of the weights w(x).
     held_out_z : float
-        Z in percent on points that took no part in the choice; NaN where nothing was
-        chosen, or by too few points.
+        Z in percent on points that took no part in the choice; NaN where nothing was chosen, or by too few points.
     moved : MovedLandmarks or None
         None where landmarks stay the points that they were chosen at.
     """
@@ -109,8 +107,8 @@ class Embedder:
     squared_radii : ndarray of shape (M,)
         Squared distance to which each landmark's domain reaches.
     bandwidth : float
-        Bandwidth of the weights w(x): ε for Nyström, the distilled extension's own
-        otherwise. Distances to landmarks are reported in units of √ε always.
+        Bandwidth of the weights w(x): ε for Nyström, the distilled extension's own otherwise. Distances to landmarks
+        are reported in units of √ε always.
     calibration : Calibration or None
         Distances of held-out training points, for p-values.
     """
@@ -250,8 +248,8 @@ class Embedder:
             What :meth:`extend` gives.
         gradient : ndarray of shape (n, k, features), or (n, k, atoms, 3) for frames
             ∂y/∂x. Finite everywhere; outside the domain, which :meth:`coverage_of` tells, that of an extrapolation.
-            Where it does not exist (half a period away from a landmark; superpositions that are not unique) it is
-            that of one of the ways out.
+            Where it does not exist (half a period away from a landmark; superpositions that are not unique) it is that
+            of one of the ways out.
 
         Raises
         ------

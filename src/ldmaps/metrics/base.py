@@ -59,8 +59,8 @@ class Points(ABC):
 class Metric(ABC):
     """A distance between points.
 
-    A new metric is one file that subclasses this and one line in the table of
-    :mod:`ldmaps.metrics`; ``tests/metrics/contract.py`` is the suite it must pass.
+    A new metric is one file that subclasses this and one line in the table of :mod:`ldmaps.metrics`;
+    ``tests/metrics/contract.py`` is the suite it must pass.
     """
 
     #: Key in the metric table and in model files.
@@ -87,11 +87,9 @@ class Metric(ABC):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            The points. Raise :class:`~ldmaps.errors.InvalidInputError` for those that
-            have no distance.
+            The points. Raise :class:`~ldmaps.errors.InvalidInputError` for those that have no distance.
         dtype : float32 or float64, optional
-            Precision to compute in. By default float32 stays float32 and
-            everything else becomes float64.
+            Precision to compute in. By default float32 stays float32 and everything else becomes float64.
         """
 
     def learned(self, X: NDArray[Any], weights: NDArray[np.float64], lags: int = 1) -> Metric:

@@ -76,8 +76,8 @@ class _Resolved(NamedTuple):
 class Features(Periodic):
     """Distance of frames by internal coordinates: d² = Σ_k (s_k t_k)², t_k being how far feature k differs.
 
-    Neither translation nor rotation changes a feature, so nothing is superposed: what a far part of a chain does,
-    does not hide a torsion. Dihedrals are compared the shorter way round.
+    Neither translation nor rotation changes a feature, so nothing is superposed: what a far part of a chain does, does
+    not hide a torsion. Dihedrals are compared the shorter way round.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ class Features(Periodic):
     contacts : array-like of int, shape (any, 2), optional
         1/(1 + (r/0.8)⁶), 1 where two atoms touch and 0 where they are apart, for r in nm.
     scales : array-like of shape (features,), optional
-        How much each feature counts, in the order of the arguments above. By default 1, and 10 for distances
-        beside other features, so that 0.1 nm counts as much as 1 rad.
+        How much each feature counts, in the order of the arguments above. By default 1, and 10 for distances beside
+        other features, so that 0.1 nm counts as much as 1 rad.
     names : sequence of str, optional
         What each is called.
 
@@ -140,10 +140,10 @@ class Features(Periodic):
             What :func:`ldmaps.inputs.open` returned, or its ``atoms``.
         what : str
             "dihedrals" (φ, ψ, ω of proteins; all torsions of bonded atoms other than hydrogen in other molecules),
-            "chi" (those of side chains), "distances" (between all Cα, or all atoms other than hydrogen),
-            "contacts" (the same, at least three atoms apart), "angles" (of bonded atoms other than hydrogen),
-            several with commas between them, or a file with a feature per line: its kind, its atoms by label
-            ("ALA2-CA") or number from 0, and perhaps ``scale=2``.
+            "chi" (those of side chains), "distances" (between all Cα, or all atoms other than hydrogen), "contacts"
+            (the same, at least three atoms apart), "angles" (of bonded atoms other than hydrogen), several with commas
+            between them, or a file with a feature per line: its kind, its atoms by label ("ALA2-CA") or number from 0,
+            and perhaps ``scale=2``.
         """
         atoms = getattr(source, "atoms", source)
         if not getattr(atoms, "names", None):

@@ -36,24 +36,21 @@ class RMSD(Metric):
     Parameters
     ----------
     weights : array-like of shape (atoms,), optional
-        How much each atom counts, in the superposition and in the mean alike; for
-        example masses. Atoms of weight 0 are left out. By default all count equally.
-        Light atoms that spin freely (methyl hydrogens) can hide slow motions in an
-        unweighted RMSD.
+        How much each atom counts, in the superposition and in the mean alike; for example masses. Atoms of weight 0
+        are left out. By default all count equally. Light atoms that spin freely (methyl hydrogens) can hide slow
+        motions in an unweighted RMSD.
     align : array-like of int, optional
-        Indices of at least three atoms that alone determine the superposition (with
-        their weights); the deviation is then measured over all atoms. This shows how
-        the rest moves relative to a part, and is tens of times slower. The result is
-        no longer a true metric, and where the chosen atoms lie on a line the
-        superposition is not unique.
+        Indices of at least three atoms that alone determine the superposition (with their weights); the deviation is
+        then measured over all atoms. This shows how the rest moves relative to a part, and is tens of times slower.
+        The result is no longer a true metric, and where the chosen atoms lie on a line the superposition is not
+        unique.
 
     Notes
     -----
-    Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is
-    then the unit of the distance. Errors of d² are a few roundings of the squared
-    radii of gyration in the precision used, for every pair of structures (mirror
-    images and atoms in a plane or on a line included). ``weights`` and ``align``
-    must not be changed in place once the metric has been used.
+    Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is then the unit of the distance.
+    Errors of d² are a few roundings of the squared radii of gyration in the precision used, for every pair of
+    structures (mirror images and atoms in a plane or on a line included). ``weights`` and ``align`` must not be
+    changed in place once the metric has been used.
 
     Examples
     --------
@@ -258,8 +255,8 @@ class RMSD(Metric):
     def structures(self, points: Points, n_atoms: int) -> NDArray[np.float64]:
         """Return prepared ``points`` as they were before they were weighed and scaled, in the unit of the frames.
 
-        They are centred, and turned to their own axes, of shape (n, atoms with a weight, 3); :meth:`weighed_atoms` says
-        which of the ``n_atoms`` of the frames these are.
+        They are centred, and turned to their own axes, of shape (n, atoms with a weight, 3); :meth:`weighed_atoms`
+        says which of the ``n_atoms`` of the frames these are.
         """
         arrays = self.export_points(points)
         frames = arrays["coordinates"].astype(np.float64)

@@ -26,10 +26,10 @@ class Scaled(Euclidean):
     Parameters
     ----------
     scale : {"standard", "robust"} or array-like of shape (features,), default "standard"
-        s_k. "standard": the standard deviation over the training points, each counted with its weight. "robust":
-        the distance of the quartiles, as a normal distribution has it (times 0.741), which outliers do not change,
-        and the standard deviation where more than half of the values are equal. Numbers, positive, are taken as they
-        are. Infinity leaves a feature out of the distance, as is done with one that never varies.
+        s_k. "standard": the standard deviation over the training points, each counted with its weight. "robust": the
+        distance of the quartiles, as a normal distribution has it (times 0.741), which outliers do not change, and the
+        standard deviation where more than half of the values are equal. Numbers, positive, are taken as they are.
+        Infinity leaves a feature out of the distance, as is done with one that never varies.
 
     Examples
     --------

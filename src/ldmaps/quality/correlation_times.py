@@ -2,12 +2,12 @@ r"""How long coordinates remember: autocorrelation, and the number of independen
 
     ρ(t) = ⟨(x_i − x̄)(x_{i+t} − x̄)⟩ / ⟨(x_i − x̄)²⟩,   τ = ½ + Σ_{t=1}^{W} ρ(t)
 
-in points, over pairs within the same file, with Sokal's window: the first W ≥ 5τ. A mean over N points
-is as good as one over N/(2τ) independent ones, and τ itself is known to τ√(4(W + ½ − τ)/N) (Wolff 2004).
+in points, over pairs within the same file, with Sokal's window: the first W ≥ 5τ. A mean over N points is as good as
+one over N/(2τ) independent ones, and τ itself is known to τ√(4(W + ½ − τ)/N) (Wolff 2004).
 
 A yardstick is the slowest that a linear combination of functions w(x) reaches, which maximises the autocorrelation of
-b·w(x) at a lag (VAC: Noé & Nüske 2013): C_t b = ρ C_0 b, C_0 = ½(X₀ᵀX₀ + X_tᵀX_t)/n, C_t = ½(X₀ᵀX_t + X_tᵀX₀)/n.
-What is fitted to one half of the pairs is judged on the other: in the half it was fitted to, noise looks slow.
+b·w(x) at a lag (VAC: Noé & Nüske 2013): C_t b = ρ C_0 b, C_0 = ½(X₀ᵀX₀ + X_tᵀX_t)/n, C_t = ½(X₀ᵀX_t + X_tᵀX₀)/n. What
+is fitted to one half of the pairs is judged on the other: in the half it was fitted to, noise looks slow.
 """
 
 from __future__ import annotations

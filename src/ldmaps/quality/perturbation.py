@@ -1,7 +1,7 @@
 r"""What collapsing points onto landmarks does to the eigenpairs (section meth_err).
 
-The landmark map is the exact map of displaced data: point i stands where its landmark γ(i) is, so d_ij becomes
-d′_ij = d(z_γ(i), z_γ(j)), and P = D⁻¹AW becomes P′ = P + δP. Its eigenpairs are expanded in those of P:
+The landmark map is the exact map of displaced data: point i stands where its landmark γ(i) is, so d_ij becomes d′_ij =
+d(z_γ(i), z_γ(j)), and P = D⁻¹AW becomes P′ = P + δP. Its eigenpairs are expanded in those of P:
 
     P ψ_l = λ_l ψ_l,  φ_l = W D ψ_l / (ψ_lᵀ W D ψ_l)    right and left eigenvectors, φ_mᵀψ_l = δ_ml
     Π = Σ_{l<p} ψ_l φ_lᵀ                                 the p leading modes, the trivial one among them
@@ -9,8 +9,8 @@ d′_ij = d(z_γ(i), z_γ(j)), and P = D⁻¹AW becomes P′ = P + δP. Its eige
     H(E) = Λ + ΦᵀδPΨ + ΦᵀP′R/E,   H(μ) y = μ y           a p×p problem
     ψ′_i ∝ Ψy + Ry/μ,  λ′_i = μ
 
-Displacements within a cell cancel on average, so what mixes the leading modes is of second order in the distance to the
-landmark, in ΦᵀδPΨ as in ΦᵀP′R: first order, as the paper's, keeps one of two terms of the same size.
+Displacements within a cell cancel on average, so what mixes the leading modes is of second order in the distance to
+the landmark, in ΦᵀδPΨ as in ΦᵀP′R: first order, as the paper's, keeps one of two terms of the same size.
 """
 
 from __future__ import annotations
@@ -114,19 +114,18 @@ class Perturbation:
     eigenvalue_changes : ndarray of shape (k,)
         δλ, landmark minus exact.
     at_landmarks : ndarray of shape (N, k)
-        δψ of the perturbed N-point problem: ψ′(z_γ(i)) − ψ(x_i), the coordinates of
-        a point's landmark minus its own exact ones. The paper's δψ.
+        δψ of the perturbed N-point problem: ψ′(z_γ(i)) − ψ(x_i), the coordinates of a point's landmark minus its own
+        exact ones. The paper's δψ.
     at_points : ndarray of shape (N, k)
-        ψ′(x_i) − ψ(x_i): the landmark map extended by Nyström to the point itself
-        (what ``transform`` and ``embedding_`` give) minus the exact coordinates.
-        ``method="paper"`` does not tell the two apart.
+        ψ′(x_i) − ψ(x_i): the landmark map extended by Nyström to the point itself (what ``transform`` and
+        ``embedding_`` give) minus the exact coordinates. ``method="paper"`` does not tell the two apart.
     ranges : ndarray of shape (k,)
         max − min of the exact coordinates, for ζ.
     distance : ndarray of shape (N,)
         Distance of each point to its landmark in units of √ε.
     square_sums : ndarray of shape (k,)
-        Squared length of the change across ψ_i; in the paper's method the sum under
-        the square root of eqn alpha_ii. Above 1 the expansion means nothing.
+        Squared length of the change across ψ_i; in the paper's method the sum under the square root of eqn alpha_ii.
+        Above 1 the expansion means nothing.
     """
 
     method: str
@@ -177,18 +176,16 @@ def predict_errors(
     Parameters
     ----------
     exact : DiffusionMap
-        Fitted to ``X``. All its coordinates serve as modes p of the expansion; have 20
-        or more of them, on slow spectra as many as it takes to come down to an
-        eigenvalue of about 0.3 (300 on the Swiss roll).
+        Fitted to ``X``. All its coordinates serve as modes p of the expansion; have 20 or more of them, on slow
+        spectra as many as it takes to come down to an eigenvalue of about 0.3 (300 on the Swiss roll).
     model : LandmarkDiffusionMap
-        Fitted to ``X`` at the same ε. Its landmarks, cells and number of coordinates
-        k are used; its eigenvectors are not. What is predicted is the Nyström extension,
-        whatever the model's own is.
+        Fitted to ``X`` at the same ε. Its landmarks, cells and number of coordinates k are used; its eigenvectors are
+        not. What is predicted is the Nyström extension, whatever the model's own is.
     X : array-like of shape (N, features), or (N, atoms, 3) for frames
         The training data of both.
     method : {"biorthogonal", "paper"}
-        "biorthogonal" uses left and right eigenvectors, goes to second order in δP and
-        closes the expansion beyond the p modes; "paper" is the published formula, to the letter.
+        "biorthogonal" uses left and right eigenvectors, goes to second order in δP and closes the expansion beyond the
+        p modes; "paper" is the published formula, to the letter.
     n_threads : int or None
         Threads to use; None takes all cores.
 
@@ -200,8 +197,8 @@ def predict_errors(
     Warns
     -----
     AccuracyWarning
-        Where the expansion does not hold: a change as long as the eigenvector itself,
-        or points farther than √ε from their landmark.
+        Where the expansion does not hold: a change as long as the eigenvector itself, or points farther than √ε from
+        their landmark.
 
     Notes
     -----
