@@ -1,11 +1,7 @@
-"""Showing how far long work has come: a bar on a terminal or in a notebook, log lines elsewhere.
+"""Showing how far long work has come: a bar on a terminal or in a notebook, lines of the log "ldmaps" elsewhere."""
 
-Every stage's end is also logged to the logger "ldmaps": at level INFO where lines
-are shown, at DEBUG otherwise.
-
-Not tqdm: loops tick without knowing who shows that, a remaining time waits for what it can be told from, logs get
-a line per stage, and a notebook shows HTML's own bar without ipywidgets. tqdm would replace a third of this file.
-"""
+# Not tqdm: loops tick without knowing who shows that, a remaining time waits for what it can be told from, logs get
+# a line per stage, and a notebook shows HTML's own bar without ipywidgets. tqdm would replace a third of this file.
 
 from __future__ import annotations
 
@@ -118,15 +114,21 @@ class Stage:
             return 0.0
         return (self.total - self.done) * seconds / done if done and seconds >= ETA_AFTER else None
 
-    def summary(self) -> str:
-        """Say in a line what was done and how fast; without a unit, what a loop counts means nothing to a reader."""
+    def _counted(self) -> tuple[str, str]:
+        """Return how much is done and how fast; empty without a unit: what a loop counts then means nothing."""
         if not self.done or not self.unit:
-            return f"{self.name}: {self.seconds:.1f} s"
+            return "", ""
         done = (
             self.done if self.total is None else min(self.done, self.total)
-        )  # some loops look at a point twice
+        )  # a loop may look at a point twice
         rate = done / max(self.seconds, 1e-9)
-        return f"{self.name}: {done:,} {self.unit} in {self.seconds:.1f} s ({_count(rate)} {self.unit}/s)"
+        return f"{done:,} {self.unit}", f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+
+    def summary(self) -> str:
+        """Say in a line what was done and how fast."""
+        done, rate = self._counted()
+        more = f" ({rate} {self.unit}/s)" if done else ""
+        return f"{self.name}: {done}{' in ' if done else ''}{self.seconds:.1f} s{more}"
 
     def line(self) -> str:
         """Return what the terminal shows now."""
@@ -135,21 +137,17 @@ class Stage:
     def figures(self) -> str:
         """Return how much is done, how fast, and how long the rest will take."""
         parts = [] if self.share is None else [f"{100 * self.share:3.0f} %"]
-        if self.done and self.unit:
-            rate = self.done / max(self.seconds, 1e-9)
-            parts += [
-                f"{self.done if self.total is None else min(self.done, self.total):,} {self.unit}",
-                f"{_count(rate)}/s",
-            ]
+        done, rate = self._counted()
+        parts += [done, f"{rate}/s"] if done else []
         remaining = self.remaining
         if remaining is not None:
             parts.append(f"ETA {_clock(remaining)}")
-        elif not self.done or not self.unit:
+        elif not done:
             parts.append("...")
         return "  ".join(parts)
 
 
-#: The stage under way, for loops that do not know who called them.
+#: The stages under way, for loops that do not know who called them.
 _under_way: list[Stage] = []
 
 
@@ -160,13 +158,7 @@ def tick(count: int) -> None:
 
 
 class Progress:
-    """Shows stages: True as a bar on a terminal or in a notebook, and log lines elsewhere; None on a terminal only.
-
-    >>> with Progress(show=False).stage("embedding", 10, "frames") as stage:
-    ...     stage.advance(10)
-    >>> stage.done
-    10
-    """
+    """Shows stages: True as a bar on a terminal or in a notebook, and log lines elsewhere; None on a terminal only."""
 
     def __init__(self, show: bool | None = None, stream: TextIO | None = None) -> None:
         target = sys.stderr if stream is None else stream
@@ -175,7 +167,9 @@ class Progress:
             self._screen = Screen(target)
         elif show and stream is None and "ipykernel" in sys.modules:
             self._screen = Screen(None)
-        self._keep_lines = show is True
+        self._keep_lines = (
+            show is True
+        )  # at level INFO of the log, where there is no screen; others are at DEBUG
         self._told = time.monotonic()
 
     @property
@@ -232,8 +226,7 @@ def reporting(show: bool | Progress) -> Iterator[None]:
     if show is False:
         yield
         return
-    progress = show if isinstance(show, Progress) else Progress(show=True)
-    _reporter.append(progress)
+    _reporter.append(show if isinstance(show, Progress) else Progress(show=True))
     try:
         yield
     finally:
@@ -253,11 +246,9 @@ def is_shown() -> bool:
 @contextmanager
 def _shown() -> Iterator[None]:
     """Make sure that INFO lines of the library are seen, without touching the user's own logging set-up."""
-    level = _log.level
-    handler = None
+    level, handler = _log.level, logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     if not _log.hasHandlers():
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
         _log.addHandler(handler)
     if not _log.isEnabledFor(logging.INFO):
         _log.setLevel(logging.INFO)
@@ -265,8 +256,7 @@ def _shown() -> Iterator[None]:
         yield
     finally:
         _log.setLevel(level)
-        if handler is not None:
-            _log.removeHandler(handler)
+        _log.removeHandler(handler)
 
 
 def _is_terminal(stream: TextIO) -> bool:
@@ -277,26 +267,13 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _bar(share: float) -> str:
-    """Draw a bar in eighths of a character.
-
-    >>> _bar(0.5).count("█")
-    12
-    """
-    eighths = int(share * BAR_WIDTH * 8)
-    whole, part = divmod(eighths, 8)
+    """Draw a bar in eighths of a character."""
+    whole, part = divmod(int(share * BAR_WIDTH * 8), 8)
     return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(BAR_WIDTH, "·")
 
 
-def _count(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-
-
 def _clock(seconds: float) -> str:
-    """Write a duration as people read clocks.
-
-    >>> _clock(75), _clock(3700)
-    ('1:15', '1:01:40')
-    """
+    """Write a duration as people read clocks: 1:15, 1:01:40."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
