@@ -1,9 +1,4 @@
-"""Landmark diffusion maps.
-
-Learn the low-dimensional manifold in N points, then embed new points at a cost
-that depends only on M landmarks. The names below load on first use, so that
-``import ldmaps`` costs nothing.
-"""
+"""Landmark diffusion maps: learn the manifold in N points, then embed new ones by M landmarks."""
 
 from __future__ import annotations
 

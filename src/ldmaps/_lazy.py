@@ -11,15 +11,7 @@ from typing import Any
 def load_on_first_use(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__``.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    homes : mapping of str to str
-        Public name → module that defines it, relative to the package.
-    """
+    """Return a package's ``__getattr__``, ``__dir__`` and ``__all__``, given which module has which names."""
 
     def get_attribute(name: str) -> Any:
         if name not in homes:

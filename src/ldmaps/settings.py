@@ -1,9 +1,4 @@
-"""Every setting of a fit, said once: what it may be, what it is by default, and its option on the command line.
-
-The estimators, :func:`ldmaps.plan`, the command line and model files read these descriptions;
-``tests/test_settings.py`` holds the estimators' signatures against them. Nothing here imports numpy, so that
-``ldmaps fit --help`` answers at once.
-"""
+"""Every setting of a fit, said once: what it may be, what it is by default, and its option on the command line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Points to learn from and to embed, read in chunks: memory does not depend on their number.
-
-Trajectories, tables and objects of other packages are all a :class:`PointSource`;
-:func:`open` finds out which.
-"""
+"""Points to learn from and to embed, read in chunks: memory does not depend on their number."""
 
 from __future__ import annotations
 

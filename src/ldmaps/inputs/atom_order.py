@@ -65,11 +65,7 @@ class Atoms:
 
 
 def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:
-    """Return the bonds between chosen atoms, by their places among the chosen.
-
-    >>> bonds_among(np.array([[0, 1], [1, 2], [2, 4]]), np.array([4, 2, 1]), 5).tolist()
-    [[2, 1], [1, 0]]
-    """
+    """Return the bonds between chosen atoms, by their places among the chosen."""
     place = np.full(n_atoms, -1, dtype=np.intp)
     place[chosen] = np.arange(len(chosen))
     pairs = place[bonds.reshape(-1, 2)]
@@ -159,10 +155,6 @@ def _places_by_residue(labels: Sequence[str], here: Sequence[str]) -> NDArray[np
 
 
 def _residues(labels: Sequence[str]) -> list[list[str]]:
-    """Cut labels where the residue changes, and return the atoms' names.
-
-    >>> _residues(["ALA1-N", "ALA1-CA", "GLY2-N"])
-    [['N', 'CA'], ['N']]
-    """
+    """Cut labels where the residue changes, and return the atoms' names: [["N", "CA"], ["N"]]."""
     cut = [label.partition("-")[::2] for label in labels]
     return [[name for _, name in atoms] for _, atoms in groupby(cut, key=lambda pair: pair[0])]

@@ -1,11 +1,4 @@
-"""The PointSource seam: points in chunks, with their numbers, times and file.
-
-    trajectory files (mdtraj) ─┐
-    mdtraj, MDAnalysis objects ┼─► PointSource ──iterate──► FrameChunk ──► fit, transform, the command line
-    tables                    ─┘
-
-Only sources handle units and periodic images.
-"""
+"""The PointSource seam: points in chunks, with their numbers, times and file. Only sources handle units and images."""
 
 from __future__ import annotations
 
@@ -113,11 +106,7 @@ class Reading:
         return range(length)[self.first : self.stop : self.stride]
 
     def among(self, begin: int, count: int) -> slice:
-        """Return which of ``count`` frames from number ``begin`` on are to be read.
-
-        >>> Reading(stride=3, start=4, stop=9).among(6, 10)
-        slice(1, 3, 3)
-        """
+        """Return which of ``count`` frames from number ``begin`` on are to be read."""
         first = max(self.first - begin, (self.first - begin) % self.stride)
         return slice(
             first, count if self.stop is None else min(count, max(0, self.stop - begin)), self.stride

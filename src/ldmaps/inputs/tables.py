@@ -25,10 +25,7 @@ MAX_ROWS = 32_768
 
 
 def read_columns(path: str, *, named: bool = True) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table, those of a text table as strings; words are allowed.
-
-    Where they need not be ``named``, text may have any suffix, and columns without names get numbers from 1.
-    """
+    """Return the columns of a table, those of text as strings; without ``named`` of any suffix, numbered if need be."""
     form = _format(path) if named else format_of(path)
     if form is None or form.reader in ("text", None) or form.kind != "table":
         return TextTable(path, named=named).words(None if named else _commented_names(path))
@@ -55,11 +52,7 @@ def is_plumed(path: str) -> bool:
 
 
 def _commented_names(path: str) -> list[str] | None:
-    """Return the names that the first line of PLUMED's COLVAR or of Colvars' trajectory gives columns, or None.
-
-    >>> _commented_names(os.devnull) is None
-    True
-    """
+    """Return the names that the first line of PLUMED's COLVAR or of Colvars' trajectory gives columns, or None."""
     first = next(text_lines(path), (0, ""))[1].split()
     if first[:2] == ["#!", "FIELDS"]:
         return first[2:]

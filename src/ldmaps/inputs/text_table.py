@@ -46,13 +46,7 @@ class TextColumns:
 
     @classmethod
     def of(cls, first_line: str, path: str = "", *, named: bool = False) -> Self:
-        """Find out from the first line; ``named`` says that it is names, which may be numbers and hold spaces.
-
-        >>> TextColumns.of("time; x; y")
-        TextColumns(delimiter=';', names=['time', 'x', 'y'], count=3)
-        >>> TextColumns.of("0.5 1.5")
-        TextColumns(delimiter=None, names=None, count=2)
-        """
+        """Find out from the first line; ``named`` says that it is names, which may be numbers and hold spaces."""
         columns = cls(_delimiter_of(first_line, path), None, 0)
         if named and columns.delimiter is None:
             columns.delimiter = ","
@@ -115,11 +109,7 @@ class TextColumns:
             ) from error
 
     def title(self, place: int) -> str:
-        """Return what to call a column in messages.
-
-        >>> TextColumns(",", ["time", "x"], 2).title(1)
-        'column 2 (x)'
-        """
+        """Return what to call a column in messages: "column 2 (x)"."""
         return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
 
 

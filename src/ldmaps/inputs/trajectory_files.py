@@ -1,8 +1,4 @@
-"""Trajectory files in chunks: XTC, TRR and DCD as bytes, others through mdtraj, or MDAnalysis where that fails.
-
-Coordinates come straight from mdtraj's file objects: making an mdtraj Trajectory
-of every chunk would copy the topology each time.
-"""
+"""Trajectory files in chunks: XTC, TRR and DCD as bytes, others through mdtraj, or MDAnalysis where that fails."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Weights of points from another file: a column of a table, an array, or a PLUMED COLVAR.
-
-                    ┌ by file and frame, where the table has these columns
-row of the table ───┼ by time, where the table and the points have times, each once
-                    └ in their order, where there are as many rows as points
-"""
+"""Weights of points from another file, whose rows belong to points by file and frame, by time, or by their order."""
 
 from __future__ import annotations
 
@@ -151,11 +146,7 @@ class WeightTable:
 
 
 def split_column(what: str) -> tuple[str | None, str | None]:
-    """Return the file and the column that ``FILE``, ``FILE:COLUMN`` or ``COLUMN`` names; None for what it does not.
-
-    >>> split_column("no such file")
-    (None, 'no such file')
-    """
+    """Return the file and the column that ``FILE``, ``FILE:COLUMN`` or ``COLUMN`` names; None for what it does not."""
     if os.path.exists(what):
         return what, None
     path, colon, column = what.rpartition(":")

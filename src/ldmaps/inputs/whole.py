@@ -35,11 +35,7 @@ def _graph(n_atoms: int, bonds: NDArray[np.intp]) -> Any:
 
 
 def molecules_of(n_atoms: int, bonds: NDArray[np.intp]) -> tuple[int, NDArray[np.intp]]:
-    """Return how many molecules atoms make up, and which one each belongs to.
-
-    >>> molecules_of(4, np.array([[0, 2], [2, 3]]))[1].tolist()
-    [0, 1, 0, 0]
-    """
+    """Return how many molecules atoms make up, and which one each belongs to."""
     from scipy.sparse.csgraph import connected_components
 
     count, component = connected_components(_graph(n_atoms, bonds), directed=False)
