@@ -80,16 +80,8 @@ class EmbeddedText:
         # As many digits as bring coordinates of a precision back unchanged.
         digits = 9 if dtype == np.float32 else 17
         inside: int | Sequence[str] = ["false", "true"] if self._is_json else WHOLE
-        forms = [
-            WHOLE,
-            TIME_DIGITS,
-            *[digits] * k,
-            DISTANCE_DIGITS,
-            inside,
-            WHOLE,
-            P_DIGITS,
-            *([labels] if labels else []),
-        ]
+        forms = [WHOLE, TIME_DIGITS, *[digits] * k, DISTANCE_DIGITS, inside, WHOLE, P_DIGITS]
+        forms += [labels] if labels else []
         names = self._names_of(k)
         before = [f'{", " if place else "{"}"{name}": ' for place, name in enumerate(names)]
         texts = before if self._is_json else ["", *[self._delimiter] * (len(names) - 1)]

@@ -100,9 +100,8 @@ class DisconnectedError(InvalidInputError):
     epsilon : float
         Bandwidth that was tried.
     joining_epsilon : float
-        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts.
-        Where landmarks stand in for the points, that of these landmarks; more
-        landmarks need less.
+        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts. Where landmarks stand in
+        for the points, that of these landmarks; more landmarks need less.
     """
 
     def __init__(

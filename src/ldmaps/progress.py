@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TextIO
 
 _log = logging.getLogger("ldmaps")
@@ -71,7 +71,7 @@ class Stage:
         self._first: tuple[float, int] | None = None  # when the first items were done, and how many
         self._drawn = 0.0
         self._lock = threading.Lock()
-        self.on_advance: Callable[[Stage], None] | None = None
+        self.on_advance: Callable[[Stage], None] = lambda stage: None
 
     def advance(self, count: int) -> None:
         """Note that ``count`` more items are done."""
@@ -81,8 +81,7 @@ class Stage:
                 self._first = time.monotonic(), self.done
             if time.monotonic() - self._drawn >= REDRAW:
                 self.draw()
-        if self.on_advance is not None:
-            self.on_advance(self)
+        self.on_advance(self)
 
     def draw(self) -> None:
         """Show it, if it is seen."""
@@ -163,7 +162,10 @@ class Progress:
     def __init__(self, show: bool | None = None, stream: TextIO | None = None) -> None:
         target = sys.stderr if stream is None else stream
         self._screen: Screen | None = None
-        if show is not False and _is_terminal(target):
+        is_terminal = False
+        with suppress(AttributeError, ValueError):  # no stream, or one that is closed
+            is_terminal = target.isatty()
+        if show is not False and is_terminal:
             self._screen = Screen(target)
         elif show and stream is None and "ipykernel" in sys.modules:
             self._screen = Screen(None)
@@ -257,13 +259,6 @@ def _shown() -> Iterator[None]:
     finally:
         _log.setLevel(level)
         _log.removeHandler(handler)
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except (AttributeError, ValueError):
-        return False
 
 
 def _bar(share: float) -> str:

@@ -18,9 +18,8 @@ _BRACE = ord("{")
 
 def quoted(text: str, delimiter: str) -> str:
     """Quote a cell where it must be."""
-    if any(mark in text for mark in (delimiter, '"', "\n")):
-        return '"' + text.replace('"', '""') + '"'
-    return text
+    needs_quotes = any(mark in text for mark in (delimiter, '"', "\n"))
+    return '"' + text.replace('"', '""') + '"' if needs_quotes else text
 
 
 class PlainRows:
@@ -120,10 +119,8 @@ class RowWriter:
 def csv_table(columns: Mapping[str, tuple[int | Sequence[str], Any]]) -> bytes:
     """Return a header and rows from the form and the values of each column; values of None leave cells empty."""
     count = max(len(values) for _, values in columns.values() if values is not None)
-    known = [
-        ([""], np.zeros(count, int)) if values is None else (form, values)
-        for form, values in columns.values()
-    ]
+    nothing: Any = [""], np.zeros(count, int)
+    known = [nothing if values is None else (form, values) for form, values in columns.values()]
     forms = [form if isinstance(form, int) else [quoted(word, ",") for word in form] for form, _ in known]
     rows = RowWriter(["", *[","] * (len(forms) - 1), "\n"], forms).rows([values for _, values in known])
     return (",".join(columns) + "\n").encode() + rows

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from ldmaps.errors import InvalidInputError
 
@@ -33,6 +33,15 @@ class Roles:
 def is_missing(cell: str) -> bool:
     """Say whether a cell holds no value: nothing, NaN, N/A and the like."""
     return cell.lower() in _MISSING
+
+
+def is_number(cell: str) -> bool:
+    """Say whether a cell holds a number, NaN and infinity included."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def looks_like_number(cell: str) -> bool:
@@ -67,10 +76,8 @@ def time_places(names: Sequence[str], wanted: str | None) -> list[int]:
 
 def moment(cell: str) -> float:
     """Return the number in a cell, or seconds since 1970 (UTC where no zone is given) of a date; raise otherwise."""
-    try:
+    if is_number(cell):
         return float(cell)
-    except ValueError:
-        pass
     when = datetime.fromisoformat(cell.strip())
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
@@ -100,12 +107,7 @@ def roles_of(
 
 def _why_not(name: str | None, cells: Sequence[str]) -> str:
     """Return why a column is no feature; empty where it is one."""
-    numbers = []
-    for cell in cells:
-        try:
-            numbers.append(float(cell))
-        except ValueError:
-            break
+    numbers = [float(cell) for cell in takewhile(is_number, cells)]
     if len(numbers) == len(cells):
         if name is not None and is_time_name(name):
             return "time"

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.files import temporary_beside, written_whole
 from ldmaps.inputs.formats import output_format
-from ldmaps.inputs.frame_blocks import Block, import_mdtraj
-from ldmaps.inputs.frame_bytes import FrameFile
+from ldmaps.inputs.frame_blocks import Block, FrameFile, import_mdtraj
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 
 ANGSTROM_PER_NM = 10.0

@@ -22,6 +22,7 @@ from ldmaps.inputs.column_roles import (
     SAMPLE,
     Roles,
     is_missing,
+    is_number,
     looks_like_number,
     moment,
     roles_of,
@@ -55,7 +56,7 @@ class TextColumns:
         except UnreadableError:
             cells = first_line.split(columns.delimiter)
         columns.count = len(cells)
-        if named or not any(_is_number(cell) for cell in cells):
+        if named or not any(map(is_number, cells)):
             columns.names = cells
         return columns
 
@@ -88,12 +89,9 @@ class TextColumns:
         cell = self.with_points(cells[place])
         if is_missing(cell):
             return math.nan
-        try:
-            # Python would also take 1_000 and digits of other scripts, which numpy does not.
-            if cell.isascii() and "_" not in cell:
-                return float(cell)
-        except ValueError:
-            pass
+        # Python would also take 1_000 and digits of other scripts, which numpy does not.
+        if cell.isascii() and "_" not in cell and is_number(cell):
+            return float(cell)
         reason = f"{cells[place][:40]!r} is not a number"
         if looks_like_number(cell):
             reason += "; write it with a point and no thousands separators, or separate columns by semicolons"
@@ -117,20 +115,8 @@ def _delimiter_of(line: str, path: str) -> str | None:
     form = format_of(path)
     if "\t" in line or (form and form.name == "TSV"):
         return "\t"
-    if "," in line:
-        return ","
-    if ";" in line:
-        return ";"
-    return None if len(line.split()) > 1 else ","
-
-
-def _is_number(cell: str) -> bool:
-    """Say whether a cell holds a number, NaN and infinity included."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    found = next((mark for mark in ",;" if mark in line), None)
+    return found or (None if len(line.split()) > 1 else ",")
 
 
 #: Byte order mark, with which some programs begin a text in UTF-8.
@@ -210,10 +196,8 @@ class TextTable(Table):
                 )
         if not rows:
             raise InvalidInputError(f"{self.path} holds no rows below its header")
-        return {
-            name: np.asarray(values, dtype=object)
-            for name, values in zip(names, zip(*rows, strict=True), strict=True)
-        }
+        columns = zip(names, zip(*rows, strict=True), strict=True)
+        return {name: np.asarray(values, dtype=object) for name, values in columns}
 
     def _raw(self) -> AbstractContextManager[Iterable[bytes]]:
         """Open the file, or go back to the beginning of stdin."""
@@ -251,23 +235,16 @@ class TextTable(Table):
                     row.append(layout.moment(cells, place))
                     continue
                 row.append(layout.number(cells, place))
+                here, cell = f"{where}, {layout.title(place)}", cells[place]
                 if math.isnan(row[-1]) and not self.drops_missing:
-                    raise InvalidInputError(
-                        f"{where}, {layout.title(place)}: "
-                        + (f"{cells[place]!r} is no value" if cells[place] else "the cell is empty")
-                        + "; correct it, remove the line, or leave such rows out with ",
-                        Named("missing", "drop"),
-                    )
+                    fault = f"{cell!r} is no value" if cell else "the cell is empty"
+                    remedy = "correct it, remove the line, or leave such rows out with "
+                    raise InvalidInputError(f"{here}: {fault}; {remedy}", Named("missing", "drop"))
                 if math.isinf(row[-1]):
-                    raise InvalidInputError(
-                        f"{where}, {layout.title(place)}: {cells[place]!r} is not finite; "
-                        "correct it or remove the line"
-                    )
+                    raise InvalidInputError(f"{here}: {cell!r} is not finite; correct it or remove the line")
         except UnreadableError as reason:
-            raise InvalidInputError(
-                f"{where}, {reason}; correct it, remove the line, or leave the column out with ",
-                Named("columns"),
-            ) from reason
+            told = f"{where}, {reason}; correct it, remove the line, or leave the column out with "
+            raise InvalidInputError(told, Named("columns")) from reason
         return row
 
 

@@ -12,23 +12,22 @@ if TYPE_CHECKING:
     from ldmaps.openmm.actions import Snapshot as Snapshot
     from ldmaps.openmm.actions import Stop as Stop
     from ldmaps.openmm.actions import StopSimulation as StopSimulation
-    from ldmaps.openmm.bias_log import BiasLog as BiasLog
+    from ldmaps.openmm.biased_runs import BiasLog as BiasLog
+    from ldmaps.openmm.biased_runs import effective_number as effective_number
+    from ldmaps.openmm.biased_runs import metadynamics_weights as metadynamics_weights
     from ldmaps.openmm.forces import bias_variable as bias_variable
     from ldmaps.openmm.forces import coordinate_force as coordinate_force
     from ldmaps.openmm.forces import domain_wall as domain_wall
     from ldmaps.openmm.forces import outward_force as outward_force
     from ldmaps.openmm.reporter import LandmarkReporter as LandmarkReporter
     from ldmaps.openmm.reporter import run_until as run_until
-    from ldmaps.openmm.reweighting import effective_number as effective_number
-    from ldmaps.openmm.reweighting import metadynamics_weights as metadynamics_weights
 
 load_on_first_use(
     __name__,
     {
         "actions": "Branch Save Snapshot Stop StopSimulation",
-        "bias_log": "BiasLog",
+        "biased_runs": "BiasLog effective_number metadynamics_weights",
         "forces": "bias_variable coordinate_force domain_wall outward_force",
         "reporter": "LandmarkReporter run_until",
-        "reweighting": "effective_number metadynamics_weights",
     },
 )
