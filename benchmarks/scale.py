@@ -78,7 +78,7 @@ def write(results: dict[str, dict[int, dict]]) -> None:
     every = [row for found in results.values() for row in found.values()]
     machines = ", ".join(dict.fromkeys(re.sub(r"; .*", "", row["on"]) for row in every))
     lines = ["# Scale: what grows with N and with M", "", INTRODUCTION, ""]
-    lines += [f"`make bench-scale` on {machines}; [commit and load of each row](scale.json).", ""]
+    lines += [f"`make bench-scale` on {machines}; [sizes between, commit and load of each](scale.json).", ""]
     titles = {
         "landmark_fit": "landmark fit, 3-D, ε given, M = 400",
         "landmark_fit_rmsd": "the same, 22 atoms, RMSD",
@@ -98,7 +98,8 @@ def write(results: dict[str, dict[int, dict]]) -> None:
         rows = results.get(name, {})
         times = [row["seconds"] for row in rows.values()]
         grows = f"N^{exponent(list(rows), times):.2f}" if len(rows) > 1 else ""
-        for n, row in rows.items():
+        for n in sorted({min(rows, default=0), max(rows, default=0)} & set(rows)):
+            row = rows[n]
             note = (
                 f"{row['landmarks']:,} landmarks"
                 if "landmarks" in row
@@ -122,7 +123,7 @@ def write(results: dict[str, dict[int, dict]]) -> None:
             "|---|---|---|---|---|",
         ]
         rows = results["per_point"]
-        for m, row in rows.items():
+        for m, row in list(rows.items())[::2]:
             cells = " | ".join(
                 f"{row[name]['grouped'] * 1e6:.2f} | {row[name]['ratio']:.2f}" for name in ("rmsd", "3-D")
             )

@@ -200,7 +200,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
                     title_of(line),
                     number(round(line.m[0])),
                     _with_spread(line.z_test, percent),
-                    f"{beside.z_test} ({beside.z_test_sd})" if beside else None,
+                    f"{beside.z_test}" if beside else None,
                     printed_over_ours(beside.z_test, line.z_test) if beside else None,
                 )
             )
