@@ -160,7 +160,7 @@ UNSEEN = [
 ]
 UNSEEN_LANDMARKS = (25, 50, 100, 200, 400)
 #: Of these, the ones on the page.
-UNSEEN_SHOWN = (25, 100, 400)
+UNSEEN_SHOWN = (25, 400)
 
 
 # -- one fold --------------------------------------------------------------------

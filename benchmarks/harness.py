@@ -99,7 +99,7 @@ def commit() -> str:
 
 @cache
 def provenance() -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scikit-learn"))
     return f"{machine()}; Python {platform.python_version()}, {packages}; commit {commit()}"
 
 

@@ -39,6 +39,8 @@ CLOSING = """\
 ![Resident memory against records](stream_memory.png)"""
 
 MILLIONS = 10
+#: Rows that the CSV alone has.
+HIDDEN = ("sustained rate, M = 400", "NDJSON")
 
 
 def blocks(points: np.ndarray, n: int, size: int = 4096) -> Iterator[np.ndarray]:
@@ -329,7 +331,7 @@ def main(names: list[str]) -> None:
         INTRODUCTION,
         rows,
         closing=CLOSING,
-        hidden=["sustained rate, M = 400"],
+        hidden=HIDDEN,
     )
 
 

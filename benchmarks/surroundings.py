@@ -45,7 +45,7 @@ What do start-up, text and single points cost? *Ratio* says how many times as fa
 of turns in one run. Rates are rows, records or frames per second; [more rows, and notes](surroundings.csv)."""
 
 #: Rows that the CSV alone has.
-HIDDEN = ("float64", "stream, M = 100", "embed, M = 100")
+HIDDEN = ("float64", "stream, M = 100", "embed, M = 100", "NDJSON", "xtc to csv")
 N_RECORDS, N_ROWS = 400_000, 200_000
 
 
