@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from harness import DOCS, provenance
+from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from ldmaps import LandmarkDiffusionMap
@@ -25,10 +26,11 @@ RATE, LANDMARKS = 0.02, 100
 #: Kinds that the CSV alone has: they are like others on the page.
 HIDDEN = ("wide", "roll", "ar 0.5")
 INTRODUCTION = """\
-A map of {landmarks} landmarks watches data from the source that it was fitted to, at `--alarm-rate {rate}`: every alarm is a false one. Means
-over {repeats} repetitions with new data; the promise is kept where the 95 % interval (of measured over promised, times {rate}) reaches {rate} or lies
-below it. **Worth**: independent points that the held-out ones count as. **In events**: share of records between beginning and end of an alarm, without
-and with `--adapt`. [More kinds and columns](alarms.csv)."""
+A map of {landmarks} landmarks watches data from the source that it was fitted to, at `--alarm-rate {rate}` unless
+another is named: every alarm is a false one. Means over {repeats} repetitions with new data; the promise is kept where the 95 % interval
+(of measured over promised, times the rate asked for) reaches that rate or lies below it. **Worth**: independent points that the held-out ones
+count as. **In events**: share of records between beginning and end of an alarm, without and with `--adapt`. [More kinds and
+columns](alarms.csv)."""
 LIMITS = """\
 Where the promise ends:
 
@@ -50,23 +52,24 @@ class Kind:
     epsilon: float = 20.0
     holds: bool = True
     repeats: int = 20
+    rate: float = RATE
 
 
-def iid(draw: Callable[[np.random.Generator, int], np.ndarray], n: int = 2000) -> Callable:
+def iid(
+    draw: Callable[[np.random.Generator, int], np.ndarray], n: int = 2000, n_new: int = 10_000
+) -> Callable:
     def make(seed: int) -> tuple[np.ndarray, np.ndarray]:
         rng = np.random.default_rng(seed)
-        return draw(rng, n), draw(rng, 10_000)
+        return draw(rng, n), draw(rng, n_new)
 
     return make
 
 
-def process(phi: float, n: int = 4000, drift: float = 0.0) -> Callable:
+def process(phi: float, n: int = 4000, drift: float = 0.0, n_new: int = 20_000) -> Callable:
     def make(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        noise = np.random.default_rng(seed).normal(size=(n + 25_000, 3))
-        x = np.empty_like(noise)
-        x[0] = noise[0] / np.sqrt(1 - phi**2)
-        for i in range(1, len(x)):
-            x[i] = phi * x[i - 1] + noise[i]
+        noise = np.random.default_rng(seed).normal(size=(n + 5000 + n_new, 3))
+        noise[0] /= np.sqrt(1 - phi**2)
+        x = lfilter([1.0], [1.0, -phi], noise, axis=0)
         new = x[n + 5000 :]
         return x[:n], new + drift * np.linspace(0, 1, len(new))[:, None] / np.sqrt(1 - phi**2)
 
@@ -155,6 +158,20 @@ KINDS = {
     "c24h50": Kind(
         "C24H50, RMSD of 24 carbon atoms", frames(lambda: c24h50().frames), "rmsd", 0.05, repeats=10
     ),
+    "rare": Kind(
+        "independent, normal, 3 columns, 100,000 rows",
+        iid(lambda rng, n: rng.normal(size=(n, 3)), 100_000, 500_000),
+        rate=1e-4,
+    ),
+    "rare, heavy": Kind(
+        "independent, Student's t of 3 degrees of freedom, 100,000 rows",
+        iid(lambda rng, n: rng.standard_t(3, size=(n, 3)), 100_000, 500_000),
+        epsilon=4e4,
+        rate=1e-4,
+    ),
+    "rare, ar": Kind(
+        "AR(1), correlation time 1.5 rows, 100,000 rows", process(0.5, 100_000, n_new=500_000), rate=1e-3
+    ),
     "drift": Kind("AR(1) 0.9 that drifts by two standard deviations", process(0.9, drift=2.0), holds=False),
     "weekly": Kind(
         "four sensors, weekly rhythm, three days of training", sensors(3, weekly=True), holds=False
@@ -171,7 +188,9 @@ def measured(kind: Kind, seed: int) -> dict[str, float]:
             train
         )
     known = model.embedder_.calibration
-    rate = max(RATE, known.least_rate)
+    if known is None:
+        return {}  # too few independent points: there is no promise to measure
+    rate = max(kind.rate, known.least_rate)
     coverage = model.coverage(new)
     others = np.setdiff1d(np.arange(len(train)), seen.landmark_indices_)
     careless = Calibration.of(seen.coverage(train[others]).distance, len(others))
@@ -202,10 +221,13 @@ def page(rows: list[dict]) -> str:
     for row in rows:
         if row["kind"] in HIDDEN:
             continue
-        words, measured_rate = KINDS[row["kind"]].words, f"{row['share']:.3f}"
+        kind, measured_rate = KINDS[row["kind"]], f"{row['share']:.2g}"
+        words = kind.words
+        if row["repeats"] < kind.repeats:
+            words += f" ({row['repeats']} of {kind.repeats} maps had enough to promise)"
         lines.append(
-            f"| {words} | {row['worth']:,.0f} | {row['rate']:.3f} | {measured_rate if row['kept'] else f'**{measured_rate}**'} | "
-            f"{row['low']:.3f}–{row['high']:.3f} | {row['in events']:.2f} | {row['in adapting']:.2f} |"
+            f"| {words} | {row['worth']:,.0f} | {row['rate']:.2g} | {measured_rate if row['kept'] else f'**{measured_rate}**'} | "
+            f"{row['low']:.2g}–{row['high']:.2g} | {row['in events']:.2g} | {row['in adapting']:.2g} |"
         )
     kept = sum(row["kept"] for row in rows if KINDS[row["kind"]].holds)
     total = sum(KINDS[row["kind"]].holds for row in rows)
@@ -227,17 +249,17 @@ def main() -> None:
     for name, kind in KINDS.items():
         if wanted and not name.startswith(wanted):
             continue
-        runs = [measured(kind, seed) for seed in range(kind.repeats)]
+        runs = [run for seed in range(kind.repeats) if (run := measured(kind, seed))]
         mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
         excess = np.array([run["share"] / run["rate"] for run in runs])
         half = student.ppf(0.975, len(runs) - 1) * excess.std(ddof=1) / np.sqrt(len(runs))
-        low, high = (excess.mean() - half) * RATE, (excess.mean() + half) * RATE
+        low, high = (excess.mean() - half) * kind.rate, (excess.mean() + half) * kind.rate
         row = {
             "kind": name,
             **mean,
             "low": max(low, 0.0),
             "high": high,
-            "kept": bool(low <= RATE),
+            "kept": bool(low <= kind.rate),
             "repeats": len(runs),
         }
         rows.append(row)

@@ -11,7 +11,7 @@ from ldmaps.datasets import c24h50
 from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.inputs import open as open_inputs
 from ldmaps.maps import map_sampling
-from ldmaps.quality.resampled_modes import fitted_modes
+from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, judge_sampling
 
 CHAIN = c24h50().frames[:1500]

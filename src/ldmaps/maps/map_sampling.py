@@ -14,7 +14,7 @@ from ldmaps.landmarks import KMedoids
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.training import Training
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.quality.resampled_modes import fitted_modes
+from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
 #: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
