@@ -17,6 +17,7 @@ import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from harness import DOCS
@@ -241,6 +242,18 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
     return rows
 
 
+def page(rows: list[list[str]]) -> str:
+    """Return the page: what is held, system by system; the other columns are in the CSV."""
+    lines = ["| system | | these landmarks, % | the system, % | points, % |", "|---|---|---|---|---|"]
+    before = ""
+    for name, coordinate, _, _, landmarks, system, points, *_ in rows:
+        number = coordinate.removeprefix("psi").translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+        lines.append(f"| {'' if name == before else name} | ψ{number} | {landmarks} | {system} | {points} |")
+        before = name
+    prose = (Path(__file__).parent / "prose" / "sampling.md").read_text(encoding="utf-8")
+    return prose.replace("{table}", "\n".join(lines))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repetitions", type=int, default=100)
@@ -272,6 +285,7 @@ def main() -> None:
                 print(", ".join(row), flush=True)
             with open(path, "w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows([heading, *known])
+    (DOCS / "sampling.md").write_text(page(known), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.pairwise import nearest
+from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids, base, k_medoids
 from ldmaps.metrics import RMSD, Euclidean, Metric
 from ldmaps.metrics.base import Points
@@ -49,8 +50,8 @@ def medoid_distances() -> None:
             return nearest(metric, a, b, n_threads)
 
         with patch.object(base, "nearest", counting), patch.object(k_medoids, "nearest", counting):
-            weights, rng = np.ones(len(points)), np.random.default_rng(0)
-            selector.select(points, metric, epsilon=1.0, weights=weights, rng=rng)
+            walk = Walk(metric, points, np.ones(len(points)), 1.0)
+            selector.select(walk, np.random.default_rng(0))
         return sum(pairs)
 
     molecule = alanine_dipeptide()
