@@ -29,7 +29,7 @@ PROMISED = 0.01
 ENOUGH = 300
 INTRODUCTION = """\
 Which points are unlike the training data? Sets come inside packages, detectors have their default settings, and columns are scaled by the
-training part, which has no anomalies. Classes are held back in turn, and figures are means; series are cut into windows.
+training part ({} to {} points), which has no anomalies. Classes are held back in turn, and figures are means; series are cut into windows.
 Our score is the distance to the nearest landmark, `coverage(X).distance`."""
 
 
@@ -300,7 +300,7 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
 
     def compared(key: str) -> str:
         lines = []
-        for name, of in tasks.items():
+        for name in tasks:
             values = {who: found[name, who][key] for who in names if (name, who) in found}
             best = max(values.values())
             cells = [
@@ -311,8 +311,8 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
                 else "–"
                 for who in names
             ]
-            lines.append([name, f"{len(of[0].train):,} × {of[0].train.shape[1]}", *cells])
-        return table(["set", "training points", *names], lines)
+            lines.append([name, *cells])
+        return table(["set", *names], lines)
 
     def middle(who: str, key: str) -> str:
         values = [row[key] for row in rows if row["detector"] == who and key in row]
@@ -322,6 +322,7 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
         best = {name: max(found[name, who][key] for who in names if (name, who) in found) for name in tasks}
         return sum(found[name, "ldmaps"][key] >= best[name] - 0.01 for name in tasks)
 
+    sizes = [len(of[0].train) for of in tasks.values()]
     costs = [[who, middle(who, "one_us"), middle(who, "batch_us"), middle(who, "kilobytes")] for who in names]
     promises = [
         [
@@ -338,7 +339,7 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
         [
             "# Anomalies",
             "",
-            INTRODUCTION,
+            INTRODUCTION.format(*(f"{size:,}" for size in (min(sizes), max(sizes)))),
             "",
             f"`make bench-anomalies` on {provenance()}.",
             "",

@@ -163,9 +163,10 @@ def table(every: list[tuple[DataSet, list[Result]]]) -> str:
             title = ""
     own = [r.methods[ALL] for _, results in every for r in results]
     ratios, correlations = [found[2] for found in own], [found[3] for found in own]
+    ends = dict.fromkeys(f"{end:.2f}" for end in (min(ratios), max(ratios)))
     lines += [
         "",
-        f"`error_estimate` with all training points: {min(ratios):.2f} to {max(ratios):.2f} ({min(correlations):.2f} or more) in every line.",
+        f"`error_estimate` with all training points: {' to '.join(ends)} ({min(correlations):.2f} or more) in every line.",
     ]
     return "\n".join(lines)
 

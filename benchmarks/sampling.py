@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from harness import DOCS
+from harness import DOCS, provenance
 from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
@@ -242,7 +242,7 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
     return rows
 
 
-def page(rows: list[list[str]]) -> str:
+def page(rows: list[list[str]], made: str) -> str:
     """Return the page: what is held, system by system; the other columns are in the CSV."""
     lines = ["| system | | these landmarks, % | the system, % | points, % |", "|---|---|---|---|---|"]
     before = ""
@@ -251,7 +251,7 @@ def page(rows: list[list[str]]) -> str:
         lines.append(f"| {'' if name == before else name} | ψ{number} | {landmarks} | {system} | {points} |")
         before = name
     prose = (Path(__file__).parent / "prose" / "sampling.md").read_text(encoding="utf-8")
-    return prose.replace("{table}", "\n".join(lines))
+    return prose.replace("{table}", "\n".join(lines)) + f"\n`python benchmarks/sampling.py`, {made}.\n"
 
 
 def main() -> None:
@@ -271,7 +271,7 @@ def main() -> None:
         "blocks",
         "runs",
     ]
-    path = DOCS / "sampling.csv"
+    path, made = DOCS / "sampling.csv", provenance()  # while the tree is as it was committed
     known = []
     if path.exists():
         with open(path, newline="", encoding="utf-8") as file:
@@ -285,7 +285,7 @@ def main() -> None:
                 print(", ".join(row), flush=True)
             with open(path, "w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows([heading, *known])
-    (DOCS / "sampling.md").write_text(page(known), encoding="utf-8")
+    (DOCS / "sampling.md").write_text(page(known, f"on {made}"), encoding="utf-8")
 
 
 if __name__ == "__main__":
