@@ -235,10 +235,8 @@ class EventsFile(TextSink):
 
     Parameters
     ----------
-    path : path
-        Of the file; "-" is stdout.
-    overwrite : bool
-        Whether an existing file may be replaced. By default only an empty one is.
+    path, overwrite
+        As for :class:`OutputFile`; "-" is stdout.
     """
 
     def _text(self, embedded: Embedded) -> bytes:
@@ -250,10 +248,8 @@ class QuarantineFile(TextSink):
 
     Parameters
     ----------
-    path : path
-        Of the file; "-" is stdout.
-    overwrite : bool
-        Whether an existing file may be replaced. By default only an empty one is.
+    path, overwrite
+        As for :class:`OutputFile`; "-" is stdout.
     """
 
     takes_rejected = True

@@ -88,60 +88,6 @@ def as_point(values: Any, takes_frames: bool = True) -> NDArray[np.float64]:
     return array
 
 
-class _Lines:
-    """Bytes that have come, as lines that can be taken; of a line longer than ``longest`` the end is not kept."""
-
-    def __init__(self, longest: int) -> None:
-        self.longest = longest
-        self.text, self.at = b"", 0  # the next line begins there
-        self._more: list[bytes] = []  # what follows the text
-        self._tail = 0  # bytes of the line that is not whole yet
-        self._taken = 0  # lines so far
-        self._left_out: dict[int, int] = {}  # bytes that are not kept, by line
-        self._arrived, self._last = np.empty(0), 0.0  # when each whole line came, and when the last bytes
-
-    @property
-    def ready(self) -> int:
-        """How many whole lines there are."""
-        return len(self._arrived)
-
-    def feed(self, data: bytes, arrived: float) -> None:
-        """Take bytes."""
-        head, newline, rest = data.partition(b"\n")
-        excess = min(len(head), max(0, self._tail + len(head) - self.longest - 1))
-        if excess:
-            number = self._taken + self.ready
-            self._left_out[number] = self._left_out.get(number, 0) + excess
-            data = head[: len(head) - excess] + newline + rest
-        count = data.count(b"\n")
-        self._tail = len(data) - data.rindex(b"\n") - 1 if count else self._tail + len(data)
-        self._more.append(data)
-        self._arrived, self._last = np.append(self._arrived, np.full(count, arrived)), arrived
-
-    def finish(self) -> None:
-        """Count a last line without a line break as a line."""
-        if self._tail:
-            self.feed(b"\n", self._last)
-
-    def joined(self) -> bytes:
-        """Return the text with all that has come."""
-        if self._more:
-            self.text, self.at, self._more = b"".join([self.text[self.at :], *self._more]), 0, []
-        return self.text
-
-    def length(self, line: bytes, which: int) -> int:
-        """Return how many bytes a line had, one of those that are ready."""
-        return len(line) + self._left_out.get(self._taken + which, 0)
-
-    def take(self, count: int, end: int) -> tuple[int, NDArray[np.float64]]:
-        """Go to the byte behind some lines; return how many bytes they had, and when each of them came."""
-        arrived, self._arrived = np.split(self._arrived, [count])
-        self._taken += count
-        left_out = sum(self._left_out.pop(number) for number in [*self._left_out] if number < self._taken)
-        length, self.at = end - self.at + left_out, end
-        return length, arrived
-
-
 #: One record that was read: its numbers, and its own time if it has one that is not among them.
 Row = tuple[Sequence[float] | NDArray[np.float64], float | None]
 
@@ -177,38 +123,53 @@ class LineDecoder(Decoder):
 
     def __init__(self, parser: LineParser) -> None:
         self._parser = parser
-        self._lines = _Lines(parser.longest)
-        self._offset = self._fed = 0
-        self._number = 0
+        self._text, self._at = b"", 0  # the next line begins there
+        self._more: list[bytes] = []  # what follows the text
+        self._tail = 0  # bytes of the line that is not whole yet
+        self._left_out: dict[int, int] = {}  # bytes of overlong lines that are not kept, by line
+        self._arrived, self._last = np.empty(0), 0.0  # when each whole line came, and when the last bytes
+        self._offset = self._fed = self._number = 0
 
     @property
     def ready(self) -> int:
         """How many whole lines there are."""
-        return self._lines.ready
+        return len(self._arrived)
 
     def feed(self, data: bytes, arrived: float) -> None:
-        """Take bytes."""
-        self._lines.feed(data, arrived)
+        """Take bytes; of a line that is longer than any record the end is not kept."""
         self._fed += len(data)
+        head, newline, rest = data.partition(b"\n")
+        excess = min(len(head), max(0, self._tail + len(head) - self._parser.longest - 1))
+        if excess:
+            self._left_out[self.ready] = self._left_out.get(self.ready, 0) + excess
+            data = head[: len(head) - excess] + newline + rest
+        count = data.count(b"\n")
+        self._tail = len(data) - data.rindex(b"\n") - 1 if count else self._tail + len(data)
+        self._more.append(data)
+        self._arrived, self._last = np.append(self._arrived, np.full(count, arrived)), arrived
 
     def finish(self) -> None:
         """Count a last line without a line break as a line."""
-        self._lines.finish()
+        if self._tail:
+            self.feed(b"\n", self._last)
+            self._fed -= 1
 
     def take(self, most: int) -> Records:
         """Decode up to ``most`` lines."""
-        lines, parser = self._lines, self._parser
-        text, at, count = lines.joined(), lines.at, min(most, lines.ready)
-        if self._offset == 0 and text.startswith(BOM, at):
-            at += len(BOM)
+        parser, count = self._parser, min(most, self.ready)
+        if self._more:
+            self._text, self._at, self._more = b"".join([self._text[self._at :], *self._more]), 0, []
+        begin = self._at
+        if self._offset == 0 and self._text.startswith(BOM, begin):
+            begin += len(BOM)
         times, is_record = np.full(count, np.nan), np.ones(count, dtype=bool)
         rejected: dict[int, tuple[str, str]] = {}
 
         def other(raw: bytes, which: int) -> Sequence[float] | NDArray[np.float64] | None:
-            line, length = raw.strip(), lines.length(raw, which)
+            line, length = raw.strip(), len(raw) + self._left_out.get(which, 0)
             try:
-                if length > lines.longest:
-                    raise UnreadableError(f"the line has {length} bytes; at most {lines.longest} are taken")
+                if length > parser.longest:
+                    raise UnreadableError(f"the line has {length} bytes; at most {parser.longest} are taken")
                 row = parser.row(line)
             except UnreadableError as reason:
                 rejected[which] = str(reason), excerpt(line)
@@ -218,10 +179,13 @@ class LineDecoder(Decoder):
             times[which] = np.nan if time is None else time
             return numbers
 
-        points, end = read_lines(lambda: parser.plain, text, at, count, other)
+        points, end = read_lines(lambda: parser.plain, self._text, begin, count, other)
         numbers = self._number + np.cumsum(is_record, dtype=np.int64) - 1
-        length, arrived = lines.take(count, end)
-        self._offset = min(self._offset + length, self._fed)  # finish() may have added a line break
+        arrived, self._arrived = np.split(self._arrived, [count])
+        left_out = sum(size for line, size in self._left_out.items() if line < count)
+        self._left_out = {line - count: size for line, size in self._left_out.items() if line >= count}
+        # No further than bytes came: finish() may have added a line break.
+        self._offset, self._at = min(self._offset + end - self._at + left_out, self._fed), end
         self._number += int(np.count_nonzero(is_record))
         is_record[list(rejected)] = False
         moments = times[is_record]
