@@ -213,41 +213,41 @@ void fill_block(const Frames<Real>& a, const Frames<Real>& b, Matrix<Real> out) 
         for (Index panel = first_panel; panel < last_panel; panel += panels_per_pass) {
             const Index width = std::min(panels_per_pass, last_panel - panel);
             fill_sums<Real>(rows, height, b.panels, panel, width, work);
-            Index slot = 0;
-            for (Index p = panel; p < panel + width; ++p) {
-                for (Index i = 0; i < height; ++i, ++slot) {
-                    const Real area = a.moments(AREA, row + i);
-                    Real* bound = work.rows[BOUND] + slot * lanes;
-                    for (Index lane = 0; lane < lanes; ++lane) bound[lane] = area * areas[p * lanes + lane];
+            // In the order of their sums.
+            const auto for_slots = [=](auto function) {
+                for (Index slot = 0; slot < width * height; ++slot)
+                    function(slot, panel + slot / height, slot % height);
+            };
+            for_slots([&](Index slot, Index p, Index i) {
+                const Real area = a.moments(AREA, row + i);
+                for (Index lane = 0; lane < lanes; ++lane) {
+                    work.rows[BOUND][slot * lanes + lane] = area * areas[p * lanes + lane];
                 }
-            }
-            const Index n_lanes = slot * lanes;
+            });
+            const Index n_lanes = width * height * lanes;
             if (find_roots(work, n_lanes)) {
                 for (Index at = 0; at < n_lanes; ++at) {
                     if (work.rows[DOUBT][at] != 0) work.rows[ROOT][at] = static_cast<Real>(careful_root(work, at));
                 }
             }
-            slot = 0;
-            for (Index p = panel; p < panel + width; ++p) {
+            for_slots([&](Index slot, Index p, Index i) {
                 const Index col = p * lanes - b.start;
                 const bool whole = col >= 0 && col + lanes <= n_cols;
-                for (Index i = 0; i < height; ++i, ++slot) {
-                    const Real norm = a.moments(SQUARED_NORM, row + i), scale = a.moments(SCALE, row + i) * Real(-2);
-                    const Real* lambda = work.rows[ROOT] + slot * lanes;
-                    Real* target = out[top + i].data() + col;
-                    Real spill[lanes];
-                    Real* squared = whole ? target : spill;
-                    for (Index lane = 0; lane < lanes; ++lane) {
-                        const Real both = norm + norms[p * lanes + lane];
-                        const Real value = fused(scale * scales[p * lanes + lane], lambda[lane], both);
-                        squared[lane] = value > both * rounding ? value : Real(0);
-                    }
-                    if (whole) continue;
-                    for (Index lane = std::max(Index(0), -col); lane < std::min(lanes, n_cols - col); ++lane) {
-                        target[lane] = spill[lane];
-                    }
+                const Real norm = a.moments(SQUARED_NORM, row + i), scale = a.moments(SCALE, row + i) * Real(-2);
+                const Real* lambda = work.rows[ROOT] + slot * lanes;
+                Real* target = out[top + i].data() + col;
+                Real spill[lanes];
+                Real* squared = whole ? target : spill;
+                for (Index lane = 0; lane < lanes; ++lane) {
+                    const Real both = norm + norms[p * lanes + lane];
+                    const Real value = fused(scale * scales[p * lanes + lane], lambda[lane], both);
+                    squared[lane] = value > both * rounding ? value : Real(0);
                 }
-            }
+                if (whole) return;
+                for (Index lane = std::max(Index(0), -col); lane < std::min(lanes, n_cols - col); ++lane) {
+                    target[lane] = spill[lane];
+                }
+            });
         }
     }
 }
