@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.formats import known_format
 from ldmaps.inputs.frame_blocks import Block, block_of, import_mdtraj
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
 
 #: Formats for which MDAnalysis needs another package.
 _NEEDED = {"H5MD": "h5py", "TNG": "pytng"}
@@ -31,9 +27,8 @@ class MDAnalysisFile:
         import_mdanalysis(path)
         needed = _NEEDED.get(known_format(path).name)
         if needed is not None and find_spec(needed) is None:
-            raise InvalidInputError(
-                f"{path} is read with {needed}, which is not installed; pip install {needed}"
-            )
+            remedy = f"pip install {needed}"
+            raise InvalidInputError(f"{path} is read with {needed}, which is not installed; {remedy}")
         from MDAnalysis.coordinates.core import get_reader_for
 
         self._position = 0
@@ -95,8 +90,7 @@ def mdanalysis_topology(path: str) -> Any:
         raise InvalidInputError(
             f"the atoms of a residue do not stand together in {path}; write the topology as PDB or GRO and use that"
         )
-    bonds = universe.bonds.to_indices() if hasattr(universe, "bonds") else ()
-    atoms = list(topology.atoms)
+    bonds, atoms = universe.bonds.to_indices() if hasattr(universe, "bonds") else (), list(topology.atoms)
     for left, right in bonds:
         topology.add_bond(atoms[left], atoms[right])
     if not len(bonds):

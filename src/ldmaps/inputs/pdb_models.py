@@ -44,9 +44,8 @@ def pdb_models(path: str, n_atoms: int) -> Iterator[NDArray[np.float32]]:
         try:
             values = np.asarray([(text[:8], text[8:16], text[16:24]) for text in atoms]).astype(np.float32)
         except ValueError as error:
-            raise InvalidInputError(
-                f"{path}: model {number} has a coordinate that is not a number ({error})"
-            ) from error
+            fault = f"{path}: model {number} has a coordinate that is not a number ({error})"
+            raise InvalidInputError(fault) from error
         yield values * np.float32(0.1)
 
 
