@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, one_line
 from ldmaps.inputs.atom_order import Atoms, bonds_among
+from ldmaps.inputs.foreign_files import mdanalysis_topology, pdb_topology
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
 from ldmaps.inputs.frame_blocks import Block, import_mdtraj
-from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
-from ldmaps.inputs.pdb_models import pdb_topology
 from ldmaps.inputs.source import FrameChunk, FrameSource, Reading, default_chunk
 
 Frames = NDArray[np.float32]
