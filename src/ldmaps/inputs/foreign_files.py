@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
-from ldmaps.inputs.formats import Format, known_format
+from ldmaps.inputs.formats import Format, known_format, needed
 from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of, import_mdtraj
 
 #: Formats for which MDAnalysis needs another package.
@@ -72,8 +72,7 @@ class MDAnalysisFile:
 
 def mdanalysis_topology(path: str) -> Any:
     """Return the mdtraj topology of a file that MDAnalysis reads, so that selections mean the same everywhere."""
-    mda = import_mdanalysis(path)
-    md = import_mdtraj()
+    mda, md = import_mdanalysis(path), import_mdtraj()
     with _quietly():
         universe = mda.Universe(path, to_guess=())  # whose masses are then those of the file
         masses = getattr(universe.atoms, "masses", None)
@@ -89,7 +88,10 @@ def mdanalysis_topology(path: str) -> Any:
     symbols = getattr(universe.atoms, "elements", [""] * len(universe.atoms))
     names = getattr(universe.atoms, "names", getattr(universe.atoms, "types", symbols))
     for atom, name, symbol in zip(universe.atoms, names, symbols, strict=True):
-        topology.add_atom(str(name), _element(md, str(symbol)), made[atom.residue.ix])
+        element = md.element.virtual
+        with suppress(KeyError):
+            element = md.element.get_by_symbol(str(symbol).strip().capitalize())
+        topology.add_atom(str(name), element, made[atom.residue.ix])
     topology.masses_of_file = masses  # of which mdtraj knows nothing; see `atoms_of`
     if [atom.residue.resSeq for atom in topology.atoms] != universe.atoms.resids.tolist():
         # mdtraj counts atoms residue by residue; were those mixed, its order would not be that of the file.
@@ -106,21 +108,8 @@ def mdanalysis_topology(path: str) -> Any:
 
 def import_mdanalysis(path: str) -> ModuleType:
     """Return MDAnalysis, or raise with the command that installs it."""
-    try:
-        import MDAnalysis
-    except ImportError as error:
-        raise InvalidInputError(
-            f"{path} is read with MDAnalysis, which cannot be imported ({error}); "
-            "pip install MDAnalysis, or convert the file to xtc, dcd or pdb"
-        ) from error
-    return MDAnalysis  # type: ignore[no-any-return]
-
-
-def _element(md: ModuleType, symbol: str) -> Any:
-    try:
-        return md.element.get_by_symbol(symbol.strip().capitalize())
-    except KeyError:
-        return md.element.virtual
+    remedy = "pip install MDAnalysis, or convert the file to xtc, dcd or pdb"
+    return needed("MDAnalysis", f"{path} is read with MDAnalysis", remedy)
 
 
 @contextmanager

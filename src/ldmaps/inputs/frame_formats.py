@@ -1,15 +1,4 @@
-"""The formats whose frames are known as bytes.
-
-XTC: every frame begins with a header that holds its length, and is packed.
-TRR: every frame begins with a header that holds the sizes of its parts, which are plain numbers.
-DCD: a header for the file, then frames of one length:
-
-    int 84 │ "CORD", 20 integers │ int 84     what is in a frame, among other things
-    titles                                    a record: length, that many bytes, length
-    number of atoms                           a record
-    (which atoms move)                        a record, if some are fixed
-    frames                                    box (48 bytes), x, y, z, (fourth dimension): a record each
-"""
+"""The formats whose frames are known as bytes: XTC, packed, TRR, plain numbers, and DCD, frames of one length."""
 
 from __future__ import annotations
 
@@ -199,6 +188,10 @@ _LONGEST = 1 << 20
 
 class DcdFrames(FrameFormat):
     """Frames of DCD files of either byte order, with record marks of 4 or 8 bytes, with fixed atoms or without."""
+
+    # A record is its length, that many bytes, and its length again. The header has four: "CORD" and 20 integers, of
+    # which some say what is in a frame; titles; the number of atoms; which atoms move, if some are fixed. A frame has
+    # one each for the box, x, y, z and a fourth dimension.
 
     def __init__(self) -> None:
         # Of the first frame and of others: fixed atoms stand in the first one alone.

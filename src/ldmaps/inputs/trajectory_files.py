@@ -65,7 +65,12 @@ class TrajectoryFiles(SelectedFrames):
 
     def __iter__(self) -> Iterator[FrameChunk]:
         for path in self.files:
-            yield from self._chunks_of(path)
+            numbers = None
+            for numbers, block in self._streamed(path) if self._is_streamed(path) else self._loaded(path):
+                yield self._selection.chunk(block, numbers, path)
+            if numbers is None:
+                told = f"{path} has no frame from {self._reading.first} on; lower "
+                raise InvalidInputError(told, Named("start"))
 
     def topology(self) -> Any:
         """Return the mdtraj topology of the selected atoms."""
@@ -96,14 +101,6 @@ class TrajectoryFiles(SelectedFrames):
             )
 
     # -- one file ---------------------------------------------------------
-
-    def _chunks_of(self, path: str) -> Iterator[FrameChunk]:
-        numbers = None
-        for numbers, block in self._streamed(path) if self._is_streamed(path) else self._loaded(path):
-            yield self._selection.chunk(block, numbers, path)
-        if numbers is None:
-            told = f"{path} has no frame from {self._reading.first} on; lower "
-            raise InvalidInputError(told, Named("start"))
 
     def _streamed(self, path: str) -> Iterator[tuple[NDArray[np.int64], Block]]:
         """Yield frame numbers and coordinates, striding by hand: mdtraj's own stride is not reliable at the end."""

@@ -104,25 +104,21 @@ class Snapshot:
         seed : int, optional
             Of the new velocities.
         """
-        total = simulation.system.getNumParticles()
-        if total != len(self.positions):
+        total, count = simulation.system.getNumParticles(), len(self.positions)
+        if total != count:
             raise InvalidInputError(
-                f"the snapshot has {len(self.positions)} atoms and the simulation {total}; use the same system"
+                f"the snapshot has {count} atoms and the simulation {total}; use the same system"
             )
         context = simulation.context
         if self.box is not None:
             context.setPeriodicBoxVectors(*self.box)
         context.setPositions(self.positions)
-        if new_velocities_temperature is None:
-            if seed is not None:
-                raise InvalidInputError(
-                    "seed is for new velocities; pass new_velocities_temperature= as well"
-                )
-            context.setVelocities(self.velocities)
-        elif seed is None:
-            context.setVelocitiesToTemperature(new_velocities_temperature)
-        else:
-            context.setVelocitiesToTemperature(new_velocities_temperature, seed)
+        if new_velocities_temperature is not None:
+            context.setVelocitiesToTemperature(new_velocities_temperature, *([] if seed is None else [seed]))
+            return
+        if seed is not None:
+            raise InvalidInputError("seed is for new velocities; pass new_velocities_temperature= as well")
+        context.setVelocities(self.velocities)
 
 
 class _OnEvent(ABC):
@@ -168,10 +164,7 @@ class Stop(_OnEvent):
 
 
 class Save(_OnEvent):
-    """Write the simulation to files when an event happens: a state to go on from, and a PDB to look at.
-
-    ``simulation.loadState`` reads the state, on any platform. Each file appears whole
-    or not at all; their names hold the region, the kind and the step.
+    """Write a state for ``simulation.loadState`` and a PDB when an event happens; names hold region, kind and step.
 
     Parameters
     ----------
@@ -326,12 +319,8 @@ class LandmarkReporter(FrameReporter):
             self.last = embedded
         if self.sink is not None:
             self.sink.write(embedded)
-        if embedded.events and self.actions:
-            self._act(embedded.events, simulation)
-
-    def _act(self, events: tuple[Event, ...], simulation: Any) -> None:
         stop: StopSimulation | None = None
-        for event in events:
+        for event in embedded.events:
             for action in self.actions:
                 try:
                     action(event, simulation)
