@@ -21,33 +21,24 @@ KINDS = {"dihedral": 4, "angle": 3, "distance": 2, "contact": 2}
 MOST_FEATURES = 100_000
 #: A contact is between atoms at least so many apart in their order.
 CONTACT_GAP = 3
-#: The atoms of side chains' torsions, by residue, from N on; names as IUPAC has them.
+#: The atoms of side chains' torsions, from CB on, and the residues that have them; names as IUPAC has them, and others
+#: by what protonates or links a residue.
 _SIDE_CHAINS = {
-    "ARG": "CB CG CD NE CZ NH1",
-    "ASN": "CB CG OD1",
-    "ASP": "CB CG OD1",
-    "CYS": "CB SG",
-    "GLN": "CB CG CD OE1",
-    "GLU": "CB CG CD OE1",
-    "HIS": "CB CG ND1",
-    "ILE": "CB CG1 CD1",
-    "LEU": "CB CG CD1",
-    "LYS": "CB CG CD CE NZ",
-    "MET": "CB CG SD CE",
-    "PHE": "CB CG CD1",
-    "PRO": "CB CG CD",
-    "SER": "CB OG",
-    "THR": "CB OG1",
-    "TRP": "CB CG CD1",
-    "TYR": "CB CG CD1",
-    "VAL": "CB CG1",
+    "CB CG CD NE CZ NH1": "ARG",
+    "CB CG OD1": "ASN ASP ASH",
+    "CB SG": "CYS CYX CYM CYS2",
+    "CB CG CD OE1": "GLN GLU GLH",
+    "CB CG ND1": "HIS HID HIE HIP HSD HSE HSP",
+    "CB CG1 CD1": "ILE",
+    "CB CG CD1": "LEU PHE TRP TYR",
+    "CB CG CD CE NZ": "LYS LYN",
+    "CB CG SD CE": "MET MSE",
+    "CB CG CD": "PRO",
+    "CB OG": "SER",
+    "CB OG1": "THR",
+    "CB CG1": "VAL",
 }
-#: Other names of these residues, by what protonates or links them.
-_ALSO = {
-    **dict.fromkeys(("HID", "HIE", "HIP", "HSD", "HSE", "HSP"), "HIS"),
-    **dict.fromkeys(("CYX", "CYM", "CYS2"), "CYS"),
-    **{"ASH": "ASP", "GLH": "GLU", "LYN": "LYS", "MSE": "MET"},
-}
+_SIDE_CHAIN_OF = {residue: chain for chain, residues in _SIDE_CHAINS.items() for residue in residues.split()}
 #: Other names of these atoms.
 _SAME_ATOM = {"CD1": "CD", "SD": "SE"}
 
@@ -205,7 +196,7 @@ def _chi(chain: _Chain) -> Iterator[_Found]:
     """χ₁ to χ₅ of side chains."""
     for key, atoms in chain.residues:
         residue = key.upper().rstrip("0123456789").rstrip("-")
-        names = ["N", "CA", *_SIDE_CHAINS.get(_ALSO.get(residue, residue), "").split()]
+        names = ["N", "CA", *_SIDE_CHAIN_OF.get(residue, "").split()]
         places = [atoms.get(name, atoms.get(_SAME_ATOM.get(name, ""), -1)) for name in names]
         for number in range(len(places) - 3):
             four = tuple(places[number : number + 4])

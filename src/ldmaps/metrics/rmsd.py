@@ -8,7 +8,7 @@ R is proper: a molecule and its mirror image are different.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -17,17 +17,16 @@ from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Array, Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
-from ldmaps.metrics.rmsd_panels import (
+from ldmaps.metrics.rmsd_frames import (
     RMSDPoints,
+    WeighedAtoms,
     from_panels,
     gradient_blocks,
     new_panels,
     padded,
+    resolve_atoms,
     to_panels,
 )
-
-_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class RMSD(Metric):
@@ -57,12 +56,8 @@ class RMSD(Metric):
     >>> import numpy as np
     >>> triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
     >>> turned = triangle[:, [1, 0, 2]] * [1, 1, -1] + 5
-    >>> metric = RMSD()
-    >>> a, b = metric.prepare(triangle[None]), metric.prepare(np.stack([turned, 2 * triangle]))
-    >>> out = np.empty((1, 2))
-    >>> metric.squared_block(a, slice(0, 1), b, slice(0, 2), out)
-    >>> print(np.sqrt(out).round(4) + 0.0)
-    [[0.     0.6667]]
+    >>> (RMSD().pairwise([triangle], [turned, 2 * triangle]).round(4) + 0.0).tolist()
+    [[0.0, 0.6667]]
     """
 
     name = "rmsd"
@@ -83,7 +78,7 @@ class RMSD(Metric):
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> RMSDPoints:
         """Validate frames, then centre, weigh and pack them."""
         # Not converted to ``dtype`` yet: far from the origin that would round the structure away.
-        frames = X if _is_plain(X) else as_float_array(X, ndim=(2, 3), finite=False)
+        frames = as_float_array(X, ndim=(2, 3), finite=False)
         if frames.ndim == 2:
             if frames.shape[1] % 3:
                 raise InvalidInputError(
@@ -170,11 +165,7 @@ class RMSD(Metric):
         return fill
 
     def group_distance_sums(
-        self,
-        points: Points,
-        bounds: NDArray[np.intp],
-        weights: NDArray[np.float64],
-        sums: NDArray[np.float64],
+        self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each frame's own group to ``sums``."""
         assert isinstance(points, RMSDPoints)
@@ -324,19 +315,6 @@ class RMSD(Metric):
             kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))
             self._resolved = kept
         return kept[3]
-
-
-def _is_plain(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
-    """Say whether X is an array of frames that needs no conversion."""
-    # One streamed frame must not cost more to look at than to embed. Everything else takes the slow way,
-    # which gives the reasons.
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 3
-        and X.size > 0
-        and (X.dtype is _SINGLE or X.dtype is _DOUBLE)
-        and X.flags.c_contiguous
-    )
 
 
 def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RMSDPoints | None:

@@ -31,12 +31,14 @@ FEW_SHARE, MOST_FEW = 0.03, 10
 #: Most points that a message names.
 MOST_NAMED = 5
 
+_Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Diagnosis:
     """How many points a map rests on."""
 
-    participation: NDArray[np.float64]  # (k,): effective number of points that carry each coordinate
+    participation: _Array  # (k,): effective number of points that carry each coordinate
     #: For each coordinate (from 0) that is carried by suspiciously few points: these training points, the
     #: heaviest first. Landmarks stand for their cells
     carriers: dict[int, NDArray[np.intp]]
@@ -75,7 +77,7 @@ class Diagnosis:
 
 def diagnose(
     coordinates: NDArray[Any],
-    multiplicities: NDArray[np.float64],
+    multiplicities: _Array,
     landmark_indices: NDArray[np.intp],
     used: NDArray[np.intp] | None,
     bandwidth: Bandwidth,
@@ -101,9 +103,7 @@ def diagnose(
     return Diagnosis(participation, carriers, isolated, epsilon_without, left_out, n_points)
 
 
-def handfuls(
-    coordinates: NDArray[Any], multiplicities: NDArray[np.float64], n_points: int
-) -> dict[int, NDArray[np.intp]]:
+def handfuls(coordinates: NDArray[Any], multiplicities: _Array, n_points: int) -> dict[int, NDArray[np.intp]]:
     """Return, for each coordinate that suspiciously few points carry, the landmarks that do."""
     few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
     found = {}
@@ -114,9 +114,7 @@ def handfuls(
     return found
 
 
-def participation_ratios(
-    coordinates: NDArray[Any], multiplicities: NDArray[np.float64], n_points: int
-) -> NDArray[np.float64]:
+def participation_ratios(coordinates: NDArray[Any], multiplicities: _Array, n_points: int) -> _Array:
     """Return the effective number of points, of ``n_points``, that carry each coordinate; shape (k,).
 
     >>> participation_ratios(np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 5.0]]), np.ones(3), 3)
@@ -127,7 +125,7 @@ def participation_ratios(
     return np.asarray((weights @ squares) ** 2 / (weights @ squares**2))
 
 
-def _carrying(coordinate: NDArray[Any], multiplicities: NDArray[np.float64]) -> NDArray[np.intp]:
+def _carrying(coordinate: NDArray[Any], multiplicities: _Array) -> NDArray[np.intp]:
     """Return the fewest landmarks that make up most of a coordinate, the heaviest first."""
     parts = multiplicities * np.asarray(coordinate, dtype=np.float64) ** 2
     order = np.argsort(parts)[::-1]

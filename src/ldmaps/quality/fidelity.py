@@ -16,6 +16,8 @@ NEAR_DEGENERATE = 0.05
 #: A coordinate with less than this share of its variance in common with its old self is a different one.
 SAME_SHARE = 0.5
 
+_Array = NDArray[np.float64]
+
 
 def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the order and the signs of columns that best match ``embedding`` to ``reference``.
@@ -105,17 +107,12 @@ def rms_error(
 class Turn(NamedTuple):
     """How modes are brought closest to the coordinates of an earlier map: ``modes @ mixture + shift``."""
 
-    mixture: NDArray[np.float64]
-    shift: NDArray[np.float64]
+    mixture: _Array
+    shift: _Array
 
 
 def turn_modes(
-    reference: NDArray[np.float64],
-    modes: NDArray[np.float64],
-    eigenvalues: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-    growth: float,
+    reference: _Array, modes: _Array, eigenvalues: _Array, weights: _Array, lengths: _Array, growth: float
 ) -> Turn:
     """Match each of k coordinates to one of K modes, wherever it stands in the spectrum; trusts its input."""
     # Order and sign are undone as in :func:`alignment`, turns among modes of nearly equal rates, scale and
@@ -143,9 +140,7 @@ def turn_modes(
     return Turn(mixture * scale, centre - scale * (new_centre @ mixture))
 
 
-def in_common(
-    reference: NDArray[Any], embedding: NDArray[Any], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def in_common(reference: NDArray[Any], embedding: NDArray[Any], weights: _Array) -> _Array:
     """Return the squared correlation of matching columns: the share of the variance that is the same."""
     share = weights / weights.sum()
     first, second = (
@@ -157,9 +152,7 @@ def in_common(
     return np.asarray(np.divide(squares, lengths, out=np.zeros_like(lengths), where=lengths > 0))
 
 
-def _matching_pair(
-    reference: ArrayLike, embedding: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _matching_pair(reference: ArrayLike, embedding: ArrayLike) -> tuple[_Array, _Array]:
     first, second = np.asarray(reference, dtype=np.float64), np.asarray(embedding, dtype=np.float64)
     if first.ndim != 2 or first.shape != second.shape or first.shape[0] == 0:
         raise InvalidInputError(

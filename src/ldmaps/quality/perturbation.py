@@ -251,7 +251,7 @@ def predict_errors(
 
 def perturb(
     collapsed: CollapsedWalk,
-    eigenvalues: NDArray[np.float64],
+    eigenvalues: _Array,
     vectors: NDArray[Any],
     n_components: int,
     *,

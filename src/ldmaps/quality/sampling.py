@@ -58,6 +58,8 @@ NO_STRUCTURE = 0.1
 #: A replica disagrees when a coordinate's mean in it is so many standard errors from that in the others.
 DISAGREES = 4.0
 
+_Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Order:
@@ -186,7 +188,7 @@ def names_of(modes: Any) -> str:
 def judge_sampling(
     fitted: FittedModes,
     cells: NDArray[np.intp],
-    weights: NDArray[np.float64],
+    weights: _Array,
     order: Order,
     *,
     resample: str = "auto",
@@ -255,7 +257,7 @@ def _yardstick(
     lag: float | None,
     order: Order,
     count: int,
-) -> tuple[int, NDArray[np.float64] | None]:
+) -> tuple[int, _Array | None]:
     """Return the lag in points, and autocorrelations of the modes and of the slowest combination of more of them."""
     if not order.has_time:
         return 0, None
@@ -272,11 +274,8 @@ def _yardstick(
 
 
 def _replicas(
-    values: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    files: NDArray[np.int32] | None,
-    blocks: Blocks,
-) -> NDArray[np.float64] | None:
+    values: _Array, weights: _Array, files: NDArray[np.int32] | None, blocks: Blocks
+) -> _Array | None:
     """Return how far each file's means are from those of all others, in standard errors by blocks within files."""
     if files is None or blocks.kind != "time":
         return None
@@ -297,7 +296,7 @@ def _replicas(
     return np.asarray((means - others) / np.sqrt(np.maximum(variance, 1e-300)))
 
 
-def coordinates_kept(spectrum: NDArray[np.float64], sampling: Sampling) -> int:
+def coordinates_kept(spectrum: _Array, sampling: Sampling) -> int:
     """Return how many coordinates to keep: those before the largest drop, no noise, harmonic or half group last."""
     # At least two, as :func:`~ldmaps.diffusion.spectrum.spectral_gap` has it.
     kept = spectral_gap(spectrum)
