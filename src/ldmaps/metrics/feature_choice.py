@@ -147,9 +147,9 @@ class _Chain:
                 front += [other for other in self.neighbours[atom] if molecule[other] < 0]
         return molecule
 
-    def called(self, kind: str, atoms: Iterable[int]) -> str:
-        """Return a name for a feature that has none of its own."""
-        return " ".join([kind, *(self.labels[atom] for atom in atoms)])
+    def found(self, kind: str, atoms: tuple[int, ...], scale: float = math.nan) -> _Found:
+        """Return a feature that has no name of its own, called by its atoms."""
+        return _Found(kind, atoms, " ".join([kind, *(self.labels[atom] for atom in atoms)]), scale)
 
 
 def _by_word(chain: _Chain, word: str) -> list[_Found]:
@@ -189,7 +189,7 @@ def _dihedrals(chain: _Chain) -> Iterator[_Found]:
     others = np.flatnonzero(~np.isin(molecule, list(proteins)))
     heavy = others[~chain.is_light[others]]
     torsions = list(chain.paths(4, heavy)) or list(chain.paths(4, others))
-    yield from (_Found("dihedral", path, chain.called("dihedral", path)) for path in torsions)
+    yield from (chain.found("dihedral", path) for path in torsions)
 
 
 def _chi(chain: _Chain) -> Iterator[_Found]:
@@ -204,11 +204,6 @@ def _chi(chain: _Chain) -> Iterator[_Found]:
                 yield _Found("dihedral", four, f"chi{number + 1} {key}")
 
 
-def _angles(chain: _Chain) -> Iterator[_Found]:
-    for path in chain.paths(3, chain.heavy()):
-        yield _Found("angle", path, chain.called("angle", path))
-
-
 def _pairs(chain: _Chain, kind: str, gap: int) -> Iterator[_Found]:
     """Pairs of Cα, or of atoms other than hydrogen where there are none."""
     # A residue CA is calcium.
@@ -218,7 +213,7 @@ def _pairs(chain: _Chain, kind: str, gap: int) -> Iterator[_Found]:
     chosen = alphas if len(alphas) > 1 else chain.heavy().tolist()
     for first, left in enumerate(chosen):
         for right in chosen[first + gap :]:
-            yield _Found(kind, (left, right), chain.called(kind, (left, right)))
+            yield chain.found(kind, (left, right))
 
 
 _WORDS: dict[str, Callable[[_Chain], Iterator[_Found]]] = {
@@ -226,7 +221,7 @@ _WORDS: dict[str, Callable[[_Chain], Iterator[_Found]]] = {
     "chi": _chi,
     "distances": lambda chain: _pairs(chain, "distance", 1),
     "contacts": lambda chain: _pairs(chain, "contact", CONTACT_GAP),
-    "angles": _angles,
+    "angles": lambda chain: (chain.found("angle", path) for path in chain.paths(3, chain.heavy())),
 }
 
 
@@ -250,7 +245,7 @@ def _listed(chain: _Chain, path: str) -> Iterator[_Found]:
                 f"{', '.join(map(str, KINDS.values()))} atoms), perhaps with scale=2, got {line.strip()[:80]!r}"
             )
         atoms = tuple(_atom(word, place, chain, f"{path}, line {number}") for word in words[1:])
-        yield _Found(kind, atoms, chain.called(kind, atoms), scale)
+        yield chain.found(kind, atoms, scale)
 
 
 def _atom(word: str, place: dict[str, int], chain: _Chain, where: str) -> int:

@@ -1,12 +1,8 @@
 """Whether a map shows the data or a few of its points.
 
-A coordinate is carried by about
-
-    n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴
-
-points, its participation ratio, with c scaled to add up to the number of points: N where all count alike, 1 where a
-single point stands out. And the bandwidth of a connected walk is decided by the last edge of the minimum spanning
-tree, which may lead to one broken frame.
+A coordinate is carried by about n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴ points, its participation ratio, with c scaled to
+add up to the number of points: N where all count alike, 1 where a single point stands out. And the bandwidth of a
+connected walk is decided by the last edge of the minimum spanning tree, which may lead to one broken frame.
 """
 
 from __future__ import annotations
@@ -108,7 +104,10 @@ def handfuls(coordinates: NDArray[Any], multiplicities: _Array, n_points: int) -
     few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
     found = {}
     for number, coordinate in enumerate(coordinates.T):
-        carrying = _carrying(coordinate, multiplicities)
+        parts = multiplicities * np.asarray(coordinate, dtype=np.float64) ** 2
+        order = np.argsort(parts)[::-1]
+        # The fewest that make up most of it, the heaviest first.
+        carrying = order[: np.searchsorted(np.cumsum(parts[order]), CARRIED * parts.sum()) + 1]
         if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < few + 0.5:
             found[number] = carrying
     return found
@@ -123,14 +122,6 @@ def participation_ratios(coordinates: NDArray[Any], multiplicities: _Array, n_po
     weights = multiplicities * (n_points / multiplicities.sum())
     squares = np.asarray(coordinates, dtype=np.float64) ** 2
     return np.asarray((weights @ squares) ** 2 / (weights @ squares**2))
-
-
-def _carrying(coordinate: NDArray[Any], multiplicities: _Array) -> NDArray[np.intp]:
-    """Return the fewest landmarks that make up most of a coordinate, the heaviest first."""
-    parts = multiplicities * np.asarray(coordinate, dtype=np.float64) ** 2
-    order = np.argsort(parts)[::-1]
-    enough = np.searchsorted(np.cumsum(parts[order]), CARRIED * parts.sum()) + 1
-    return order[:enough]
 
 
 def named_points(points: NDArray[np.intp], place: Callable[[int], str]) -> str:

@@ -20,15 +20,10 @@ _Array = NDArray[np.float64]
 
 
 def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the order and the signs of columns that best match ``embedding`` to ``reference``.
+    """Return the order and the signs of columns that best match ``embedding`` to ``reference``, both (n, k).
 
     Eigenvectors are defined up to sign, and near-degenerate ones may come in another order. Columns are matched one to
     one so that the total of ``|cosine|`` between matched columns is largest.
-
-    Parameters
-    ----------
-    reference, embedding : array-like of shape (n, k)
-        Coordinates of the same points in two maps.
 
     Returns
     -------
@@ -46,12 +41,7 @@ def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.in
 
 
 def align(reference: ArrayLike, embedding: ArrayLike) -> NDArray[Any]:
-    """Return ``embedding`` with columns ordered and signed as in ``reference``.
-
-    Parameters
-    ----------
-    reference, embedding : array-like of shape (n, k)
-        Coordinates of the same points in two maps.
+    """Return ``embedding`` with columns ordered and signed as in ``reference``, both (n, k) coordinates of points.
 
     Examples
     --------
@@ -74,10 +64,9 @@ def zeta(
     reference, embedding : array-like of shape (n, k)
         True and approximate coordinates of the same points.
     ranges : array-like of shape (k,), optional
-        max − min of each true coordinate; by default that of ``reference``. Pass the training set's to judge test
-        points on the same scale.
+        max − min of each true coordinate, by default that of ``reference``. Pass the training set's for test points.
     aligned : bool
-        True compares the columns as they stand; by default they are first matched in order and sign by :func:`align`.
+        True compares columns as they stand; by default they are first matched in order and sign by :func:`align`.
     """
     reference, embedding = _matching_pair(reference, embedding)
     if not aligned:
