@@ -34,7 +34,7 @@ MIN_PRODUCT_ROWS = 4
 CANCELLATION_SHARE = {np.dtype(np.float32): 2.0**-4, np.dtype(np.float64): 2.0**-10}
 #: While the sum of all squares stays below this, neither a squared distance nor, after a shift to some
 #: mean, |x|² + |y|² + 2 |x·y| can overflow.
-_SAFE_SUM = {kind: float(np.finfo(kind).max) / 16 for kind in CANCELLATION_SHARE}
+_SAFE_SUM = {np.dtype(kind): float(np.finfo(kind).max) / 16 for kind in (np.float32, np.float64)}
 
 
 class ColumnPoints(Points):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,22 +19,19 @@ SQUARED_TOLERANCE = 1e-5
 _CHECKED_ROWS = 256
 
 
+@dataclass(eq=False)
 class PrecomputedPoints(Points):
     """Rows of a distance matrix, and the columns that stand for the same points."""
 
-    def __init__(
-        self,
-        matrix: NDArray[Any] | None,
-        row_ids: NDArray[np.intp],
-        ids: NDArray[np.intp] | None,
-        n_training: int,
-        dtype: np.dtype[Any],
-    ) -> None:
-        self.matrix = matrix  # (any, columns), shared; None from a model file: for the right-hand side only
-        self.row_ids = row_ids  # (n,)
-        self.ids = ids  # (n,), columns; None for new points, which have none: for the left-hand side only
-        self.n_training = n_training  # points that the columns were made for
-        self.dtype = dtype
+    matrix: (
+        NDArray[Any] | None
+    )  # (any, columns), shared; None from a model file: for the right-hand side only
+    row_ids: NDArray[np.intp]  # (n,)
+    ids: (
+        NDArray[np.intp] | None
+    )  # (n,), columns; None for new points, which have none: for the left-hand side only
+    n_training: int  # points that the columns were made for
+    dtype: np.dtype[Any]
 
     def __len__(self) -> int:
         return len(self.row_ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -94,29 +95,22 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
     return array
 
 
+@dataclass(eq=False)
 class RMSDPoints(Points):
     """Frames, prepared: see ``kernels/panels.h`` for what is stored."""
 
-    __slots__ = ("_length", "dtype", "fit_panels", "moments", "panels")
-
-    def __init__(
-        self,
-        length: int,
-        dtype: np.dtype[Any],
-        panels: NDArray[Any],
-        moments: NDArray[Any],
-        fit_panels: NDArray[Any] | None = None,
-    ) -> None:
-        self._length = length
-        self.dtype = dtype
-        # (panels, 3·atoms, lanes): centred and weighed coordinates, ``lanes`` frames per panel.
-        self.panels = panels
-        # (3, panels·lanes): squared norm, norm and area of every frame; with ``align`` the squared norm alone.
-        self.moments = moments
-        self.fit_panels = fit_panels  # the atoms that determine the superposition, with ``align``
+    length: int
+    dtype: np.dtype[Any]
+    panels: NDArray[
+        Any
+    ]  # (panels, 3·atoms, lanes): centred and weighed coordinates, ``lanes`` frames per panel
+    moments: NDArray[
+        Any
+    ]  # (3, panels·lanes): squared norm, norm and area; with ``align`` the squared norm alone
+    fit_panels: NDArray[Any] | None = None  # the atoms that determine the superposition, with ``align``
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     @property
     def n_atoms(self) -> int:
@@ -125,7 +119,7 @@ class RMSDPoints(Points):
 
     def take(self, indices: NDArray[np.intp] | slice) -> Self:
         """Return the frames at ``indices``, in that order, as a copy."""
-        places = np.arange(self._length)[indices]
+        places = np.arange(self.length)[indices]
         moments = np.zeros((len(self.moments), padded(len(places), self.panels.dtype)), self.moments.dtype)
         moments[:, : len(places)] = self.moments[:, places]
         fit_panels = None if self.fit_panels is None else _take_panels(self.fit_panels, places)

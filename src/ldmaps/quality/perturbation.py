@@ -271,10 +271,12 @@ def perturb(
         lam_all = np.concatenate([[1.0], lam])
         psi_all = np.column_stack([np.full(len(psi), 1.0 / np.sqrt(collapsed.walk.weights.sum())), psi])
         expansion = _to_second_order(collapsed, lam_all, psi_all, k)
-    *changes, square_sums = expansion
+    changes, at_landmarks, at_points, square_sums = expansion
     ranges = np.ptp(psi[:, :k], axis=0)
     distance = np.sqrt(collapsed.squared_distances() / collapsed.walk.epsilon)
-    result = Perturbation(method, lam[:k].copy(), *changes, ranges, distance, square_sums)
+    result = Perturbation(
+        method, lam[:k].copy(), changes, at_landmarks, at_points, ranges, distance, square_sums
+    )
     _warn_where_it_fails(result)
     return result
 

@@ -96,16 +96,14 @@ class Sampling:
         Correlation time, its standard error (both in ``unit``), and the number of independent samples.
     correlations : ndarray of shape (p + 1,) or None
         Autocorrelation of each mode at ``lag``, and last that of the slowest combination on held-out points.
-    lag : float
+    lag, block_length : float
         In ``unit``.
-    unit : str
-        "ps", "frames" or "rows".
+    unit : {"ps", "frames", "rows"}
+        Of time.
     kind : {"time", "files", "rows"}
         What was drawn: stretches of time, whole files, or single points.
     n_resamples, n_blocks : int
         How often blocks were drawn, and how many there are.
-    block_length : float
-        In ``unit``.
     are_long_enough : bool
         Whether blocks are several correlation times long; if not, all errors are too small.
     replicas : ndarray of shape (files, p) or None
