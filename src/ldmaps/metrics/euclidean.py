@@ -138,8 +138,8 @@ class Euclidean(Metric):
     Up to 32 features differences are taken directly, and the value for a pair does not depend on how the work was cut.
     Beyond, ``d² = |x|² + |y|² − 2 x·y`` comes from a matrix product on points moved to the mean of the right-hand
     side, so that a common offset costs no digits; pairs whose terms nearly cancel are computed again by differences.
-    Identical points are at distance exactly 0, d² is never negative, and its relative error is at most about (f +
-    8)·1.2e-13 for f features (float32: (f + 8)·1e-6), and usually far smaller.
+    Identical points are at distance exactly 0, d² is never negative, and its relative error is at most about
+    (f + 8)·1.2e-13 for f features (float32: (f + 8)·1e-6), and usually far smaller.
 
     Examples
     --------

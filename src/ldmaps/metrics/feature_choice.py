@@ -236,15 +236,15 @@ def _listed(chain: _Chain, path: str) -> Iterator[_Found]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        kind, scale = words[0].lower().removesuffix("s"), math.nan
+        kind, scale, where = words[0].lower().removesuffix("s"), math.nan, f"{path}, line {number}"
         if words[-1].lower().startswith("scale="):
-            scale = _scale(words.pop(), f"{path}, line {number}")
+            scale = _scale(words.pop(), where)
         if kind not in KINDS or len(words) != 1 + KINDS[kind]:
             raise InvalidInputError(
-                f"{path}, line {number}: a feature is a kind and its atoms ({', '.join(KINDS)}: "
+                f"{where}: a feature is a kind and its atoms ({', '.join(KINDS)}: "
                 f"{', '.join(map(str, KINDS.values()))} atoms), perhaps with scale=2, got {line.strip()[:80]!r}"
             )
-        atoms = tuple(_atom(word, place, chain, f"{path}, line {number}") for word in words[1:])
+        atoms = tuple(_atom(word, place, chain, where) for word in words[1:])
         yield chain.found(kind, atoms, scale)
 
 

@@ -1,8 +1,6 @@
-"""Frames compared by their internal coordinates.
+"""Frames compared by their internal coordinates: a torus and a plane side by side.
 
-    frames ──► dihedrals │ angles │ distances │ contacts ──× scale──► periodic or plain differences ──► d²
-
-A torus and a plane side by side: what is not periodic has a period that nothing reaches.
+What is not periodic has a period that nothing reaches.
 """
 
 from __future__ import annotations

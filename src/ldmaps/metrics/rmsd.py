@@ -1,8 +1,6 @@
 """Root-mean-square deviation of molecular frames after the best superposition.
 
-    d²(a, b) = min over rotations R and shifts v of Σ_i w_i |R a_i + v − b_i|² / Σ_i w_i
-
-R is proper: a molecule and its mirror image are different.
+d²(a, b) = min over proper rotations R and shifts v of Σ_i w_i |R a_i + v − b_i|² / Σ_i w_i
 """
 
 from __future__ import annotations
@@ -120,39 +118,26 @@ class RMSD(Metric):
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to prepare one frame, in memory of its own, and measure it."""
-        b = cast(RMSDPoints, landmarks)
-        if type(self) is not RMSD or b.fit_panels is not None:
-            return None  # who inherits this may prepare or measure otherwise
-        if self._n_atoms_of(b) != b.n_atoms:
-            return None  # some atoms have no weight
-        weights, align, shape, ndarray = self.weights, self.align, (1, b.n_atoms, 3), np.ndarray
-        kept, root_weights, fitted, _ = self.weighed_atoms(b.n_atoms)
-        if fitted is not None:
+        b, weights = cast(RMSDPoints, landmarks), self.weights
+        # Who inherits this may prepare or measure otherwise; and not where some atoms have no weight, or alone decide.
+        is_aligned = self.align is not None or b.fit_panels is not None
+        if type(self) is not RMSD or is_aligned or self._n_atoms_of(b) != b.n_atoms:
             return None
+        kept, root_weights = self.weighed_atoms(b.n_atoms)[:2]
         panels = new_panels(1, 3 * b.n_atoms, b.dtype)
         moments = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype)
         prepare = kernels.prepare_frames.hold(
             kept=kept, root_weights=root_weights, panels=panels, moments=moments
         )
-        measure = kernels.squared_rmsd.hold(
-            panels_a=panels,
-            moments_a=moments,
-            row_start=0,
-            row_stop=1,
-            panels_b=b.panels,
-            moments_b=b.moments,
-            col_start=0,
-            col_stop=len(b),
-            out=row,
-        )
+        left = {"panels_a": panels, "moments_a": moments, "row_start": 0, "row_stop": 1}
+        right = {"panels_b": b.panels, "moments_b": b.moments, "col_start": 0, "col_stop": len(b)}
+        measure = kernels.squared_rmsd.hold(**left, **right, out=row)
+        shape, ndarray = (1, b.n_atoms, 3), np.ndarray
 
         def fill(X: NDArray[Any]) -> bool:
-            if (
-                type(X) is not ndarray
-                or X.shape != shape
-                or weights is not self.weights
-                or align is not self.align
-            ):
+            if type(X) is not ndarray or X.shape != shape:
+                return False
+            if weights is not self.weights or self.align is not None:
                 return False
             try:
                 if not prepare(X):
@@ -168,7 +153,7 @@ class RMSD(Metric):
         self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each frame's own group to ``sums``."""
-        assert isinstance(points, RMSDPoints)
+        points = cast(RMSDPoints, points)
         if points.fit_panels is None:
             kernels.rmsd_group_sums(points.panels, points.moments, bounds, weights, sums)
         else:

@@ -71,10 +71,8 @@ def held_out_r2(predictors: _Array, values: _Array, weights: _Array) -> float:
     total = weights @ centred**2
     best = -np.inf
     for width in WIDTHS:
-        near = np.exp(-squared / (2.0 * width**2)) * weights
-        np.fill_diagonal(near, 0.0)  # held out
-        # Where nobody is near, all count a little: the fit is then that of all.
-        near += 1e-9 * weights
+        # Where nobody is near, all others count a little: the fit is then that of all.
+        near = (np.exp(-squared / (2.0 * width**2)) + 1e-9) * weights
         np.fill_diagonal(near, 0.0)
         moments = (near @ products).reshape(n, d + 1, d + 1)
         ridge = 1e-8 * np.trace(moments, axis1=1, axis2=2)[:, None, None] * np.eye(d + 1)

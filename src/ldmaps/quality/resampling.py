@@ -1,17 +1,12 @@
 r"""Maps of other data from the same system: blocks of training points drawn again, and the eigenpairs that this gives.
 
-A block bootstrap leaves the landmarks and the kernel between them as they are and changes their multiplicities alone:
-c'_j is the weight of the points of cell j in as many blocks as there are, drawn with replacement. Points that follow
-each other in time are alike, so that a block must be longer than they remember.
+A block bootstrap changes the landmarks' multiplicities alone: c'_j is the weight of the points of cell j in as many
+blocks as there are, drawn with replacement. A block must be longer than points remember. With c' the walk is
+P' f = A(s'f) / A s', s' = c'(A c')^-α, symmetric by μ = s'·A s'; where μ is 0, P' gives a landmark's value as for a new
+point. The fitted modes span a first guess (Rayleigh–Ritz), which is solved again with one step of Davidson's method: the
+residuals r_i = P'f_i − λ_i f_i are divided by λ_i − λ_l mode by mode, as first-order perturbation theory has it,
 
-With multiplicities c' the walk is P' f = A(s'f) / A s', s' = c'(A c')^-α, symmetric in the inner product ⟨f, g⟩ = Σ_j
-μ_j f_j g_j, μ = s'·A s'. Where no resampled point is left μ is 0, and P' gives a landmark's value as for a new point.
-The fitted modes span a first guess (Rayleigh–Ritz), which one step of Davidson's method improves: the residuals r_i =
-P'f_i − λ_i f_i are divided by λ_i − λ_l mode by mode, as first-order perturbation theory has it,
-
-    z_i = Σ_{l ≥ q} ψ_l ⟨ψ_l, r_i⟩/(λ_i − λ_l) + (1/λ_i)(1 − Σ_l ψ_l⟨ψ_l, ·⟩) r_i
-
-and the guess is solved again with them. All resamples share products with one kernel.
+    z_i = Σ_{l ≥ q} ψ_l ⟨ψ_l, r_i⟩/(λ_i − λ_l) + (1/λ_i)(1 − Σ_l ψ_l⟨ψ_l, ·⟩) r_i.
 """
 
 from __future__ import annotations
