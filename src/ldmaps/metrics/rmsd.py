@@ -1,33 +1,30 @@
 """Root-mean-square deviation of molecular frames after the best superposition.
 
-    d²(a, b) = min over rotations R and shifts v of Σ_i w_i |R a_i + v − b_i|² / Σ_i w_i
-
-R is proper: a molecule and its mirror image are different.
+d²(a, b) = min over proper rotations R and shifts v of Σ_i w_i |R a_i + v − b_i|² / Σ_i w_i
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.base import Array, Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
-from ldmaps.metrics.rmsd_panels import (
+from ldmaps.metrics.rmsd_frames import (
     RMSDPoints,
+    WeighedAtoms,
     from_panels,
     gradient_blocks,
     new_panels,
     padded,
+    resolve_atoms,
     to_panels,
 )
-
-_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class RMSD(Metric):
@@ -36,36 +33,29 @@ class RMSD(Metric):
     Parameters
     ----------
     weights : array-like of shape (atoms,), optional
-        How much each atom counts, in the superposition and in the mean alike; for
-        example masses. Atoms of weight 0 are left out. By default all count equally.
-        Light atoms that spin freely (methyl hydrogens) can hide slow motions in an
-        unweighted RMSD.
+        How much each atom counts, in the superposition and in the mean alike; for example masses. Atoms of weight 0
+        are left out. By default all count equally. Light atoms that spin freely (methyl hydrogens) can hide slow
+        motions in an unweighted RMSD.
     align : array-like of int, optional
-        Indices of at least three atoms that alone determine the superposition (with
-        their weights); the deviation is then measured over all atoms. This shows how
-        the rest moves relative to a part, and is tens of times slower. The result is
-        no longer a true metric, and where the chosen atoms lie on a line the
-        superposition is not unique.
+        Indices of at least three atoms that alone determine the superposition (with their weights); the deviation is
+        then measured over all atoms. This shows how the rest moves relative to a part, and is tens of times slower.
+        The result is no longer a true metric, and where the chosen atoms lie on a line the superposition is not
+        unique.
 
     Notes
     -----
-    Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is
-    then the unit of the distance. Errors of d² are a few roundings of the squared
-    radii of gyration in the precision used, for every pair of structures (mirror
-    images and atoms in a plane or on a line included). ``weights`` and ``align``
-    must not be changed in place once the metric has been used.
+    Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is then the unit of the distance.
+    Errors of d² are a few roundings of the squared radii of gyration in the precision used, for every pair of
+    structures (mirror images and atoms in a plane or on a line included). ``weights`` and ``align`` must not be
+    changed in place once the metric has been used.
 
     Examples
     --------
     >>> import numpy as np
     >>> triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
     >>> turned = triangle[:, [1, 0, 2]] * [1, 1, -1] + 5
-    >>> metric = RMSD()
-    >>> a, b = metric.prepare(triangle[None]), metric.prepare(np.stack([turned, 2 * triangle]))
-    >>> out = np.empty((1, 2))
-    >>> metric.squared_block(a, slice(0, 1), b, slice(0, 2), out)
-    >>> print(np.sqrt(out).round(4) + 0.0)
-    [[0.     0.6667]]
+    >>> (RMSD().pairwise([triangle], [turned, 2 * triangle]).round(4) + 0.0).tolist()
+    [[0.0, 0.6667]]
     """
 
     name = "rmsd"
@@ -86,7 +76,7 @@ class RMSD(Metric):
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> RMSDPoints:
         """Validate frames, then centre, weigh and pack them."""
         # Not converted to ``dtype`` yet: far from the origin that would round the structure away.
-        frames = X if _is_plain(X) else as_float_array(X, ndim=(2, 3), finite=False)
+        frames = as_float_array(X, ndim=(2, 3), finite=False)
         if frames.ndim == 2:
             if frames.shape[1] % 3:
                 raise InvalidInputError(
@@ -126,41 +116,36 @@ class RMSD(Metric):
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out
             )
 
+    def check_training(self, points: Points) -> None:
+        """See :meth:`Metric.check_training`."""
+        if cast(RMSDPoints, points).n_atoms == 1:
+            raise InvalidInputError(
+                "one atom of each frame is selected, and superposition puts it into the same place in all: no two "
+                "frames differ. Select more atoms"
+            )
+
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to prepare one frame, in memory of its own, and measure it."""
-        b = cast(RMSDPoints, landmarks)
-        if type(self) is not RMSD or b.fit_panels is not None:
-            return None  # who inherits this may prepare or measure otherwise
-        if self._n_atoms_of(b) != b.n_atoms:
-            return None  # some atoms have no weight
-        weights, align, shape, ndarray = self.weights, self.align, (1, b.n_atoms, 3), np.ndarray
-        kept, root_weights, fitted, _ = self.weighed_atoms(b.n_atoms)
-        if fitted is not None:
+        b, weights = cast(RMSDPoints, landmarks), self.weights
+        # Who inherits this may prepare or measure otherwise; and not where some atoms have no weight, or alone decide.
+        is_aligned = self.align is not None or b.fit_panels is not None
+        if type(self) is not RMSD or is_aligned or self._n_atoms_of(b) != b.n_atoms:
             return None
+        kept, root_weights = self.weighed_atoms(b.n_atoms)[:2]
         panels = new_panels(1, 3 * b.n_atoms, b.dtype)
         moments = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype)
         prepare = kernels.prepare_frames.hold(
             kept=kept, root_weights=root_weights, panels=panels, moments=moments
         )
-        measure = kernels.squared_rmsd.hold(
-            panels_a=panels,
-            moments_a=moments,
-            row_start=0,
-            row_stop=1,
-            panels_b=b.panels,
-            moments_b=b.moments,
-            col_start=0,
-            col_stop=len(b),
-            out=row,
-        )
+        left = {"panels_a": panels, "moments_a": moments, "row_start": 0, "row_stop": 1}
+        right = {"panels_b": b.panels, "moments_b": b.moments, "col_start": 0, "col_stop": len(b)}
+        measure = kernels.squared_rmsd.hold(**left, **right, out=row)
+        shape, ndarray = (1, b.n_atoms, 3), np.ndarray
 
         def fill(X: NDArray[Any]) -> bool:
-            if (
-                type(X) is not ndarray
-                or X.shape != shape
-                or weights is not self.weights
-                or align is not self.align
-            ):
+            if type(X) is not ndarray or X.shape != shape:
+                return False
+            if weights is not self.weights or self.align is not None:
                 return False
             try:
                 if not prepare(X):
@@ -173,14 +158,10 @@ class RMSD(Metric):
         return fill
 
     def group_distance_sums(
-        self,
-        points: Points,
-        bounds: NDArray[np.intp],
-        weights: NDArray[np.float64],
-        sums: NDArray[np.float64],
+        self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each frame's own group to ``sums``."""
-        assert isinstance(points, RMSDPoints)
+        points = cast(RMSDPoints, points)
         if points.fit_panels is None:
             kernels.rmsd_group_sums(points.panels, points.moments, bounds, weights, sums)
         else:
@@ -201,9 +182,7 @@ class RMSD(Metric):
             fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
             frames = np.ascontiguousarray(frames / root_weights[:, None])
 
-        def add_up(
-            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-        ) -> None:
+        def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
             gradient[:] = 0
             x, by_atom = X.reshape(len(X), -1, 3), gradient.reshape(*shares.shape[:2], -1, 3)
             if fitted is None:  # ∂d²/∂x_a = 2 w_a (x_a − R_j z_ja)
@@ -234,21 +213,13 @@ class RMSD(Metric):
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the frames differ in atoms, precision or alignment."""
-        if (
-            type(a) is type(b) is RMSDPoints
-            and a.fit_panels is b.fit_panels is None
-            and a.panels.shape[1] == b.panels.shape[1]
-            and a.dtype is b.dtype
-        ):
-            return  # the rest is for those who need an explanation
         for points in (a, b):
             if not isinstance(points, RMSDPoints):
                 raise InvalidInputError(
                     f"RMSD compares frames prepared by RMSD.prepare, got {type(points).__name__}; "
                     "prepare them first"
                 )
-        assert isinstance(a, RMSDPoints)
-        assert isinstance(b, RMSDPoints)
+        a, b = cast(RMSDPoints, a), cast(RMSDPoints, b)
         if a.n_atoms != b.n_atoms:
             raise InvalidInputError(
                 f"frames of {a.n_atoms} and of {b.n_atoms} atoms cannot be compared; "
@@ -266,19 +237,10 @@ class RMSD(Metric):
             )
 
     def structures(self, points: Points, n_atoms: int) -> NDArray[np.float64]:
-        """Return frames as they were before they were weighed and scaled; centred, and turned to their own axes.
+        """Return prepared ``points`` as they were before they were weighed and scaled, in the unit of the frames.
 
-        Parameters
-        ----------
-        points : Points
-            Frames that :meth:`prepare` returned.
-        n_atoms : int
-            Atoms of the frames that were prepared.
-
-        Returns
-        -------
-        ndarray of shape (n, atoms with a weight, 3)
-            In the unit of length of the frames; :meth:`weighed_atoms` says which atoms.
+        They are centred, and turned to their own axes, of shape (n, atoms with a weight, 3); :meth:`weighed_atoms`
+        says which of the ``n_atoms`` of the frames these are.
         """
         arrays = self.export_points(points)
         frames = arrays["coordinates"].astype(np.float64)
@@ -340,31 +302,12 @@ class RMSD(Metric):
 
     # -- weights and alignment --------------------------------------------
     def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
-        """Return which atoms count and how much; remembered, because a stream prepares one frame at a time.
-
-        Parameters
-        ----------
-        n_atoms : int
-            Atoms per frame, those without a weight included.
-        """
+        """Return which of ``n_atoms`` atoms count and how much; remembered, as streams prepare frame by frame."""
         kept = self._resolved
         if kept is None or kept[0] is not self.weights or kept[1] is not self.align or kept[2] != n_atoms:
             kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))
             self._resolved = kept
         return kept[3]
-
-
-def _is_plain(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
-    """Say whether X is an array of frames that needs no conversion."""
-    # One streamed frame must not cost more to look at than to embed. Everything else takes the slow way,
-    # which gives the reasons.
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 3
-        and X.size > 0
-        and (X.dtype is _SINGLE or X.dtype is _DOUBLE)
-        and X.flags.c_contiguous
-    )
 
 
 def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RMSDPoints | None:

@@ -360,14 +360,20 @@ class _Followed:
     def _moving(self, alarm: Alarm, scores: list[float]) -> Iterator[tuple[bool, bool]]:
         """Yield whether each record enters and stays, and move the threshold after it."""
         rate, margin = float(alarm.rate or 0.0), alarm.threshold - alarm.release
+
+        def ordinary(score: float, level: float) -> bool:
+            # What the calibration calls ordinary ends an event, however low the threshold has come: with a long tail
+            # the margin is wider than the whole bulk of the scores.
+            return score <= max(level - margin, alarm.release)
+
         for score in scores:
             is_far, before, was_inside = score > self.level, self.level, self.inside
-            yield is_far, score > self.level - margin
+            yield is_far, not ordinary(score, self.level)
             # The level moves by γ(1{alarm} − α), in units of the score; γ is smaller while an event lasts.
             gain = PART_OF_STEP if was_inside else 1.0
             self.level = max(self.level + alarm.step * (gain * is_far - rate), alarm.release)
             if self.inside and not was_inside:
                 self.level_before = before
-            elif was_inside and not self.inside and score <= self.level_before - margin:
+            elif was_inside and not self.inside and ordinary(score, self.level_before):
                 # It came back to where it was: one alarm, and no drift.
                 self.level = self.level_before + alarm.step * (1.0 - rate)
