@@ -27,28 +27,13 @@ PEERS = HERE.parent / ".venv-peers" / "bin" / "python"
 ROUNDS = 2
 
 INTRODUCTION = """\
-Do other packages give the same map, and at what cost? Each package fits the same points with the same kernel: its ε is
-converted to ours, exp(−d²/2ε), and α = 0 everywhere. The reference is `DiffusionMap` of ldmaps.
-[Compare](../compare.md) says how to convert by hand.
+Do other packages give the same map, and at what cost? All fit the same points with the same kernel, converted to ours, and α = 0
+([how to convert, and what differs](../compare.md)). The reference is `DiffusionMap`.
 
-| column | meaning |
-|---|---|
-| λ off | largest difference of the three leading eigenvalues, after conversion |
-| coordinates off | root mean square deviation from the reference in percent of its range, after the best sign and scale of each coordinate; the worst of three |
-| embedded again | the training points through `transform`, divided by what `fit` gave them; 1 is right |
-| fit, new point | processor time, all threads together; the lesser of two runs |
-| memory | peak resident memory during the fit, less that before it |
-"""
-
-NOTES = """\
-## What the numbers show
-
-- pyDiffMap with all neighbours and datafold solve the same problem as `DiffusionMap`, to rounding.
-- pyDiffMap's default of 64 neighbours is another kernel, and so another map.
-- pyDiffMap's `transform` is off by the factor λ of each coordinate, because it leaves out the division by λ.
-- `SpectralEmbedding` removes the kernel's diagonal before it normalises, so its coordinates differ slightly.
-- MDAnalysis finds the right eigenvalues. Its coordinates are rows of the eigenvector matrix. The last line sorts its columns
-  instead, and agrees.
+- **Off**: the largest difference of three eigenvalues; the worst coordinate's root mean square deviation in percent of its range, after
+  the best sign and scale.
+- **Embedded again**: training points through `transform`, divided by what `fit` gave them; 1 is right.
+- **Fit, new point**: processor time, all threads together. **Memory**: what the fit added to the peak.
 """
 
 
@@ -214,7 +199,7 @@ def main() -> None:
     print("\n".join(page[2:]))
     if is_quick:
         return
-    (DOCS / "compare.md").write_text("\n".join([*page, NOTES]))
+    (DOCS / "compare.md").write_text("\n".join(page))
     with (DOCS / "compare.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([[field.name for field in fields(Line)], *map(astuple, lines)])
 

@@ -1,8 +1,4 @@
-"""Every exception and warning that ldmaps defines.
-
-All exceptions derive from :class:`LdmapsError`; those about an argument are
-also :class:`ValueError`, so code written against scikit-learn keeps working.
-"""
+"""Every exception and warning that ldmaps defines; those about an argument are also a :class:`ValueError`."""
 
 from __future__ import annotations
 
@@ -10,33 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-__all__ = [
-    "AccuracyWarning",
-    "AtomOrderWarning",
-    "BadRecordError",
-    "BandwidthWarning",
-    "CheckpointError",
-    "ClusterError",
-    "ConvergenceWarning",
-    "DisconnectedError",
-    "GradientError",
-    "InvalidInputError",
-    "LdmapsError",
-    "LdmapsWarning",
-    "Message",
-    "ModelFileError",
-    "Named",
-    "OutlierWarning",
-    "OutsideDomainWarning",
-    "ShortFileWarning",
-    "SinkError",
-    "SourceError",
-    "SpectrumWarning",
-    "StreamStalledError",
-    "ToleranceError",
-    "one_line",
-]
 
 
 @dataclass(frozen=True)
@@ -71,20 +40,14 @@ class Named:
             return f"{self.setting}=..."
         if isinstance(self.value, str):
             return f'{self.setting}="{self.value}"'
-        return (
-            f"{self.setting}={self.value:g}"
-            if isinstance(self.value, float)
-            else f"{self.setting}={self.value!r}"
-        )
+        value = f"{self.value:g}" if isinstance(self.value, float) else repr(self.value)
+        return f"{self.setting}={value}"
 
 
 class Message:
-    """What exceptions and warnings have in common: a text in parts, some of which name settings.
+    """What exceptions and warnings have in common: a text in parts, some of which name settings."""
 
-    Exceptions travel between processes as their ``args``, which are the parts.
-    """
-
-    args: tuple[Any, ...]
+    args: tuple[Any, ...]  # the parts: as these, exceptions travel between processes
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -137,9 +100,8 @@ class DisconnectedError(InvalidInputError):
     epsilon : float
         Bandwidth that was tried.
     joining_epsilon : float
-        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts.
-        Where landmarks stand in for the points, that of these landmarks; more
-        landmarks need less.
+        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts. Where landmarks stand in
+        for the points, that of these landmarks; more landmarks need less.
     """
 
     def __init__(
@@ -152,11 +114,9 @@ class DisconnectedError(InvalidInputError):
     ) -> None:
         # Exceptions travel between processes as their args, so args are all that is needed to make them again.
         super().__init__(component_sizes, epsilon, joining_epsilon, reach, counted)
-        self.component_sizes = tuple(sorted((int(size) for size in component_sizes), reverse=True))
-        self.epsilon = float(epsilon)
-        self.joining_epsilon = float(joining_epsilon)
-        self.reach = float(reach)
-        self.counted = counted
+        self.component_sizes = tuple(sorted(map(int, component_sizes), reverse=True))
+        self.epsilon, self.joining_epsilon = float(epsilon), float(joining_epsilon)
+        self.reach, self.counted = float(reach), counted
         #: Which points are in small groups apart, and the landmarks that are not, where a fit may leave them out.
         self.outside: Any = None
         self.remaining: Any = None
@@ -164,21 +124,18 @@ class DisconnectedError(InvalidInputError):
     @property
     def parts(self) -> tuple[Any, ...]:
         """The text."""
-        shown = ", ".join(str(size) for size in self.component_sizes[:8])
-        if len(self.component_sizes) > 8:
-            shown += ", ..."
+        sizes = self.component_sizes
+        shown = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
         hop = "sqrt(epsilon)" if self.reach == 1.0 else f"{self.reach:.2g}*sqrt(epsilon)"
-        landmarks = self.counted != "points"
-        remedy = (
-            f"{self.joining_epsilon:.9g} joins these landmarks in hops of sqrt(epsilon), and more landmarks need less"
-            if landmarks
-            else f"{self.joining_epsilon:.9g} is the smallest that joins them in hops of sqrt(epsilon)"
-        )
-        more = "use more landmarks, " if landmarks else ""
+        which, less, more = "is the smallest that joins them", "", ""
+        if self.counted != "points":
+            which, less = "joins these landmarks", ", and more landmarks need less"
+            more = "use more landmarks, "
         return (
             f"at epsilon = {self.epsilon:.6g} the graph of {self.counted} closer than {hop} falls into "
-            f"{len(self.component_sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map "
-            f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}use ",
+            f"{len(sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map spans the data; "
+            f"epsilon = {self.joining_epsilon:.9g} {which} in hops of sqrt(epsilon){less}. Pass a larger epsilon, "
+            f"{more}use ",
             Named("epsilon", "connected"),
             ", or fit each component separately.",
         )
@@ -215,11 +172,8 @@ class ToleranceError(LdmapsError, ValueError):
         n_tried: int = 0,
     ) -> None:
         super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason, n_tried)
-        self.tolerance = tolerance
-        self.best_bound = best_bound
-        self.n_landmarks = n_landmarks
-        self.n_held_out = n_held_out
-        self.n_tried = n_tried
+        self.tolerance, self.best_bound = tolerance, best_bound
+        self.n_landmarks, self.n_held_out, self.n_tried = n_landmarks, n_held_out, n_tried
         self._reason = reason if isinstance(reason, tuple) else (reason,)
 
     @property
@@ -302,7 +256,7 @@ class OutsideDomainWarning(LdmapsWarning):
 
 
 def one_line(error: object, most: int | None = None) -> str:
-    """Return the text of an error or warning in one line of at most ``most`` characters.
+    """Return the text of an error or warning in one line.
 
     Parameters
     ----------
@@ -311,11 +265,6 @@ def one_line(error: object, most: int | None = None) -> str:
     most : int, optional
         Most characters; all by default.
 
-    Returns
-    -------
-    str
-        Without line breaks.
-
     Examples
     --------
     >>> one_line(ValueError("much   space")), one_line(TimeoutError())
@@ -323,3 +272,7 @@ def one_line(error: object, most: int | None = None) -> str:
     """
     text = " ".join(str(error).split()) or type(error).__name__
     return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
+
+
+#: All that is defined here is public.
+__all__ = [name for name, value in vars().items() if getattr(value, "__module__", "") == __name__]

@@ -55,19 +55,15 @@ def test_tree_is_scipys(name, n, dtype):
     squares = oracle(X)
     expected = scipy_tree(np.sqrt(squares)).data
     rtol = 1e-9 if dtype == np.float64 else 1e-4
-    np.testing.assert_allclose(
-        np.sort(np.sqrt(tree.squared_lengths)), np.sort(expected), rtol=rtol, atol=rtol * 1e-2
-    )
-    assert np.sqrt(tree.squared_lengths).sum() == pytest.approx(expected.sum(), rel=rtol)
+    np.testing.assert_allclose(np.sort(np.sqrt(tree.squares)), np.sort(expected), rtol=rtol, atol=rtol * 1e-2)
+    assert np.sqrt(tree.squares).sum() == pytest.approx(expected.sum(), rel=rtol)
     assert tree.connecting_epsilon == pytest.approx(expected.max() ** 2, rel=rtol)
     # It is a tree over all points, and each edge is as long as its ends are apart.
-    assert tree.edges.shape == (n - 1, 2)
+    assert tree.ends.shape == (n - 1, 2)
     adjacency = np.full((n, n), np.inf)
-    adjacency[tree.edges[:, 0], tree.edges[:, 1]] = 0.0
+    adjacency[tree.ends[:, 0], tree.ends[:, 1]] = 0.0
     assert is_one_component(adjacency, 1.0)
-    np.testing.assert_allclose(
-        tree.squared_lengths, squares[tree.edges[:, 0], tree.edges[:, 1]], rtol=1e-3, atol=1e-6
-    )
+    np.testing.assert_allclose(tree.squares, squares[tree.ends[:, 0], tree.ends[:, 1]], rtol=1e-3, atol=1e-6)
 
 
 def test_longest_edge_is_the_smallest_epsilon_that_connects():
@@ -94,13 +90,13 @@ def test_joining_epsilon_allows_the_deciding_edge_in_both_directions():
 def test_points_that_coincide_have_edges_of_length_zero():
     X = np.repeat(sheet(10, 0), 12, axis=0)
     tree = tree_of(X)
-    assert np.count_nonzero(tree.squared_lengths == 0) == 110
+    assert np.count_nonzero(tree.squares == 0) == 110
     assert tree_of(np.ones((70, 2))).connecting_epsilon == 0.0
 
 
 def test_single_point_is_connected():
     tree = tree_of(np.zeros((1, 2)))
-    assert tree.edges.shape == (0, 2)
+    assert tree.ends.shape == (0, 2)
     assert tree.connecting_epsilon == 0.0
     assert tree.component_sizes(1.0).tolist() == [1]
 
@@ -109,8 +105,8 @@ def test_tree_of_a_kept_matrix_is_that_of_the_points():
     X = sheet(150, 2)
     squares = squared_matrix(Euclidean(), Euclidean().prepare(X))
     kept = minimum_spanning_tree(StoredSquares(), StoredPoints(squares))
-    np.testing.assert_array_equal(kept.edges, tree_of(X).edges)
-    np.testing.assert_array_equal(kept.squared_lengths, tree_of(X).squared_lengths)
+    np.testing.assert_array_equal(kept.ends, tree_of(X).ends)
+    np.testing.assert_array_equal(kept.squares, tree_of(X).squares)
 
 
 # -- components ------------------------------------------------------------------------
@@ -122,7 +118,7 @@ def test_component_sizes_are_scipys_at_every_epsilon(name):
     X = make(150, 5)
     tree, squares = tree_of(X, metric), oracle(X)
     counts = set()
-    for epsilon in np.geomspace(tree.squared_lengths.min() / 2, 2 * tree.connecting_epsilon, 40):
+    for epsilon in np.geomspace(tree.squares.min() / 2, 2 * tree.connecting_epsilon, 40):
         sizes = tree.component_sizes(epsilon)
         expected = np.sort(np.bincount(component_labels(squares, epsilon)))[::-1]
         np.testing.assert_array_equal(sizes, expected)

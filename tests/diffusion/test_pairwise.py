@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from point_sets import angles, euclidean_squares, periodic_squares, sheet
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ldmaps import threads
@@ -54,7 +55,7 @@ class Case:
             "near_pairs": [*pairwise.near_pairs(metric, points, 0.3, n_threads)],
             "distance_sums": [pairwise.distance_sums(metric, points, self.weights, n_threads)],
             "extend": [extended.coordinates, extended.nearest, extended.squared_distance],
-            "multiply": [multiply(squared, self.weights, n_threads or 2)],
+            "multiply": [multiply(csr_array(squared), self.weights, n_threads or 2)],
             "kernel": [pairwise.gaussian_kernel(squared, 0.2, n_threads)],
             "kernel_curve": [*pairwise.kernel_curve(metric, points, self.weights, self.epsilons, n_threads)],
         }

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from ldmaps.diffusion import spectrum
 
@@ -12,7 +13,7 @@ def test_multiply_accumulates_in_float64(dtype, shape):
     rng = np.random.default_rng(1)
     matrix = rng.standard_normal(shape).astype(dtype)
     vector = rng.standard_normal(shape[1])
-    product = spectrum.multiply(matrix, vector, 2)
+    product = spectrum.multiply(csr_array(matrix), vector, 2)
     assert product.dtype == np.float64
     room = 1e-14 * np.abs(matrix).astype(np.float64) @ np.abs(vector)
     assert (np.abs(product - matrix.astype(np.float64) @ vector) <= room).all()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import add_common, add_enter_option, option, positive
-from ldmaps.cli.session import check_output, printable, say, write_json
+from ldmaps.cli import options
+from ldmaps.cli.session import opened_map, printable, say, write_json
 
 SHOWN = ""
 EPILOG = """\
@@ -24,24 +24,24 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    option(parser, "--n-basins N", "how many (as many as the spectrum shows)", positive)
-    add_enter_option(parser)
-    option(parser, "--data TABLE", "rows of ldmaps embed, in the order of time")
-    option(parser, "-o --output FILE", "regions file to write, such as basins.json")
-    add_common(parser, threads=False)
+    table = f"""
+        model MODEL   file that ldmaps fit wrote
+        --n-basins N  how many (as many as the spectrum shows)
+        {options.ENTER}
+        --data TABLE      rows of ldmaps embed, in the order of time
+        -o --output FILE  regions file to write, such as basins.json
+    """
+    options.add(parser, table)
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.maps.loading import load
     from ldmaps.regions import learn_basins, save_regions
     from ldmaps.views.basin_table import basin_rows, basin_table
     from ldmaps.views.own_points import PointsOfMap
 
-    if arguments.output is not None:
-        check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
+    model = opened_map(arguments)
     basins = learn_basins(model, arguments.n_basins, enter=arguments.enter)
     table = basin_table(model, PointsOfMap.of(model, arguments.data), basins)
     if arguments.output is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, open_inputs, option, positive
-from ldmaps.cli.session import check_output, shown_progress, tell
+from ldmaps.cli import options
+from ldmaps.cli.session import opened_map, shown_progress, tell
 from ldmaps.errors import InvalidInputError
 
 #: Training points that errors are measured against: their square is what it costs.
@@ -34,31 +34,26 @@ read with the same --stride, --start and --stop.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    option(parser, "-o --output FILE", "page to write (the model's name with .html)")
-    option(
-        parser,
-        "--data TABLE",
-        ".csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own points",
-    )
-    option(
-        parser,
-        "--errors INPUT",
-        "trajectories or tables the map was fitted on: estimate the error of every point from them",
-        nargs="+",
-    )
-    option(parser, "--title TEXT", "heading of the page")
-    option(parser, "--max-points N", "most points to draw (100000)", positive, default=100_000)
-    add_input_options(parser)
-    add_common(parser)
+    table = """
+        model MODEL       file that ldmaps fit or model.save wrote
+        -o --output FILE  page to write (the model's name with .html)
+        --data TABLE      .csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own
+                          points
+        --errors INPUT+   trajectories or tables the map was fitted on: estimate the error of every point from them
+        --title TEXT      heading of the page
+        --max-points N=100000  most points to draw
+    """
+    options.add(parser, table)
+    options.add_input_options(parser)
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     import os
 
-    from ldmaps.maps.loading import load
-    from ldmaps.views.report import write_report
+    from ldmaps.views import write_report
+    from ldmaps.views.own_points import read_table
 
     if arguments.output is None:
         arguments.output = f"{os.path.splitext(arguments.model)[0]}.html"
@@ -69,13 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
             f"a report is an HTML page, so its name should end in .html, got {arguments.output}; for a picture or PDF, "
             "open the page in a browser and print it, or use model.plot in Python"
         )
-    check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
-    shown: dict[str, Any] = {}
-    if arguments.data is not None:
-        from ldmaps.views.own_points import read_table
-
-        shown = read_table(arguments.data, model)
+    model = opened_map(arguments)
+    shown = {} if arguments.data is None else read_table(arguments.data, model)
     if arguments.errors is not None:
         shown["errors"] = _errors(arguments, model)
     write_report(model, arguments.output, title=arguments.title, max_points=arguments.max_points, **shown)
@@ -99,7 +89,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
         raise InvalidInputError(
             "errors are estimated for landmark maps whose file holds their training points; fit without --no-embedding"
         )
-    source = open_inputs(arguments, arguments.errors, model.source_)
+    source = options.open_inputs(arguments, arguments.errors, model.source_)
     progress = shown_progress(arguments)
     with reporting(progress):
         points = source.read().frames
@@ -111,6 +101,5 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
         )
     rows = thinned_rows(n, np.empty(0, dtype=np.intp)) if model.training_ is None else model.training_.rows
     reference = points[thinned_rows(n, np.empty(0, dtype=np.intp), REFERENCE_POINTS)]
-    model.n_threads = arguments.threads
     with progress.stage("errors"):
         return model.error_estimate(points[rows], reference=reference)

@@ -1,8 +1,4 @@
-"""Rules for the kernel bandwidth ε.
-
-ε is a squared length in the metric's units: hops of the random walk reach
-about √ε (eqn dmap_kernel).
-"""
+"""Rules for the kernel bandwidth ε, a squared length: hops of the random walk reach about √ε (eqn dmap_kernel)."""
 
 from __future__ import annotations
 
@@ -13,13 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import (
-    REACH,
-    SpanningTree,
-    connecting_tree,
-    minimum_spanning_tree,
-)
-from ldmaps.diffusion.pairwise import kernel_curve, rank_distances
+from ldmaps.diffusion.connectivity import REACH, SpanningTree, connecting_tree, minimum_spanning_tree
+from ldmaps.diffusion.pairwise import kernel_curve, rank_distances, squared_tile
 from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError, Named
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import LANDMARK_FIT
@@ -36,30 +27,19 @@ COIFMAN_GRID = 96
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """A bandwidth and how it was found.
-
-    Attributes
-    ----------
-    epsilon : float
-    rule : str
-        "bulk", "connected", "coifman" or "given".
-    dimension : float or None
-        Dimension of the manifold estimated by the log-log rule: twice the
-        steepest slope of ln S against ln ε.
-    curve_epsilons, curve_sums, curve_slopes : ndarray
-        The log-log rule's curve: grid of ε, S(ε) = Σ_ij A_ij, and d ln S/d ln ε.
-    lower_bound : float or None
-        Of points in blocks that are too many for a spanning tree, the rule "connected" gives
-        a bracket: its exact ε lies between this and ``epsilon``, which joins all points.
-    """
+    """A bandwidth and how it was found."""
 
     epsilon: float
-    rule: str
+    rule: str  # "bulk", "connected", "coifman" or "given"
+    #: of the manifold, estimated by the log-log rule: twice the steepest slope of ln S against ln ε
     dimension: float | None = None
+    #: the log-log rule's curve: grid of ε, S(ε) = Σ_ij A_ij, and d ln S/d ln ε
     curve_epsilons: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     curve_sums: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     curve_slopes: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     tree: SpanningTree | None = field(default=None, repr=False)
+    #: of points in blocks that are too many for a spanning tree, the exact ε of "connected" lies between this and
+    #: ``epsilon``, which joins all points
     lower_bound: float | None = None
 
 
@@ -71,21 +51,7 @@ def choose_bandwidth(
     rng: np.random.Generator,
     n_threads: int | None = None,
 ) -> Bandwidth:
-    """Return ε by rule, or check the number given.
-
-    Parameters
-    ----------
-    rule : {"bulk", "connected", "coifman"} or float
-        "bulk": √ε reaches 0.5 % of the other points, at least twenty, from a typical point: the
-        median of 1,000 random ones, each compared with 4,000. A property of the distribution that
-        the points are from: disjoint subsets give the same, and from 4,000 points on it does not
-        change with their number. "connected": the smallest ε at which every point can be reached from
-        every other in hops of at most √ε; keeps the finest detail that a single
-        map can have. "coifman": the ε at which ln Σ_ij A_ij rises most steeply
-        with ln ε (Coifman et al., IEEE Trans. Image Process. 17, 1891 (2008)). Where
-        hops of 5√ε leave up to 4,000 points in pieces at that ε, the smallest at which
-        they do not is taken, with a :class:`~ldmaps.errors.BandwidthWarning`.
-    """
+    """Return ε by rule (docs/method.md says what each looks at), or check the number given."""
     LANDMARK_FIT["epsilon"].check(rule)
     if rule == "bulk":
         return _bulk(metric, points, weights, n_threads)
@@ -110,32 +76,15 @@ def leave_out_outliers(
     rng: np.random.Generator,
     n_threads: int | None = None,
 ) -> tuple[Bandwidth, NDArray[np.bool_]]:
-    """Return ε and which points stay when the most isolated share of them may be left out.
-
-    The points that stay are the largest group joined by hops of h, where h is √ε, or
-    longer if that is needed to keep the others' share at or below ``share``. With
-    "connected", ε is the smallest at which hops of √ε join all points except that share.
-
-    Parameters
-    ----------
-    rule, metric, points, weights, rng, n_threads
-        As for :func:`choose_bandwidth`.
-    share : float
-        Above 0, below ½.
-
-    Returns
-    -------
-    bandwidth : Bandwidth
-        Its ``tree`` is that of the points that stay.
-    stay : ndarray of bool, shape (n,)
-    """
+    """Return ε, with the tree of the points that stay, and which these are when the most isolated share may go."""
+    # Those that stay are the largest group joined by hops of √ε, or of longer ones if that keeps the others' share.
     n_points = len(points)
     tree = minimum_spanning_tree(metric, points)
     joining = tree.epsilon_joining(n_points - int(share * n_points))
-    if isinstance(rule, str) and rule == "connected":
+    if rule == "connected":
         _check_distinct(joining, n_points)
         bandwidth = Bandwidth(joining, "connected")
-    elif isinstance(rule, str) and rule == "coifman":
+    elif rule == "coifman":
         bandwidth = _held_together(_coifman(metric, points, weights, rng, n_threads), tree, joining)
     else:
         bandwidth = choose_bandwidth(rule, metric, points, weights, rng, n_threads)
@@ -148,13 +97,7 @@ def leave_out_outliers(
 
 
 def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> Bandwidth:
-    """Return a rule's bandwidth, raised with a warning to the smallest that a fit accepts.
-
-    Parameters
-    ----------
-    joining : float
-        ε at which hops of √ε join the points.
-    """
+    """Return a rule's bandwidth, raised with a warning to the smallest that joins what ε = ``joining`` does."""
     if REACH**2 * bandwidth.epsilon >= joining:
         return bandwidth
     accepted = joining / REACH**2 * (1.0 + 1e-9)  # room for rounding
@@ -217,8 +160,7 @@ def _coifman(
         points, weights = points.take(sample), weights[sample]
     weights = weights / weights.sum()
     # A handful of rows brackets the distances: a grid from far below the closest pair to beyond the widest.
-    block = np.empty((min(64, len(points)), len(points)), dtype=points.dtype)
-    metric.squared_block(points, slice(0, len(block)), points, slice(0, len(points)), block)
+    block = squared_tile(metric, points, slice(0, min(64, len(points))), points)
     positive = block[block > 0]
     if positive.size == 0:
         raise InvalidInputError(
@@ -228,15 +170,12 @@ def _coifman(
     low, high = np.log(float(positive.min())) - 2.0, np.log(float(positive.max())) + 2.0
     grid = np.exp(np.linspace(low, high, COIFMAN_GRID))
     sums, slopes = kernel_curve(metric, points, weights, grid, n_threads)
-    peak = int(np.argmax(slopes))
+    peak, shift = int(np.argmax(slopes)), 0.0
     if 0 < peak < len(grid) - 1:
         # The vertex of the parabola through the three highest slopes.
         before, top, after = slopes[peak - 1 : peak + 2]
-        shift = (
-            0.5 * (before - after) / (before - 2.0 * top + after) if before - 2.0 * top + after < 0 else 0.0
-        )
-    else:
-        shift = 0.0
+        bend = before - 2.0 * top + after
+        shift = 0.5 * (before - after) / bend if bend < 0 else 0.0
     step = np.log(grid[1] / grid[0])
     epsilon = float(np.exp(np.log(grid[peak]) + shift * step))
     return Bandwidth(epsilon, "coifman", 2.0 * float(slopes[peak]), grid, sums, slopes)

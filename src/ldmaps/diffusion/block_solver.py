@@ -1,19 +1,13 @@
-"""Leading eigenpairs of a walk whose kernel is applied tile by tile and never stored.
-
-A product with S = G A G (:mod:`ldmaps.diffusion.spectrum`) is a pass over all pairs of
-points, and costs hardly more for a block of vectors than for one. So passes are what is
-saved:
+"""Leading eigenpairs of a walk whose kernel is applied tile by tile and never stored: block Lanczos.
 
     start X (n, b₀), first modes of a landmark map at all points
-      │  pass: A [s, s X] gives the degrees D, and with them S √(C D) X
+      │  pass over all pairs: A [s, s X] gives the degrees D, and with them S √(C D) X
       ▼
     basis Q, orthonormal, ⟂ u₁  ──►  Ritz pairs of QᵀSQ  ──►  residuals S y − θ y
       ▲                                                          │ small enough: done
       └──────── pass: S R, where R spans the residuals ◄─────────┘
 
-Nothing is forgotten between passes, which makes this block Lanczos; only when the
-basis outgrows its budget the Ritz vectors of the smallest Ritz values are dropped. What
-is returned is S y, which is known already and closer to the eigenvector than y.
+What is returned is S y, which is known already and closer to the eigenvector than y.
 """
 
 from __future__ import annotations
@@ -22,6 +16,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +25,7 @@ from scipy.linalg import eigh
 from ldmaps.diffusion.ritz_bounds import error_bounds, in_percent_of_range
 from ldmaps.diffusion.solver_state import SolverState, StateFile
 from ldmaps.diffusion.spectrum import Spectrum, SymmetricWalk
-from ldmaps.diffusion.streamed_kernel import StreamedKernel
+from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.errors import ConvergenceWarning, InvalidInputError
 from ldmaps.progress import stage
 from ldmaps.threads import single_threaded_blas
@@ -54,8 +49,7 @@ class StreamedSpectrum:
     #: relative error of the coordinate. 1 says nothing.
     angle_errors: NDArray[np.float64]
     #: (k,): the same as the root mean square error over the points, each counted c times, in percent of the
-    #: coordinate's range. Taken for granted is that the error is spread over dense and sparse places as the
-    #: coordinate is, or as its residual. Infinity says nothing.
+    #: coordinate's range; see :func:`~ldmaps.diffusion.ritz_bounds.in_percent_of_range`. Infinity says nothing.
     range_errors: NDArray[np.float64]
     n_passes: int  # passes over all pairs that it took
     converged: bool  # whether the tolerance is met, as far as roundings allow
@@ -117,8 +111,7 @@ def solve_streamed(
     return result
 
 
-@dataclass(frozen=True)
-class _RitzPairs:
+class _RitzPairs(NamedTuple):
     """Leading Ritz pairs: θ, all of their mixtures of the basis, residual vectors and norms, bounds."""
 
     values: NDArray[np.float64]
@@ -146,7 +139,7 @@ class _BlockLanczos:
         self.n_threads = n_threads
         self.tile_rounding = float(np.finfo(kernel.points.dtype).eps)
         self._file = file
-        self._state = file.read() or SolverState.empty(len(kernel))
+        self._state = file.read() or SolverState(*np.empty((2, len(kernel), 0)))
 
     @property
     def n_passes(self) -> int:
@@ -209,39 +202,31 @@ class _BlockLanczos:
     def result(self, ritz: _RitzPairs, n_eigenvalues: int, converged: bool) -> StreamedSpectrum:
         """Return what was asked for of the last Ritz pairs."""
         count = slice(0, n_eigenvalues)
-        vectors = self._state.images @ ritz.mixing[:, count]
-        spectrum = self.walk.spectrum(ritz.values[count], vectors)
-        angles = ritz.angle_errors[count]
-        return StreamedSpectrum(
-            spectrum,
-            ritz.residuals[count],
-            ritz.eigenvalue_errors[count],
-            angles,
-            in_percent_of_range(
-                angles,
-                vectors,
-                ritz.defects[:, count],
-                self.weights,
-                self.walk.degrees,
-                np.ptp(vectors / np.sqrt(self.weights * self.walk.degrees)[:, None], axis=0),
-            ),
-            self.n_passes,
-            converged,
+        vectors, weights, degrees = (
+            self._state.images @ ritz.mixing[:, count],
+            self.weights,
+            self.walk.degrees,
         )
+        spectrum = self.walk.spectrum(ritz.values[count], vectors)
+        angles, defects = ritz.angle_errors[count], ritz.defects[:, count]
+        ranges = np.ptp(vectors / np.sqrt(weights * degrees)[:, None], axis=0)
+        percent = in_percent_of_range(angles, vectors, defects, weights, degrees, ranges)
+        errors = ritz.residuals[count], ritz.eigenvalue_errors[count], angles, percent
+        return StreamedSpectrum(spectrum, *errors, self.n_passes, converged)
 
     def _multiply(self, block: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a block and A times it: one pass. A pass that was interrupted goes on with the block it had."""
         state = self._state
-        if state.block is None:
-            state.begin(block)
-        assert state.block is not None
-        assert state.partial is not None
-        block, done = state.block, state.partial.n_bands
-        with stage(f"pass {state.n_passes + 1} over all pairs", len(self.kernel.bands()) - done, "bands"):
+        if state.block is None or state.partial is None:
+            state.block, state.partial = block, PartialProduct(np.zeros(block.shape))
+        block, partial = state.block, state.partial
+        n_left = len(self.kernel.bands()) - partial.n_bands
+        with stage(f"pass {state.n_passes + 1} over all pairs", n_left, "bands"):
             sums = self.kernel.product(
-                block, self.n_threads, partial=state.partial, on_band=lambda _: self._file.write_if_due(state)
+                block, self.n_threads, partial=partial, on_band=lambda _: self._file.write_if_due(state)
             )
-        state.finish()
+        state.n_passes += 1
+        state.block = state.partial = None
         return block, sums
 
     def _absorb(self, block: NDArray[np.float64], sums: NDArray[np.float64]) -> None:

@@ -1,17 +1,7 @@
 """The longest edge of a minimum spanning tree, without the tree and without most of the pairs.
 
-Two facts bound it:
-
-    the longest edge of any spanning tree is no shorter,
-    the shortest way out of any set of points is no longer.
-
-So begin with a tree that costs little: points fall into cells around a few centres, and
-the trees of the cells are joined by the tree of the centres. Take its longest edges away.
-Each part it falls into looks for its shortest way out, which takes the place of an edge
-that was taken away, and raises the lower bound. The tree and the bound meet at the result.
-
-A way out of a part is looked for cell by cell. No point of a cell is closer to x than the
-distance of x to the cell's centre less the cell's radius, so most cells are skipped.
+The longest edge of any spanning tree is no shorter; the shortest way out of any set of points is no longer. So the
+longest edges of a cheap tree, of cells around centres, are replaced by shortest ways out until both bounds meet.
 """
 
 from __future__ import annotations
@@ -23,7 +13,7 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import nearest
+from ldmaps.diffusion.pairwise import nearest, squared_tile
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 
@@ -46,37 +36,25 @@ SLACK = 1e-4
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges between points.
+    """Edges between points."""
 
-    Attributes
-    ----------
-    ends : ndarray of shape (m, 2)
-    squares : ndarray of shape (m,)
-        Squared length of each.
-    """
-
-    ends: NDArray[np.intp]
-    squares: NDArray[np.float64]
+    ends: NDArray[np.intp]  # (m, 2)
+    squares: NDArray[np.float64]  # (m,): squared length of each
 
     def chosen(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Edges:
         """Return some of the edges."""
         return Edges(self.ends[which], self.squares[which])
 
-    def components(self, n_points: int) -> NDArray[np.intp]:
-        """Return which component each of n points belongs to."""
+    def parts(self, n_points: int) -> NDArray[np.intp]:
+        """Return which component each of n points belongs to, numbered from 0."""
         ones = np.ones(len(self.ends), dtype=bool)
         graph = scipy.sparse.coo_array((ones, (self.ends[:, 0], self.ends[:, 1])), shape=(n_points, n_points))
-        labels: NDArray[np.intp] = scipy.sparse.csgraph.connected_components(graph, directed=False)[1].astype(
-            np.intp
-        )
-        return labels
+        return np.asarray(scipy.sparse.csgraph.connected_components(graph, directed=False)[1], dtype=np.intp)
 
 
 def joined(*parts: Edges) -> Edges:
     """Return all edges of several."""
-    return Edges(
-        np.concatenate([part.ends for part in parts]), np.concatenate([part.squares for part in parts])
-    )
+    return Edges(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("ends", "squares")))
 
 
 class TooManyPairsError(Exception):
@@ -96,18 +74,9 @@ def bottleneck_edges(
     enough: float = 0.0,
     outliers: tuple[float, float] | None = None,
 ) -> Edges | None:
-    """Return a spanning tree whose longest edge is as short as can be, or None where it would take too many pairs.
-
-    Its other edges need not be those of a minimum spanning tree.
-
-    Parameters
-    ----------
-    enough : float
-        Squared length that the longest edge need not be shorter than.
-    outliers : tuple of float, optional
-        A share of the points and a factor: None is returned, too, unless joining all but that
-        share takes more than this fraction of the longest edge's squared length.
-    """
+    """Return a spanning tree whose longest edge is as short as can be, or None where it would take too many pairs."""
+    # The longest edge need not be shorter than ``enough``, squared. ``outliers`` are a share of points and a factor:
+    # None is returned, too, unless joining all but that share takes more than this fraction of the longest edge.
     cells = _Cells(metric, points, n_threads)
     try:
         tree = cells.spanning_tree()
@@ -135,7 +104,7 @@ class _Cells:
 
     def __init__(self, metric: Metric, points: Points, n_threads: int | None) -> None:
         n = len(points)
-        count = _n_cells(n)
+        count = min(n, int(CELL_DENSITY * np.sqrt(n)))
         chosen = np.linspace(0, n - 1, count).astype(np.intp)
         owners, squares = nearest(metric, points, points.take(chosen), n_threads)
         owners[chosen] = np.arange(count)  # where centres coincide, too
@@ -171,18 +140,13 @@ class _Cells:
                 ends = np.column_stack([np.full(len(others), centre), others])
                 parts.append(Edges(ends, self._squares[others].astype(np.float64)))
             elif size > 1:
-                block = np.empty((size, size), dtype=points.dtype)
-                metric.squared_block(points, members, points, members, block)
-                parts.append(_tree_of(block, places))
+                parts.append(_tree_of(squared_tile(metric, points, members, points, members), places))
         return joined(*parts)
 
     def ways_out(self, kept: Edges, cut: Edges, bound: float) -> Edges:
-        """Return an edge for each that was cut from a spanning tree, so that it is one again.
-
-        Each is the shortest way out of one of the parts, or one that is no longer than
-        ``bound`` or another of them.
-        """
-        labels = kept.components(len(self._points))
+        """Return an edge for each that was cut from a spanning tree, so that it is one again."""
+        # Each is the shortest way out of one of the parts, or one that is no longer than ``bound`` or another of them.
+        labels = kept.parts(len(self._points))
         sizes = dict(enumerate(np.bincount(labels).tolist()))
         found = []
         while len(sizes) > 1:
@@ -229,12 +193,9 @@ class _Cells:
         return Edges(ends[None], np.array([best]))
 
     def falls_apart(self, tree: Edges, squared: float, n_points: int) -> bool:
-        """Say whether hops of this squared length leave more than ``n_points`` outside the largest component.
-
-        Components of the tree are looked at, smallest first: those that no hop leaves are
-        counted, the others are joined.
-        """
-        labels = tree.chosen(tree.squares <= squared).components(len(self._points))
+        """Say whether hops of this squared length leave more than ``n_points`` outside the largest component."""
+        # Components of the tree, smallest first: those that no hop leaves are counted, the others are joined.
+        labels = tree.chosen(tree.squares <= squared).parts(len(self._points))
         n_outside, is_closed = 0, np.zeros(labels.max() + 1, dtype=bool)
         while n_outside <= n_points:
             sizes = np.bincount(labels)
@@ -246,7 +207,7 @@ class _Cells:
             links = self._links(np.flatnonzero(np.isin(labels, order)), labels, squared)
             closed = np.setdiff1d(order, labels[links.ends])
             n_outside += int(sizes[closed].sum())
-            merged = Edges(labels[links.ends], links.squares).components(len(sizes))
+            merged = Edges(labels[links.ends], links.squares).parts(len(sizes))
             is_closed_before, is_closed = is_closed, np.zeros(merged.max() + 1, dtype=bool)
             is_closed[merged[np.flatnonzero(is_closed_before)]] = True
             is_closed[merged[closed]] = True
@@ -275,19 +236,13 @@ class _Cells:
 
     def _block(self, rows: Points, points: Points, columns: slice) -> NDArray[np.floating]:
         """Return d² of some rows to some columns, and count them."""
-        block = np.empty((len(rows), columns.stop - columns.start), dtype=points.dtype)
-        self._left -= block.size
+        self._left -= len(rows) * (columns.stop - columns.start)
         if self._left < 0:
             raise TooManyPairsError
-        self._metric.squared_block(rows, slice(0, len(rows)), points, columns, block)
-        return block
+        return squared_tile(self._metric, rows, slice(0, len(rows)), points, columns)
 
     def _members(self, cell: int) -> slice:
         return slice(int(self._bounds[cell]), int(self._bounds[cell + 1]))
-
-
-def _n_cells(n_points: int) -> int:
-    return min(n_points, int(CELL_DENSITY * np.sqrt(n_points)))
 
 
 def _tree_of(squared: NDArray[np.floating], places: NDArray[np.intp]) -> Edges:

@@ -1,15 +1,13 @@
-"""The minimum spanning tree of the data, found row by row, and what it says about connectivity.
+"""The minimum spanning tree of the data, found row by row: one tree answers every question about connectivity.
 
-The graph that joins points closer than √ε is connected exactly when √ε is at
-least the longest edge of the minimum spanning tree; its components at a smaller
-ε are what is left of the tree when the longer edges are cut. So one tree answers
-every question about connectivity, at every ε.
+The graph that joins points closer than √ε is connected exactly when √ε is at least the tree's longest edge; its
+components at a smaller ε are what is left of the tree when the longer edges are cut.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,8 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
-from ldmaps.diffusion.pairwise import squared_row
+from ldmaps.diffusion.bottleneck import Edges, bottleneck_edges, cells_pay
+from ldmaps.diffusion.pairwise import squared_row, squared_tile
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
@@ -29,25 +27,15 @@ from ldmaps.progress import tick
 DROPPED_SHARE = 1 / 8
 
 
-@dataclass(frozen=True)
-class SpanningTree:
-    """Edges of a spanning tree over n points, whose longest edge is as short as can be.
+class SpanningTree(Edges):
+    """A spanning tree over n points, whose longest edge is as short as can be."""
 
-    Attributes
-    ----------
-    edges : ndarray of shape (n - 1, 2)
-    squared_lengths : ndarray of shape (n - 1,)
-        Squared distance along each edge, the larger of the two directions in
-        which it was computed, so that a walk may take the edge either way.
-    """
-
-    edges: NDArray[np.intp]
-    squared_lengths: NDArray[np.float64]
+    # Lengths are the larger of the two directions in which they were computed, so that a walk may go either way.
 
     @property
     def connecting_epsilon(self) -> float:
         """Smallest ε whose √ε-graph is connected."""
-        return float(self.squared_lengths.max(initial=0.0))
+        return float(self.squares.max(initial=0.0))
 
     def component_sizes(self, epsilon: float) -> NDArray[np.intp]:
         """Return the sizes of the components of the √ε-graph, largest first."""
@@ -55,12 +43,7 @@ class SpanningTree:
 
     def components(self, epsilon: float) -> NDArray[np.intp]:
         """Return which component of the √ε-graph each point is in, numbered from 0; shape (n,)."""
-        kept = self.edges[self.squared_lengths <= epsilon]
-        n = len(self.edges) + 1
-        graph = scipy.sparse.coo_array(
-            (np.ones(len(kept), dtype=bool), (kept[:, 0], kept[:, 1])), shape=(n, n)
-        )
-        return np.asarray(scipy.sparse.csgraph.connected_components(graph, directed=False)[1], dtype=np.intp)
+        return self.chosen(self.squares <= epsilon).parts(len(self.ends) + 1)
 
     def in_largest_component(self, epsilon: float) -> NDArray[np.bool_]:
         """Return which points are in the largest component of the √ε-graph; shape (n,)."""
@@ -69,23 +52,16 @@ class SpanningTree:
 
     def epsilon_joining(self, n_points: int) -> float:
         """Return the smallest ε at which a single component of the √ε-graph holds ``n_points`` points."""
-        lengths = np.unique(self.squared_lengths)
-
-        def is_enough(epsilon: float) -> bool:
-            return int(self.component_sizes(epsilon)[0]) >= n_points
-
         # The largest component only grows with ε, so bisection finds where it is large enough.
-        low, high = 0, len(lengths) - 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_enough(float(lengths[middle])) else (middle + 1, high)
-        return float(lengths[low])
+        lengths = np.unique(self.squares)
+        is_short = bisect_left(lengths, n_points, key=lambda epsilon: int(self.component_sizes(epsilon)[0]))
+        return float(lengths[min(is_short, len(lengths) - 1)])
 
     def among(self, members: NDArray[np.bool_]) -> SpanningTree:
         """Return the tree of the points of one component, renumbered."""
         number = np.cumsum(members) - 1
-        kept = members[self.edges].all(axis=1)
-        return SpanningTree(number[self.edges[kept]].astype(np.intp), self.squared_lengths[kept])
+        kept = members[self.ends].all(axis=1)
+        return SpanningTree(number[self.ends[kept]].astype(np.intp), self.squares[kept])
 
 
 #: The longest edge depends on outliers when its square is this many times the square of the edge that joins all
@@ -94,11 +70,9 @@ OUTLIER_SHARE, RAISED = 0.01, 10.0
 
 
 def connecting_tree(metric: Metric, points: Points, n_threads: int | None = None) -> SpanningTree:
-    """Return a spanning tree with the longest edge of the minimum spanning tree, quicker where that is possible.
-
-    Where its longest edge depends on outliers, it is the minimum spanning tree, which reveals them.
-    """
+    """Return a spanning tree with the longest edge of the minimum spanning tree, quicker where that is possible."""
     if cells_pay(metric, len(points)):
+        # Where its longest edge depends on outliers, there is none, and the minimum spanning tree reveals them.
         edges = bottleneck_edges(metric, points, n_threads, outliers=(OUTLIER_SHARE, RAISED))
         if edges is not None:
             return _both_ways(metric, points, edges.ends, edges.squares)
@@ -115,11 +89,10 @@ def _both_ways(
 ) -> SpanningTree:
     """Return the tree with the lengths of its longest edges measured from both ends."""
     # Rounding may differ between d(i, j) and d(j, i). It matters only for the edges that decide.
-    block = np.empty((1, 1), dtype=points.dtype)
     for edge in np.flatnonzero(squared >= 0.99 * squared.max(initial=0.0)):
-        i, j = (int(end) for end in edges[edge])
-        for start, stop in ((i, j), (j, i)):
-            metric.squared_block(points, slice(start, start + 1), points, slice(stop, stop + 1), block)
+        one, other = (slice(int(end), int(end) + 1) for end in edges[edge])
+        for start, stop in ((one, other), (other, one)):
+            block = squared_tile(metric, points, start, points, stop)
             squared[edge] = max(squared[edge], float(block[0, 0]))
     return SpanningTree(edges, squared)
 
@@ -127,7 +100,6 @@ def _both_ways(
 def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Grow the tree by Prim's algorithm: N rows of distances, O(N) memory."""
     n = len(points)
-    attach = kernels.attach_nearest
     edges = np.empty((n - 1, 2), dtype=np.intp)
     squared_lengths = np.empty(n - 1)
     outside = np.arange(1, n)
@@ -140,7 +112,7 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
     for step in range(n - 1):
         width = len(remaining)
         squared = squared_row(metric, points, newest, remaining, row[:, :width])
-        closest = attach(squared, newest, best, parent, reached)
+        closest = kernels.attach_nearest(squared, newest, best, parent, reached)
         newest = int(outside[closest])
         edges[step] = parent[closest], newest
         squared_lengths[step] = best[closest]
@@ -195,10 +167,8 @@ def check_bulk(
     *,
     landmarks: bool = False,
 ) -> None:
-    """Raise where small groups lie apart; the error's ``outside`` says which points of the tree these are.
-
-    The walk would stay in such a group, and show it as a coordinate of its own.
-    """
+    """Raise where small groups lie apart; the error's ``outside`` says which points of the tree these are."""
+    # The walk would stay in such a group, and show it as a coordinate of its own.
     hop = BULK_LANDMARK_HOP if landmarks else BULK_HOP
     labels = tree.components(hop**2 * epsilon)
     shares = np.bincount(labels, weights=weights) / weights.sum()
@@ -224,13 +194,10 @@ def is_connected(squares: Any, epsilon: float) -> bool:
 def check_landmarks_connected(
     squared: NDArray[Any], squared_radii: NDArray[np.float64], epsilon: float, *, obeys_triangle: bool
 ) -> None:
-    """Raise when landmarks show that the data, or the walk over the landmarks, falls apart; M² comparisons.
-
-    Points of two cells closer than the reach put their landmarks within the reach
-    plus both cells' radii, so a landmark graph that falls apart even with that
-    allowance proves that the data do. And a kernel that is zero to rounding between
-    groups of landmarks has no single map, however the data lie.
-    """
+    """Raise when landmarks show that the data, or the walk over the landmarks, falls apart; M² comparisons."""
+    # Points of two cells closer than the reach put their landmarks within the reach plus both cells' radii, so a graph
+    # that falls apart even with that allowance proves that the data do. And a kernel that is zero to rounding
+    # between groups of landmarks has no single map, however the data lie.
     if obeys_triangle:
         # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
         shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
@@ -243,11 +210,8 @@ def check_landmarks_connected(
 
 
 def _raise_disconnected(squared: NDArray[Any], epsilon: float, reach: float) -> None:
-    """Say into which groups hops of ``reach``·√ε between the landmarks themselves fall, and which ε joins those.
-
-    Cells are left aside: what they allow for decides whether to refuse, but an ε that joins
-    landmarks only across their cells would be refused in turn.
-    """
+    """Say into which groups hops of ``reach``·√ε between the landmarks themselves fall, and which ε joins those."""
+    # Cells are left aside: an ε that joins landmarks only across their cells would be refused in turn.
     tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
     sizes = tree.component_sizes(reach**2 * epsilon).tolist()
     raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, reach, "landmarks")

@@ -1,14 +1,7 @@
 """Tiled, threaded loops over blocks of squared distances: no other module loops over pairs.
 
-            b: cols ─►
-          ┌──────────────┐   A tile of rows against all columns. Each tile is
-   a rows │ tile 0       │   filled by the metric, reduced by a kernel in
-     │    ├──────────────┤   cache, and discarded; tiles run on threads. Where
-     ▼    │ tile 1       │   the cuts fall depends on the shapes alone, never on
-          └──────────────┘   the number of threads, so results do not either.
-
-Every kernel releases the GIL and keeps its scratch to itself, so any number of
-Python threads may loop at once.
+A tile of rows against all columns is filled by the metric, reduced by a kernel in cache, and discarded. The cuts depend
+on the shapes alone, never on the number of threads, so results do not either.
 """
 
 from __future__ import annotations
@@ -59,8 +52,7 @@ def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None
 def squared_row(metric: Metric, a: Points, index: int, b: Points, out: NDArray[Any]) -> NDArray[Any]:
     """Fill ``out`` (1, len(b)) with d²(a_index, b_j) and return it as a row."""
     metric.squared_block(a, slice(index, index + 1), b, slice(0, len(b)), out)
-    row: NDArray[Any] = out[0]
-    return row
+    return np.asarray(out[0])
 
 
 def squared_tile(
@@ -106,15 +98,13 @@ def nearest(
             len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), n_threads, asks_metric=False
         )
         return index, lowest
-    columns = slice(0, len(b))
     tile = tile_rows(len(b), a.dtype.itemsize, len(a))
-    reduce = kernels.nearest_in_rows
     scratch = _Scratch(min(tile, len(a)), len(b), a.dtype)
 
     def work(rows: slice) -> None:
         block = scratch.rows(rows.stop - rows.start)
-        metric.squared_block(a, rows, b, columns, block)
-        reduce(block, index[rows], lowest[rows])
+        metric.squared_block(a, rows, b, slice(0, len(b)), block)
+        kernels.nearest_in_rows(block, index[rows], lowest[rows])
 
     run_tiles(len(a), tile, work, n_threads)
     return index, lowest
@@ -166,9 +156,8 @@ def distance_sums(
         bounds = np.array([0, len(points)])
     sizes = np.diff(bounds)
     large = sizes > threads.MAX_TILE_ROWS
-    for group in np.flatnonzero(large).tolist():
-        members = slice(int(bounds[group]), int(bounds[group + 1]))
-        _group_sums(metric, points, weights, members, sums, n_threads)
+    for first, last in zip(bounds[:-1][large].tolist(), bounds[1:][large].tolist(), strict=True):
+        _group_sums(metric, points, weights, slice(first, last), sums, n_threads)
     # Small groups are handled in parcels. A parcel ends before a group that is large or would make it too big.
     entries = np.concatenate([[0], np.cumsum(np.where(large, 0, sizes**2))])
     parcel = max(threads.MIN_TILE_ENTRIES, int(entries[-1]) // 32)
@@ -197,11 +186,11 @@ def _group_sums(
 ) -> None:
     """Fill in the sums of one large group, tile by tile."""
     n = group.stop - group.start
-    reduce = kernels.distance_sums
 
     def work(part: slice) -> None:
         rows = slice(group.start + part.start, group.start + part.stop)
-        reduce(squared_tile(metric, points, rows, points, group), weights[group], sums[rows])
+        block = squared_tile(metric, points, rows, points, group)
+        kernels.distance_sums(block, weights[group], sums[rows])
 
     run_tiles(n, tile_rows(n, points.dtype.itemsize), work, n_threads)
 
@@ -216,16 +205,13 @@ def kernel_curve(
     """Return S(ε) = Σ_ij w_i w_j exp(−d_ij²/(2ε)) and d ln S/d ln ε for every ε of a grid."""
     rates = 0.5 / epsilons
     tile = tile_rows(len(points), points.dtype.itemsize)
-    starts = range(0, len(points), tile)
     # One row of partial sums per tile, added up in order, so that threads cannot change the rounding.
-    sums = np.zeros((len(starts), len(rates)))
-    moments = np.zeros_like(sums)
-    reduce = kernels.kernel_moments
+    sums, moments = np.zeros((2, len(range(0, len(points), tile)), len(rates)))
 
     def work(rows: slice) -> None:
         block = squared_tile(metric, points, rows, points)
         place = rows.start // tile
-        reduce(block, rates, weights[rows], weights, sums[place], moments[place])
+        kernels.kernel_moments(block, rates, weights[rows], weights, sums[place], moments[place])
 
     run_tiles(len(points), tile, work, resolve_threads(n_threads))
     total = sums.sum(axis=0)
@@ -282,12 +268,12 @@ def kernel_sums(
     """Return Σ_j A_ij s_j and Σ_j A_ij s_j f_j."""
     degrees = np.empty(len(rows))
     products = np.empty((len(rows), vectors.shape[1]))
-    fill, weights = kernels.kernel_rows, np.ascontiguousarray(weights)  # ones may be one number, repeated
+    weights = np.ascontiguousarray(weights)  # ones may be one number, repeated
 
     def work(tile: slice) -> None:
         block = squared_tile(metric, rows, tile, columns)
         kernel = np.empty(block.shape)
-        fill(block, 0.5 / epsilon, weights, kernel, degrees[tile])
+        kernels.kernel_rows(block, 0.5 / epsilon, weights, kernel, degrees[tile])
         np.matmul(kernel, vectors, out=products[tile])
 
     # Wider than the cache would like: a product of few rows is slow.

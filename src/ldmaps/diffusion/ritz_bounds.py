@@ -1,37 +1,22 @@
-"""How far Ritz pairs can be from the exact eigenpairs, bounded by their residuals.
-
-Let S be symmetric and Y its orthonormal Ritz vectors, SY = YΘ + R with YᵀR = 0. Take
-the p leading ones; μ is the largest eigenvalue of S on the rest of the space. An
-eigenvector of λ > μ, |v| = 1, has parts s along these Y and z across:
-
-    (λ − S₂) z = R s          ⇒  |z| ≤ |R s| / (λ − μ)
-    (λ − θ_j) s_j = r_jᵀ z    ⇒  |s_j| ≤ m_j |z|,   m_j = r_j / |λ − θ_j|,   j ≠ i
-
-and with |R s| ≤ r_i + Σ_j r_j |s_j|
-
-    |z| ≤ r_i / (λ − μ − Σ_j r_j m_j),    sin∠(y_i, v) ≤ |z| √(1 + Σ_j m_j²),    λ − θ_i ≤ r_i |z| / |s_i|.
-
-Two things are needed first, and are bounded by what cutting the block off (R → 0) can
-shift eigenvalues by, |R| or |R|²/gap, the lesser (C.-K. Li and R.-C. Li, Linear Algebra
-Appl. 395, 183 (2005)): how far λ is from θ_i, and how far μ is from eigenvalue p + 1.
-
-The textbook's sin∠ ≤ r_i/gap charges the whole residual to the nearest eigenvalue.
-Here neighbours among the p are charged with r_i r_j only, and the gap is that to what
-lies beyond them, which makes the difference where eigenvalues crowd.
-
-S y_i is known as well, and closer to v than y_i. Its part across v is that of
-
-    S (y_i − s_i v) = λ (y_i − s_i v) − (λ − θ_i) y_i + r_i,
-
-which is −λ s_i s_j along y_j, at most max(λ (1 − s_i²), λ − θ_i) along y_i, and across Y
-λ (1 − s_i²) z/s_i − S₂ z/s_i − Σ_j r_j s_j/s_i: what S does to z, and terms of higher
-order. Divided by λ s_i, its part along v, it is the tangent of the angle.
-"""
+"""How far Ritz pairs can be from the exact eigenpairs, bounded by their residuals."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
+# S is symmetric, Y are its orthonormal Ritz vectors, SY = YΘ + R with YᵀR = 0. Of the p leading ones, μ is the largest
+# eigenvalue of S on the rest of the space. An eigenvector of λ > μ, |v| = 1, has parts s along these Y and z across:
+#     (λ − S₂) z = R s          ⇒  |z| ≤ |R s| / (λ − μ)
+#     (λ − θ_j) s_j = r_jᵀ z    ⇒  |s_j| ≤ m_j |z|,   m_j = r_j / |λ − θ_j|,   j ≠ i
+# and with |R s| ≤ r_i + Σ_j r_j |s_j|
+#     |z| ≤ r_i / (λ − μ − Σ_j r_j m_j),    sin∠(y_i, v) ≤ |z| √(1 + Σ_j m_j²),    λ − θ_i ≤ r_i |z| / |s_i|.
+# How far λ is from θ_i, and μ from eigenvalue p + 1, is bounded by |R| or |R|²/gap, the lesser (C.-K. Li and R.-C. Li,
+# Linear Algebra Appl. 395, 183 (2005)). Neighbours among the p are charged with r_i r_j only, and the gap is that to
+# what lies beyond them: the textbook's sin∠ ≤ r_i/gap is worse where eigenvalues crowd.
+# S y_i is closer to v than y_i. Its part across v is that of S (y_i − s_i v) = λ (y_i − s_i v) − (λ − θ_i) y_i + r_i:
+# −λ s_i s_j along y_j, at most max(λ (1 − s_i²), λ − θ_i) along y_i, and across Y what S does to z, and terms of higher
+# order. Divided by λ s_i, its part along v, it is the tangent of the angle.
 
 #: The shift of λ_i is bounded roughly first, then by what that bound implies, so many times.
 _ROUNDS = 3

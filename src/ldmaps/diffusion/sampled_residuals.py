@@ -1,14 +1,7 @@
-"""How far a landmark map is from the exact one, estimated from residuals at random rows.
+"""How far a landmark map is from the exact one, estimated from residuals at R random rows of the walk.
 
-A pass over all pairs is what an exact map costs. Whether given coordinates ψ nearly are its
-eigenvectors is estimated from R of the N rows of the walk, R·N distances. With r_l = P ψ_l − θ_l ψ_l
-at these points, split into what lies along the other modes and what does not,
-
-    r_l = Σ_m ρ_m ψ_m + r_⊥,
-
-the error of ψ_l is Σ_m ρ_m ψ_m/(θ_l − θ_m) along them, to first order, and across them at
-most |r_⊥|/(θ_l − θ_b), b being the last mode that is known. All of it is proportional to the
-residual, so that sampling errors are as well.
+r_l = P ψ_l − θ_l ψ_l = Σ_m ρ_m ψ_m + r_⊥ makes an error of Σ_m ρ_m ψ_m/(θ_l − θ_m) along the other modes, to first
+order, and across them of at most |r_⊥|/(θ_l − θ_b), b being the last mode that is known.
 """
 
 from __future__ import annotations
@@ -35,13 +28,12 @@ LARGEST = 0.5
 def sampled_errors(
     kernel: StreamedKernel,
     weights: NDArray[np.float64],
-    modes_at: Callable[
-        [NDArray[np.intp]], NDArray[np.float64]
-    ],  # ψ at some points, ψᵀCψ = 1, largest λ first
+    modes_at: Callable[[NDArray[np.intp]], NDArray[np.float64]],
     rng: np.random.Generator,
     n_threads: int | None = None,
 ) -> NDArray[np.float64]:
     """Return bounds on the errors of coordinates against the exact map, without density normalisation."""
+    # ``modes_at`` gives ψ at some points, ψᵀCψ = 1, largest λ first.
     n = len(kernel)
     rows = np.sort(rng.choice(n, min(n, SAMPLED_ROWS), replace=False))
     own, chosen = modes_at(rows), kernel.points.take(rows)

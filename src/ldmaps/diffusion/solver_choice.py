@@ -1,9 +1,4 @@
-"""Which way to solve the exact map's eigenproblem, by the cost of each.
-
-stored     the N×N kernel in memory, Lanczos               quickest where it fits
-sparse     its entries above rounding alone, Lanczos       where near pairs are few
-streamed   tiles that are discarded, block Lanczos         any N, in a few passes over all pairs
-"""
+"""Which way to solve the exact map: stored (N×N kernel), sparse (entries above rounding) or streamed."""
 
 from __future__ import annotations
 
@@ -20,7 +15,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
 
 Solver = Literal["stored", "sparse", "streamed"]
-SOLVERS: tuple[Solver, ...] = ("stored", "sparse", "streamed")
 
 #: Where all entries fit, sparse kernels pay from this many points on, and while no more than this share is near.
 MIN_SPARSE_POINTS = 4096
@@ -30,42 +24,23 @@ SAMPLING_MARGIN = 1.25
 
 
 def stored_bytes(n_points: int, itemsize: int, n_eigenvalues: int = 2) -> float:
-    """Return how much memory the stored kernel and its eigenpairs take.
-
-    >>> stored_bytes(20_000, 4) / 1e9
-    1.6192
-    """
+    """Return how much memory the stored kernel and its eigenpairs take."""
     return float(n_points) ** 2 * itemsize + spectrum_bytes(n_points, n_eigenvalues)
 
 
 def sparse_bytes(n_points: int, itemsize: int, near_fraction: float) -> float:
-    """Return how much memory a sparse kernel takes while it is made: value and column, twice when parts are joined.
-
-    >>> sparse_bytes(20_000, 4, 0.02)
-    128000000.0
-    """
+    """Return how much memory a sparse kernel takes while it is made: value and column, twice when parts are joined."""
     return float(n_points) ** 2 * near_fraction * 2.0 * (itemsize + 4)
 
 
 def choose_solver(
     n_points: int, itemsize: int, n_eigenvalues: int, near_fraction: float, memory_limit: float
 ) -> Solver:
-    """Return the quickest solver that keeps the memory limit.
-
-    Molecules, whose frames are all near each other, and a sheet in three dimensions:
-
-    >>> choose_solver(20_000, 4, 2, 1.0, 4e9), choose_solver(100_000, 4, 2, 1.0, 4e9)
-    ('stored', 'streamed')
-    >>> choose_solver(40_000, 8, 2, 0.02, 4e9), choose_solver(1_000_000, 8, 2, 0.001, 4e9)
-    ('sparse', 'streamed')
-    """
+    """Return the quickest solver that keeps the memory limit."""
     stored_fits = stored_bytes(n_points, itemsize, n_eigenvalues) <= memory_limit
     sparse_fits = sparse_bytes(n_points, itemsize, SAMPLING_MARGIN * near_fraction) <= memory_limit
-    if (
-        sparse_fits
-        and near_fraction < MAX_SPARSE_FRACTION
-        and (n_points >= MIN_SPARSE_POINTS or not stored_fits)
-    ):
+    pays = near_fraction < MAX_SPARSE_FRACTION and (n_points >= MIN_SPARSE_POINTS or not stored_fits)
+    if sparse_fits and pays:
         return "sparse"
     return "stored" if stored_fits else "streamed"
 
@@ -80,11 +55,7 @@ def check_memory(solver: str, needed: float, memory_limit: float) -> None:
 
 
 def streamed_bytes(n_points: int, n_basis: int, block_size: int, n_threads: int) -> float:
-    """Return how much memory the streamed solver takes with a basis of so many vectors.
-
-    >>> streamed_bytes(1_000_000, 48, 16, 2)
-    2304000000.0
-    """
+    """Return how much memory the streamed solver takes with a basis of so many vectors."""
     # Counted are three times the basis (vectors, their images, and either of them while it is changed), five blocks,
     # and two more for each thread.
     return 8.0 * n_points * (3 * n_basis + (5 + 2 * n_threads) * block_size)
@@ -93,11 +64,7 @@ def streamed_bytes(n_points: int, n_basis: int, block_size: int, n_threads: int)
 def streamed_room(
     n_points: int, n_eigenvalues: int, n_start: int, block_size: int, memory_limit: float, n_threads: int
 ) -> tuple[int, int]:
-    """Return how many basis vectors the streamed solver may keep, and on how many threads it may run, or raise.
-
-    >>> streamed_room(1_000_000, 3, 16, 16, 4e9, 2)
-    (118, 2)
-    """
+    """Return how many basis vectors the streamed solver may keep, and on how many threads it may run, or raise."""
     # There are as many threads as leave room for a basis.
     widest = max(n_start, block_size)
     column = 8.0 * n_points
@@ -135,12 +102,10 @@ def sparse_squares(metric: Metric, points: Points, epsilon: float, n_threads: in
     return csr_array((squares, columns, starts), shape=(len(points), len(points)))
 
 
-def near_fraction(
-    metric: Metric, points: Points, epsilon: float, rng: np.random.Generator, n_rows: int = SAMPLED_ROWS
-) -> float:
+def near_fraction(metric: Metric, points: Points, epsilon: float, rng: np.random.Generator) -> float:
     """Return the share of pairs that :func:`sparse_squares` would keep, from a random set of rows."""
     n = len(points)
-    rows = points.take(np.sort(rng.choice(n, min(n, n_rows), replace=False)))
+    rows = points.take(np.sort(rng.choice(n, min(n, SAMPLED_ROWS), replace=False)))
     cutoff, n_near = _cutoff(epsilon, points), 0
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(start, min(start + ROWS_AT_ONCE, len(rows)))

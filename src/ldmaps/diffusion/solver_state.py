@@ -37,20 +37,6 @@ class SolverState:
     block: NDArray[np.float64] | None = None
     partial: PartialProduct | None = None
 
-    @classmethod
-    def empty(cls, n_points: int) -> SolverState:
-        """Return the state before the first pass."""
-        return cls(np.empty((n_points, 0)), np.empty((n_points, 0)))
-
-    def begin(self, block: NDArray[np.float64]) -> None:
-        """Begin a pass that multiplies A by ``block``."""
-        self.block, self.partial = block, PartialProduct(np.zeros(block.shape))
-
-    def finish(self) -> None:
-        """Count the pass under way as finished."""
-        self.n_passes += 1
-        self.block = self.partial = None
-
     def arrays(self) -> dict[str, Any]:
         """Return what a file keeps."""
         known = {name: value for name, value in vars(self).items() if value is not None}

@@ -1,8 +1,4 @@
-"""Shortcuts that a spatial tree allows where the metric is the Euclidean distance of few features.
-
-Everything here returns what the row-by-row routines return, from neighbourhoods
-instead of all N² distances.
-"""
+"""Neighbourhoods from a spatial tree instead of all N² distances: Euclidean distance of few features."""
 
 from __future__ import annotations
 
@@ -21,15 +17,10 @@ MAX_FEATURES = 8
 MIN_POINTS = 4096
 
 
-def tree_pays(metric: Metric, n_points: int, n_features: int) -> bool:
-    """Say whether a tree is quicker than rows of distances."""
-    return metric.is_euclidean and n_points >= MIN_POINTS and n_features <= MAX_FEATURES
-
-
 def raw_values(metric: Metric, points: Points) -> NDArray[Any] | None:
     """Return the features as (n, features) where a tree pays, else None."""
     values: NDArray[Any] | None = getattr(points, "values", None) if metric.is_euclidean else None
-    if values is None or not tree_pays(metric, len(points), values.shape[1]):
+    if values is None or len(points) < MIN_POINTS or values.shape[1] > MAX_FEATURES:
         return None
     return np.ascontiguousarray(values, dtype=np.float64)
 

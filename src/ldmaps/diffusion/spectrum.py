@@ -114,10 +114,9 @@ def solve_spectrum(
     n_threads: int | None = None,
 ) -> Spectrum:
     """Solve for the leading non-trivial eigenpairs."""
-    n = len(weights)
-    threads = resolve_threads(n_threads)
-
-    product = multiply if scipy.sparse.issparse(kernel) else symmetric_product
+    n, threads = len(weights), resolve_threads(n_threads)
+    is_sparse = scipy.sparse.issparse(kernel)
+    product = multiply if is_sparse else symmetric_product
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
         return product(kernel, vector, threads)
@@ -127,8 +126,8 @@ def solve_spectrum(
     # The trivial pair is known in closed form: taken out, λ₂ leads and nothing mixes with it.
     scale, trivial = walk.scale, walk.trivial
     values = None
-    fits_dense = n <= FULL_SIZE and not scipy.sparse.issparse(kernel)
-    if n > DENSE_SIZE or scipy.sparse.issparse(kernel):
+    fits_dense = n <= FULL_SIZE and not is_sparse
+    if n > DENSE_SIZE or is_sparse:
 
         def deflated(vector: NDArray[np.float64]) -> NDArray[np.float64]:
             vector = np.ravel(vector)
@@ -187,17 +186,7 @@ def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:
     rows = np.argmax(np.abs(vectors), axis=0)
     signs = np.sign(vectors[rows, np.arange(vectors.shape[1])])
     signs[signs == 0] = 1.0
-    turned: NDArray[Any] = vectors * signs
-    return turned
-
-
-def residuals(kernel: Any, weights: NDArray[np.float64], spectrum: Spectrum) -> NDArray[np.float64]:
-    """Return ‖Pψ − λψ‖/‖ψ‖ of each eigenpair: the check that what is returned are eigenvectors."""
-    matrix = np.asarray(kernel.todense() if scipy.sparse.issparse(kernel) else kernel, dtype=np.float64)
-    walk = matrix * spectrum.source_weights
-    walk /= walk.sum(axis=1, keepdims=True)
-    defect = walk @ spectrum.vectors - spectrum.vectors * spectrum.eigenvalues
-    return np.asarray(np.linalg.norm(defect, axis=0) / np.linalg.norm(spectrum.vectors, axis=0))
+    return np.asarray(vectors * signs)
 
 
 def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
@@ -314,23 +303,15 @@ MAX_BANDS = 64
 
 
 def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
-    """Return ``matrix @ vector``, dense or CSR, accumulated in float64 whatever the matrix is stored in."""
+    """Return ``matrix @ vector`` of a CSR matrix, accumulated in float64 whatever it is stored in."""
     out = np.empty(matrix.shape[0])
-    if scipy.sparse.issparse(matrix):
-        sparse = kernels.sparse_matvec_rows
 
-        def work(rows: slice) -> None:
-            starts = matrix.indptr[rows.start : rows.stop + 1]
-            sparse(starts, matrix.indices, matrix.data, vector, out[rows])
-    else:
-        dense = kernels.matvec_rows
-
-        def work(rows: slice) -> None:
-            dense(matrix[rows], vector, out[rows])
+    def work(rows: slice) -> None:
+        starts = matrix.indptr[rows.start : rows.stop + 1]
+        kernels.sparse_matvec_rows(starts, matrix.indices, matrix.data, vector, out[rows])
 
     # A tile that is read quicker than a thread wakes up is not worth handing over.
-    tile = max(512, MIN_PRODUCT // max(1, matrix.shape[1]))
-    run_tiles(len(out), tile, work, n_threads, asks_metric=False)
+    run_tiles(len(out), max(512, MIN_PRODUCT // max(1, matrix.shape[1])), work, n_threads, asks_metric=False)
     return out
 
 
@@ -342,13 +323,11 @@ def symmetric_product(
     bands = equal_bands(n, min(MAX_BANDS, max(1, n * n // 2 // MIN_PRODUCT)))
     # Each band has its own sums, added up in order, so that threads cannot change the rounding.
     parts = {band.start: np.empty(n) for band in bands}
-    function = kernels.symmetric_matvec_band
-    run_slices(
-        bands,
-        lambda band: function(matrix, band.start, band.stop, vector, parts[band.start]),
-        n_threads,
-        asks_metric=False,
-    )
+
+    def work(band: slice) -> None:
+        kernels.symmetric_matvec_band(matrix, band.start, band.stop, vector, parts[band.start])
+
+    run_slices(bands, work, n_threads, asks_metric=False)
     total = parts.pop(0)
     for start, part in parts.items():
         total[start:] += part[start:]
@@ -369,7 +348,6 @@ def transposed_product(
     """Return leftᵀ·right, cut by the shapes alone; only the lower half is computed where both are one array."""
     out = np.empty((left.shape[1], right.shape[1]))
     symmetric = left is right
-    side = 128
 
     def work(rows: slice) -> None:
         wide = slice(0, rows.stop) if symmetric else slice(0, right.shape[1])
@@ -378,5 +356,5 @@ def transposed_product(
             out[: rows.start, rows] = out[rows, : rows.start].T
 
     with single_threaded_blas():
-        run_tiles(len(out), side, work, resolve_threads(n_threads))
+        run_tiles(len(out), 128, work, resolve_threads(n_threads))
     return out

@@ -1,17 +1,7 @@
 """The kernel matrix applied to vectors tile by tile, and never stored.
 
-         columns ─►
-      ┌──────────────────────┐   Only the upper half is computed. A tile of d² is
- rows │ ▓▓ tile │ tile │ ... │   filled by the metric, turned into A = exp(−d²/(2ε)),
-  │   │    ▓▓ tile │ ...     │   multiplied both ways while it is in cache,
-  ▼   │       ▓▓ ...         │       own rows += A V[columns],   columns += Aᵀ V[rows],
-      └──────────────────────┘   and discarded. ▓▓ lies on the diagonal: one way.
-
-A pass over all pairs is cut into bands of rows of equal work. A band is one call of
-:meth:`StreamedKernel.band_product`, which needs only the points and the
-vectors, so any thread, process or cluster worker can do it. The cuts depend on the
-number of points alone and the bands' sums are added in order, so the result does not
-depend on how bands were distributed.
+A tile of the upper half is filled by the metric, turned into A = exp(−d²/(2ε)), multiplied both ways while it is in
+cache (own rows += A V[columns], columns += Aᵀ V[rows]) and discarded.
 """
 
 from __future__ import annotations
@@ -47,8 +37,9 @@ class PartialProduct:
 class StreamedKernel:
     """A = exp(−d²/(2ε)) over all pairs of points, as something to multiply vectors by."""
 
-    # Entries are those of :func:`~ldmaps.diffusion.pairwise.gaussian_kernel` of
-    # :func:`~ldmaps.diffusion.pairwise.squared_matrix`, bit by bit: exactly symmetric, with ones on the diagonal.
+    # Entries are those of a stored kernel, bit by bit. A pass is cut into bands of rows of equal work, which a thread,
+    # process or cluster worker can do. The cuts depend on the number of points alone and the bands' sums are added in
+    # order, so the result does not depend on how bands were distributed.
 
     metric: Metric
     points: Points
@@ -121,7 +112,6 @@ class StreamedKernel:
 
     def _corner(self, rows: slice) -> NDArray[Any]:
         """Return the square tile on the diagonal."""
-        upper = np.triu(
-            squared_tile(self.metric, self.points, rows, self.points, rows), 1
-        )  # the diagonal is exactly zero
+        # The diagonal is exactly zero.
+        upper = np.triu(squared_tile(self.metric, self.points, rows, self.points, rows), 1)
         return gaussian_kernel(upper + upper.T, self.epsilon, 1)

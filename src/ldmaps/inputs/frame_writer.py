@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.files import temporary_beside, written_whole
 from ldmaps.inputs.formats import output_format
-from ldmaps.inputs.frame_blocks import Block, import_mdtraj
-from ldmaps.inputs.frame_bytes import FrameFile
+from ldmaps.inputs.frame_blocks import Block, FrameFile, import_mdtraj
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 
 ANGSTROM_PER_NM = 10.0
@@ -24,14 +23,8 @@ class FrameWriter:
     """Takes block after block of frames; made by :func:`open_frame_writer`."""
 
     def __init__(self, path: str, form: str, topology: Any, name: str) -> None:
-        formats = import_mdtraj().formats
         self._path, self._form, self._topology, self._name = path, form, topology, name
-        self._file = {
-            "XTC": formats.XTCTrajectoryFile,
-            "TRR": formats.TRRTrajectoryFile,
-            "DCD": formats.DCDTrajectoryFile,
-            "PDB": formats.PDBTrajectoryFile,
-        }[form](path, "w")
+        self._file = getattr(import_mdtraj().formats, f"{form}TrajectoryFile")(path, "w")
         self._count = 0
         self.remarks: list[str] = []
 
@@ -71,21 +64,13 @@ class FrameWriter:
         try:
             self._file.close()
             if self._form in FRAME_FORMATS and self._count:
-                written = FrameFile(self._path, FRAME_FORMATS[self._form]())
-                try:
+                with closing(FrameFile(self._path, FRAME_FORMATS[self._form]())) as written:
                     count = len(written)
                     written.check_end()
-                finally:
-                    written.close()
                 if count != self._count:
                     raise InvalidInputError(f"{count} of {self._count} frames are there")
         except (OSError, ValueError) as error:
             raise self._failure(one_line(error, 120)) from error
-
-    def abandon(self) -> None:
-        """Close the file, whatever becomes of it."""
-        with suppress(Exception):  # another error is on its way already
-            self._file.close()
 
     def _failure(self, why: str) -> InvalidInputError:
         return InvalidInputError(
@@ -104,7 +89,8 @@ def open_frame_writer(path: str, topology: Any) -> Iterator[FrameWriter]:
             yield writer
             writer.finish()
         except BaseException:
-            writer.abandon()
+            with suppress(Exception):  # another error is on its way already
+                writer._file.close()
             raise
         if form == "PDB":
             stream.write("".join(f"REMARK   6 {remark}\n" for remark in writer.remarks).encode())
@@ -113,11 +99,7 @@ def open_frame_writer(path: str, topology: Any) -> Iterator[FrameWriter]:
 
 
 def _lengths_and_angles(box: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lengths and angles in degrees of lattice vectors (n, 3, 3); a box of zeros has right angles.
-
-    >>> _lengths_and_angles(np.array([[[3.0, 0, 0], [0, 4.0, 0], [0, 0, 5.0]]]))
-    (array([[3., 4., 5.]]), array([[90., 90., 90.]]))
-    """
+    """Return lengths and angles in degrees of lattice vectors (n, 3, 3); a box of zeros has right angles."""
     import_mdtraj()
     from mdtraj.utils import box_vectors_to_lengths_and_angles
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -25,16 +24,12 @@ MAX_ROWS = 32_768
 
 
 def read_columns(path: str, *, named: bool = True) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table, those of a text table as strings; words are allowed.
-
-    Where they need not be ``named``, text may have any suffix, and columns without names get numbers from 1.
-    """
+    """Return the columns of a table, those of text as strings; without ``named`` of any suffix, numbered if need be."""
     form = _format(path) if named else format_of(path)
     if form is None or form.reader in ("text", None) or form.kind != "table":
         return TextTable(path, named=named).words(None if named else _commented_names(path))
     if form.reader == "parquet":
-        table = ParquetTable(path).read()
-        return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
+        return ParquetTable(path).words()
     rows = load_array(path, form, None)
     if rows.dtype.names is not None:
         return {name: rows[name] for name in rows.dtype.names}
@@ -43,9 +38,8 @@ def read_columns(path: str, *, named: bool = True) -> dict[str, NDArray[Any]]:
             f"{path} has no named columns; give it a .npy that ldmaps embed wrote, or a .csv"
         )
     if rows.ndim not in (1, 2):
-        raise InvalidInputError(
-            f"{path} holds an array of shape {rows.shape}; (rows,) or (rows, columns) is needed"
-        )
+        needed = "(rows,) or (rows, columns) is needed"
+        raise InvalidInputError(f"{path} holds an array of shape {rows.shape}; {needed}")
     return {str(number): values for number, values in enumerate(np.atleast_2d(rows.T), 1)}
 
 
@@ -55,11 +49,7 @@ def is_plumed(path: str) -> bool:
 
 
 def _commented_names(path: str) -> list[str] | None:
-    """Return the names that the first line of PLUMED's COLVAR or of Colvars' trajectory gives columns, or None.
-
-    >>> _commented_names(os.devnull) is None
-    True
-    """
+    """Return the names that the first line of PLUMED's COLVAR or of Colvars' trajectory gives columns, or None."""
     first = next(text_lines(path), (0, ""))[1].split()
     if first[:2] == ["#!", "FIELDS"]:
         return first[2:]
@@ -110,9 +100,8 @@ class TableSource(PointSource):
         facts = model_facts or {}
         missing = facts.get("missing") or "error" if missing is None else missing
         if missing not in ("drop", "error"):
-            raise InvalidInputError(
-                Named("missing"), f' must be "drop" (rows with missing values) or "error", got {missing!r}'
-            )
+            rule = f' must be "drop" (rows with missing values) or "error", got {missing!r}'
+            raise InvalidInputError(Named("missing"), rule)
         self._drops, self._n_missing = missing == "drop", 0
         self.in_pieces = not self._drops
         self._tables = [open_table(path, array) for path in files]
@@ -131,17 +120,12 @@ class TableSource(PointSource):
             if columns is not None:
                 table.choose(columns, time)
             if table.shape != first.shape:
-                raise InvalidInputError(
-                    f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
-                    "choose the same columns with ",
-                    Named("columns"),
-                )
+                fault = f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}"
+                raise InvalidInputError(f"{fault}; choose the same columns with ", Named("columns"))
             if not self._chosen and first.columns and table.columns and table.columns != first.columns:
-                raise InvalidInputError(
-                    f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
-                    f"{', '.join(first.columns)}; choose them by name with ",
-                    Named("columns"),
-                )
+                here, there = ", ".join(table.columns), ", ".join(first.columns)
+                fault = f"{table.path} has the columns {here}, but {first.path} has {there}"
+                raise InvalidInputError(f"{fault}; choose them by name with ", Named("columns"))
         self.columns = first.columns
         self._time = time
         width = max(1, prod(first.shape))
@@ -182,45 +166,30 @@ class TableSource(PointSource):
     @property
     def n_frames(self) -> int | None:
         """Number of rows to come, or None."""
-        total = 0
-        for table in self._tables:
-            if table.n_rows is None or self._drops:
-                return None
-            total += len(self._reading.of(table.n_rows))
-        return total
+        if self._drops or any(table.n_rows is None for table in self._tables):
+            return None
+        return sum(len(self._reading.of(table.n_rows or 0)) for table in self._tables)
 
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the table it was fitted on."""
-        time = {} if self._time is None else {"time": self._time}
-        missing = {"missing": "drop"} if self._drops else {}
-        return {
-            "kind": "table",
-            "columns": self.columns,
-            "files": [shown_name(name) for name in self.files],
-            **time,
-            **missing,
-        }
+        facts = {"kind": "table", "columns": self.columns, "files": [shown_name(name) for name in self.files]}
+        facts |= {} if self._time is None else {"time": self._time}
+        return facts | ({"missing": "drop"} if self._drops else {})
 
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
         """Return the windows of a model; raise where it was fitted on other columns, unless these were chosen."""
         wanted = (facts or {}).get("columns")
         if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
-            raise InvalidInputError(
-                f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
-                f"{', '.join(self.columns)}; choose them with ",
-                Named("columns", list(wanted)),
-            )
+            fault = f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
+            remedy = f"{', '.join(self.columns)}; choose them with "
+            raise InvalidInputError(fault, remedy, Named("columns", list(wanted)))
         windows = Windows.stored(facts)
-        if windows is None or self.shape == (
-            windows.length * (windows.width or 0),
-        ):  # which are windows already
+        # Rows may be windows already.
+        if windows is None or self.shape == (windows.length * (windows.width or 0),):
             return self
         if self.shape != (windows.width,):
-            raise InvalidInputError(
-                f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {windows.width} "
-                "columns; choose them with ",
-                Named("columns"),
-            )
+            fault = f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {windows.width} "
+            raise InvalidInputError(fault, "columns; choose them with ", Named("columns"))
         return WindowedSource(self, windows)
 
     def mapped(self) -> FrameChunk | None:
@@ -237,11 +206,9 @@ class TableSource(PointSource):
         for table in self._tables:
             count, before = 0, self._n_missing
             for numbers, rows in table.rows(self._chunk, self._reading):
-                chunk = FrameChunk(rows, numbers, None, table.path)
-                if table.time is not None:
-                    chunk = replace(
-                        chunk, frames=np.ascontiguousarray(rows[:, :-1]), times=rows[:, -1].copy()
-                    )
+                times = None if table.time is None else rows[:, -1].copy()
+                features = rows if times is None else np.ascontiguousarray(rows[:, :-1])
+                chunk = FrameChunk(features, numbers, times, table.path)
                 if self._drops and np.isnan(chunk.frames).any():
                     whole = ~np.isnan(chunk.frames).reshape(len(rows), -1).any(axis=1)
                     self._n_missing += int(np.count_nonzero(~whole))
@@ -250,10 +217,7 @@ class TableSource(PointSource):
                 if len(chunk):
                     yield chunk
             if not count and self._n_missing > before:
-                raise InvalidInputError(
-                    f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; choose columns "
-                    "that are filled with ",
-                    Named("columns"),
-                )
+                fault = f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; "
+                raise InvalidInputError(fault, "choose columns that are filled with ", Named("columns"))
             if not count:
                 raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")

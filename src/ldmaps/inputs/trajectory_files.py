@@ -1,19 +1,12 @@
-"""Trajectory files in chunks: XTC, TRR and DCD as bytes, others through mdtraj, or MDAnalysis where that fails.
-
-Coordinates come straight from mdtraj's file objects: making an mdtraj Trajectory
-of every chunk would copy the topology each time.
-"""
+"""Trajectory files in chunks: XTC, TRR and DCD as bytes, others through mdtraj, or MDAnalysis where that fails."""
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice, repeat
 from typing import Any
 
@@ -21,12 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
-from ldmaps.inputs.formats import Format, conversion, known_format
-from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of, import_mdtraj, joined
-from ldmaps.inputs.frame_bytes import FrameFile, cut_off
+from ldmaps.inputs.foreign_files import (
+    MDAnalysisFile,
+    MdtrajFile,
+    ascii_name,
+    mol2_models,
+    pdb_atom_count,
+    pdb_box,
+    pdb_models,
+)
+from ldmaps.inputs.formats import conversion, known_format
+from ldmaps.inputs.frame_blocks import Block, FrameFile, block_of, cut_off, import_mdtraj, joined
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
-from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
-from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
 
@@ -66,7 +65,12 @@ class TrajectoryFiles(SelectedFrames):
 
     def __iter__(self) -> Iterator[FrameChunk]:
         for path in self.files:
-            yield from self._chunks_of(path)
+            numbers = None
+            for numbers, block in self._streamed(path) if self._is_streamed(path) else self._loaded(path):
+                yield self._selection.chunk(block, numbers, path)
+            if numbers is None:
+                told = f"{path} has no frame from {self._reading.first} on; lower "
+                raise InvalidInputError(told, Named("start"))
 
     def topology(self) -> Any:
         """Return the mdtraj topology of the selected atoms."""
@@ -79,11 +83,8 @@ class TrajectoryFiles(SelectedFrames):
         last, position = int(numbers[-1]), -1
         if self._is_streamed(path):
             with closing(self._open(path)) as handle:
-                length = len(handle)
-                self._check_number(path, last, length)
-                for begin in range(0, len(numbers), self._chunk):
-                    part = numbers[begin : begin + self._chunk]
-                    yield part, self._picked(handle, path, part)
+                self._check_number(path, last, len(handle))
+                yield from self._picked(handle, path, numbers)
             return
         wanted = set(numbers.tolist())
         for part, block in self._loaded(path):
@@ -101,26 +102,12 @@ class TrajectoryFiles(SelectedFrames):
 
     # -- one file ---------------------------------------------------------
 
-    def _chunks_of(self, path: str) -> Iterator[FrameChunk]:
-        empty = True
-        blocks = self._streamed(path) if self._is_streamed(path) else self._loaded(path)
-        for numbers, block in blocks:
-            empty = False
-            yield self._selection.chunk(block, numbers, path)
-        if empty:
-            raise InvalidInputError(
-                f"{path} has no frame from {self._reading.first} on; lower ", Named("start")
-            )
-
     def _streamed(self, path: str) -> Iterator[tuple[NDArray[np.int64], Block]]:
         """Yield frame numbers and coordinates, striding by hand: mdtraj's own stride is not reliable at the end."""
         reading, stop = self._reading, self._reading.stop
         with closing(self._open(path)) as handle:
             if reading.stride >= SEEK_STRIDE:
-                wanted = np.asarray(reading.of(len(handle)), dtype=np.int64)
-                for begin in range(0, len(wanted), self._chunk):
-                    numbers = wanted[begin : begin + self._chunk]
-                    yield numbers, self._picked(handle, path, numbers)
+                yield from self._picked(handle, path, np.asarray(reading.of(len(handle)), dtype=np.int64))
                 if isinstance(handle, FrameFile) and (stop is None or stop > len(handle)):
                     handle.check_end()
                     _check_length(handle, path)
@@ -143,16 +130,20 @@ class TrajectoryFiles(SelectedFrames):
                 if len(numbers):
                     yield numbers, block.take(kept)
 
-    def _picked(self, handle: Any, path: str, numbers: NDArray[np.int64]) -> Block:
-        """Return frames by their numbers, which ascend."""
-        if isinstance(handle, FrameFile):
-            return handle.pick(numbers, self._selection.read_or_none(self._n_file_atoms))
-        blocks = []
-        # Runs of frames are read at once: seeking takes as long as a frame.
-        for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
-            handle.seek(int(run[0]))
-            blocks.append(self._read(handle, path, len(run), int(run[0])))
-        return joined(blocks)
+    def _picked(
+        self, handle: Any, path: str, wanted: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], Block]]:
+        """Yield frames by their numbers, which ascend, a chunk at a time."""
+        for begin in range(0, len(wanted), self._chunk):
+            numbers, blocks = wanted[begin : begin + self._chunk], []
+            if isinstance(handle, FrameFile):
+                yield numbers, handle.pick(numbers, self._selection.read_or_none(self._n_file_atoms))
+                continue
+            # Runs of frames are read at once: seeking takes as long as a frame.
+            for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+                handle.seek(int(run[0]))
+                blocks.append(self._read(handle, path, len(run), int(run[0])))
+            yield numbers, joined(blocks)
 
     def _read(self, handle: Any, path: str, count: int, position: int) -> Block:
         try:
@@ -177,7 +168,7 @@ class TrajectoryFiles(SelectedFrames):
         if self._formats[path].reader == "models":
             models = zip(pdb_models(path, self._n_file_atoms), repeat(pdb_box(path)), strict=False)
         elif self._formats[path].reader == "mol2":
-            models = zip(_mol2_models(path), repeat(None), strict=False)
+            models = zip(mol2_models(path), repeat(None), strict=False)
         else:
             loaded = self._load_whole(path)
             self._check_count(path, loaded.n_atoms)
@@ -192,10 +183,9 @@ class TrajectoryFiles(SelectedFrames):
 
     def _load_whole(self, path: str) -> Any:
         form = self._formats[path]
+        top = {} if form.has_topology else {"top": self._topology}
         try:
-            return self._md.load(
-                _ascii_name(path, form), **({} if form.has_topology else {"top": self._topology})
-            )
+            return self._md.load(ascii_name(path, form), **top)
         except ImportError as error:
             raise InvalidInputError(
                 f"{form.name} needs another package ({one_line(error, 160)}); pip install it, or {conversion(path)}"
@@ -216,15 +206,12 @@ class TrajectoryFiles(SelectedFrames):
                 return FrameFile(path, FRAME_FORMATS[form.name]())
             if form.reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
-            return _MdtrajFile(self._md.open(path))
-        except InvalidInputError:
+            return MdtrajFile(self._md.open(path))
+        except (InvalidInputError, FileNotFoundError):
             raise
         except ImportError as error:
-            raise InvalidInputError(
-                f"{path} needs another package ({one_line(error, 160)}); pip install mdtraj tables"
-            ) from error
-        except FileNotFoundError:
-            raise
+            why = f"{path} needs another package ({one_line(error, 160)})"
+            raise InvalidInputError(f"{why}; pip install mdtraj tables") from error
         except Exception as error:
             raise InvalidInputError(
                 f"{path} cannot be opened as a trajectory ({one_line(error, 160)}); is it cut off, or of another "
@@ -241,9 +228,9 @@ class TrajectoryFiles(SelectedFrames):
                     raise InvalidInputError(
                         f"{path} has no readable frame ({one_line(error, 160)}); is it empty, or of another format?"
                     ) from error
-                if not len(frames):
-                    raise InvalidInputError(f"{path} has no frames; check how it was written")
-                self._check_count(path, frames.shape[1])
+            if not len(frames):
+                raise InvalidInputError(f"{path} has no frames; check how it was written")
+            self._check_count(path, frames.shape[1])
         elif self._formats[path].reader == "models":
             self._check_count(path, pdb_atom_count(path))
 
@@ -256,75 +243,13 @@ class TrajectoryFiles(SelectedFrames):
             )
 
 
-class _MdtrajFile:
-    """A file that mdtraj has opened."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-        self.seek, self.close = handle.seek, handle.close
-
-    def __len__(self) -> int:
-        return len(self._handle)
-
-    def read(self, n_frames: int, atoms: NDArray[np.intp] | None = None) -> Block:
-        read = self._handle.read(n_frames=n_frames, atom_indices=atoms)
-        if not len(read) or not len(read[0]):
-            return block_of(np.empty((0, 1, 3)))
-        times, lengths, angles = read[1:4]
-        has_boxes = lengths is not None and angles is not None
-        boxes = boxes_of(np.asarray(lengths), np.asarray(angles)) if has_boxes else None
-        block = block_of(read[0], times, boxes)
-        return block.in_nm() if self._handle.distance_unit == "angstroms" else block
-
-
-def _ascii_name(path: str, form: Format) -> str:
-    """Return a name under which mdtraj can read a file: its reader of Desmond's takes ASCII names only."""
-    if path.isascii() or form.name != "Desmond":
-        return path
-    try:
-        return _ascii_link(os.path.abspath(path), form.suffixes[0])
-    except OSError as error:
-        raise InvalidInputError(
-            f"mdtraj reads {form.name} files by ASCII names only, and {path} cannot be linked to one ({error}); rename "
-            "the file or its folder"
-        ) from error
-
-
-@cache
-def _ascii_link(path: str, suffix: str) -> str:
-    """Return a link to a file. It stays until the program ends: some readers open a file again."""
-    folder = tempfile.mkdtemp(prefix="ldmaps-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    link = os.path.join(folder, "link" + suffix)
-    os.symlink(path, link)
-    return link
-
-
 def _check_length(handle: Any, path: str) -> None:
     """Warn of a DCD that stops early between two frames."""
     # That is no error: programs that write how many frames there will be leave such files while they run.
     if isinstance(handle, FrameFile) and handle.announced and handle.announced > len(handle):
-        whole = len(handle)
         warnings.warn(
-            f"{path} holds {whole} frames but announces {handle.announced}: the run that wrote it was cut short or "
-            f"is still running, or the file was not copied to its end; the {whole} are used",
+            f"{path} holds {len(handle)} frames but announces {handle.announced}: the run that wrote it was cut short "
+            f"or is still running, or the file was not copied to its end; the {len(handle)} are used",
             ShortFileWarning,
             stacklevel=2,
         )
-
-
-def _mol2_models(path: str) -> Iterator[NDArray[np.float32]]:
-    """Yield coordinates in nm, (atoms, 3), of every molecule; raise where one has other atoms than the first."""
-    first: list[str] = []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        sections = "\n".join(line.strip() for line in file).split("@<TRIPOS>")
-    for number, atoms in enumerate(section for section in sections if section.startswith("ATOM\n")):
-        rows = [line.split() for line in atoms.splitlines()[1:] if line and not line.startswith("#")]
-        names = [row[1] for row in rows]
-        first = first or names
-        if names != first:
-            raise InvalidInputError(
-                f"molecule {number} of {path} (from 0) has other atoms than the first, {len(names)} and {len(first)}; "
-                "frames are of one molecule: write a file for each kind"
-            )
-        yield np.array([row[2:5] for row in rows], dtype=np.float32) * np.float32(0.1)

@@ -1,11 +1,7 @@
-"""Delay windows: consecutive rows of a table, one after the other, as one point.
+"""Delay windows: consecutive rows of a table, one after the other, as one point, named by the last of them."""
 
-    rows  r0 r1 r2 r3 │ r4 r5 r6 …        │ a gap in time, a row left out, another file
-    W = 3: [r0 r1 r2] [r1 r2 r3] │ [r4 r5 r6] …
-
-A window's number and time are those of its last row. Windows are views of the rows; whoever prepares them for a
-metric copies them, a chunk at a time but for the training points of a fit.
-"""
+# rows  r0 r1 r2 r3 │ r4 r5 r6 …        │ a gap in time, a row left out, another file
+# W = 3: [r0 r1 r2] [r1 r2 r3] │ [r4 r5 r6] …
 
 from __future__ import annotations
 
@@ -72,7 +68,7 @@ class Windows:
 
     @classmethod
     def stored(cls, facts: Mapping[str, Any] | None) -> Windows | None:
-        """Return the windows that a model was fitted on, by its ``source_``; None if it was on single rows.
+        """Return the windows that a model was fitted on; None if it was on single rows.
 
         Parameters
         ----------
@@ -84,10 +80,7 @@ class Windows:
 
     @classmethod
     def suggested(cls, rows: PointSource, step: int = 1) -> Windows:
-        """Return windows as long as the rows' period or memory.
-
-        Of each column that varies the first autocorrelation peak that is nearly the highest is taken, or, where
-        there is none above 0.2, the lag at which the autocorrelation has fallen to 1/e; of all columns the median.
+        """Return windows as long as the rows' period, or where there is none their memory: the median of all columns.
 
         Parameters
         ----------
@@ -150,8 +143,9 @@ class Cutter:
         """Return the windows that end in these rows, (n, length · columns), and in which row each ends."""
         windows, n = self._windows, len(rows)
         length, width = windows.length, rows.shape[1]
+        none = np.empty((0, length * width), dtype=rows.dtype), np.empty(0, dtype=np.intp)
         if not n:
-            return np.empty((0, length * width), dtype=rows.dtype), np.empty(0, dtype=np.intp)
+            return none
         moments = np.full(n, np.nan) if times is None else times
         begins = np.diff(numbers, prepend=self._number) != 1
         steps = np.diff(moments, prepend=self._time)
@@ -168,7 +162,7 @@ class Cutter:
         self._run, self._number, self._time = int(runs[-1]), int(numbers[-1]), float(moments[-1])
         self._tail = held[len(held) - min(self._run, length - 1) :].copy()
         if not len(ends):
-            return np.empty((0, length * width), dtype=rows.dtype), ends
+            return none
         views = sliding_window_view(np.ascontiguousarray(held).reshape(-1), length * width)[::width]
         starts = ends + (len(held) - n) - (length - 1)
         if (np.diff(starts) == windows.step).all():  # no gap: a view, which takes no memory
@@ -178,20 +172,14 @@ class Cutter:
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: the rows of the windows under way."""
         rows = np.empty((0, 0)) if self._tail is None else self._tail
-        return {
-            "step": self._windows.step,
-            "rows": rows.tolist(),
-            "dtype": rows.dtype.str,
-            "last": [self._run, self._number, self._time],
-        }
+        last = [self._run, self._number, self._time]
+        return {"step": self._windows.step, "rows": rows.tolist(), "dtype": rows.dtype.str, "last": last}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a checkpoint was written."""
-        if state["step"] != self._windows.step:
-            raise InvalidInputError(
-                f"the checkpoint was begun with every {state['step']}-th window; go on with ",
-                Named("step", state["step"]),
-            )
+        if (step := state["step"]) != self._windows.step:
+            told = f"the checkpoint was begun with every {step}-th window; go on with "
+            raise InvalidInputError(told, Named("step", step))
         self._tail = np.asarray(state["rows"], dtype=np.dtype(state["dtype"])) if state["rows"] else None
         self._run, self._number, self._time = state["last"]
 
@@ -243,11 +231,9 @@ class WindowedSource(PointSource):
             self.windows, self._learns = replace(self.windows, gap=_gap(rows)), False
         points, ends = Cutter(self.windows).cut(rows.frames, rows.numbers, rows.times)
         if not len(ends):
-            raise InvalidInputError(
-                f"{self.describe()} has {len(rows):,} rows, but nowhere {self.windows.length} in a row without a gap; "
-                "choose shorter windows with ",
-                Named("window"),
-            )
+            length = self.windows.length
+            fault = f"{self.describe()} has {len(rows):,} rows, but nowhere {length} in a row without a gap"
+            raise InvalidInputError(f"{fault}; choose shorter windows with ", Named("window"))
         return self._weighed(replace(rows.take(ends), frames=points))
 
     def __iter__(self) -> Iterator[FrameChunk]:
@@ -301,6 +287,7 @@ def _gap(rows: FrameChunk) -> float | None:
 
 def _own_lag(values: NDArray[Any]) -> int:
     """Return the period of a series, or else how long it remembers; 0 where it does not vary."""
+    # The first peak of the autocorrelation that is nearly the highest, or where it has fallen to 1/e.
     series = values.astype(np.float64) - values.mean(dtype=np.float64)
     n = len(series)
     power = np.abs(np.fft.rfft(series, 2 * n)) ** 2

@@ -31,7 +31,6 @@ from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import Training
 from ldmaps.metrics import resolve_metric
-from ldmaps.metrics.base import Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -250,7 +249,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             few = training.sampled(rng)
             tolerance = float(self.tolerance)
             try:
-                fit, bandwidth, solved, certificate, held = self._meet_tolerance(
+                fit, bandwidth, solved, certificate, held, sampled = self._meet_tolerance(
                     tolerance, extension, selector, few, rng
                 )
             except DisconnectedError as error:
@@ -264,8 +263,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 training = replace(training, held=rows)
             fit = training.adopted(fit, few)
             walk = training.walk(bandwidth, self)
-            moved = None if fit.step.moved is None else fit.embedder.landmarks
-            sampled = self._sampled_of(training, walk, fit.landmarks, moved)
+            if fit.solved is not None:
+                sampled = self._sampled_of(training, walk, fit.landmarks)
+            else:
+                sampled = sampled if few is training else SampledMap.of_all(training, walk)
+                sampled = sampled and sampled.told_of(fit.landmarks.indices)
         else:
             training = self._held_out(training, selector, extension)
             fit, bandwidth, solved, sampled = self._fit_once(extension, selector, training, rng)
@@ -381,7 +383,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             )  # as many coordinates as landmarks make no map
             solved = self._solve_reference(walk, size, all_squared, rng)
             del all_squared
-            sampled = self._sampled_of(training, walk, landmarks)
+            # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
+            sampled = SampledMap.of_all(training, walk)
             teacher = self._coordinates_kept(solved, sampled)
             with stage("distillation", unit=""):
                 step = extension.fit(
@@ -392,18 +395,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                     may_move=not isinstance(selector, Given),  # those that the user names stay
                 )
         fit = LandmarkFit.of(walk, landmarks, step, None if extension.learns_from_reference else teacher)
-        if fit.landmarks is not landmarks:
-            sampled = self._sampled_of(training, walk, fit.landmarks, fit.embedder.landmarks)
+        if extension.learns_from_reference and sampled is not None:
+            sampled = sampled.told_of(fit.landmarks.indices)
         return fit, bandwidth, solved, sampled
 
-    def _sampled_of(
-        self, training: Training, walk: Walk, landmarks: Landmarks, places: Points | None = None
-    ) -> SampledMap | None:
-        """Return what resampling needs of landmarks, which are points of the walk unless they were moved."""
+    def _sampled_of(self, training: Training, walk: Walk, landmarks: Landmarks) -> SampledMap | None:
+        """Return what resampling needs of a map whose walk is over landmarks."""
         if isinstance(walk.points, PointsElsewhere):
             return None
-        points = walk.points.take(landmarks.indices) if places is None else places
-        over = replace(walk, points=points, weights=landmarks.multiplicities)
+        over = replace(walk, points=walk.points.take(landmarks.indices), weights=landmarks.multiplicities)
         return SampledMap.of(training, over, landmarks.assignment)
 
     # -- the map to learn from ------------------------------------------------------
@@ -447,15 +447,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         selector: LandmarkSelector,
         training: Training,
         rng: np.random.Generator,
-    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None, NDArray[np.intp]]:
-        """Find the fewest landmarks that meet the tolerance; the last are the points they were not chosen from."""
+    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None, NDArray[np.intp], SampledMap | None]:
+        """Find the fewest landmarks that meet the tolerance; return points they were not chosen from, too."""
         held = hold_out(len(training.members), rng)
         size = self._reference_size(training, DEFAULT_LANDMARKS)
         bandwidth, squared = self._reference_bandwidth(training, size, rng)
         walk = training.walk(bandwidth, self)
         solved = self._solve_reference(walk, size, squared, rng)
         del squared
-        every = SampledMap.of(training, walk, np.arange(len(walk.points)))
+        every = SampledMap.of_all(training, walk)
         reference = self._coordinates_kept(solved, every)
         search = ToleranceSearch(
             extension=extension,
@@ -468,7 +468,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         with stage("search", unit=""):
             fit, certificate = search.run(tolerance, training.n_tried)
         unseen = np.concatenate([held.search, held.certify])
-        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate, unseen
+        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate, unseen, every
 
     # -- errors ---------------------------------------------------------------------
 

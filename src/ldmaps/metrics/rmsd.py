@@ -116,6 +116,14 @@ class RMSD(Metric):
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out
             )
 
+    def check_training(self, points: Points) -> None:
+        """See :meth:`Metric.check_training`."""
+        if cast(RMSDPoints, points).n_atoms == 1:
+            raise InvalidInputError(
+                "one atom of each frame is selected, and superposition puts it into the same place in all: no two "
+                "frames differ. Select more atoms"
+            )
+
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to prepare one frame, in memory of its own, and measure it."""
         b, weights = cast(RMSDPoints, landmarks), self.weights

@@ -5,20 +5,13 @@ from ldmaps.regions import Box, RegionTracker
 tracker = RegionTracker({"right": Box({"psi2": (0.5, None)}, margin=0.2)})
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ldmaps._lazy import load_on_first_use
-
-if TYPE_CHECKING:
-    from ldmaps.regions.alarm import Alarm
-    from ldmaps.regions.base import Region
-    from ldmaps.regions.basins import Basins, learn_basins, representatives
-    from ldmaps.regions.region_file import load_regions, save_regions
-    from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
-    from ldmaps.regions.tracker import Event, RegionTracker
-    from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
+from ldmaps.regions.alarm import Alarm
+from ldmaps.regions.base import Region
+from ldmaps.regions.basins import Basins, learn_basins, representatives
+from ldmaps.regions.region_file import load_regions, save_regions
+from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
+from ldmaps.regions.tracker import Event, RegionTracker
+from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
 
 __all__ = [
     "Alarm",
@@ -38,25 +31,3 @@ __all__ = [
     "representatives",
     "save_regions",
 ]
-
-__getattr__, __dir__ = load_on_first_use(
-    __name__,
-    {
-        "Alarm": "alarm",
-        "Ball": "shapes",
-        "Basins": "basins",
-        "Box": "shapes",
-        "Event": "tracker",
-        "OutOfDomain": "shapes",
-        "Polygon": "shapes",
-        "Region": "base",
-        "RegionTracker": "tracker",
-        "Transitions": "transitions",
-        "count_transitions": "transitions",
-        "learn_basins": "basins",
-        "load_regions": "region_file",
-        "region_labels": "transitions",
-        "representatives": "basins",
-        "save_regions": "region_file",
-    },
-)

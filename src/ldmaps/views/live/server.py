@@ -1,7 +1,6 @@
 """The live page's server: it runs in its own thread and sends each viewer what is new to it.
 
-A viewer that reads slowly is sent fewer and larger steps: its next frame is made when the last one is on its way, so
-nothing queues up for it, and no other viewer waits.
+A viewer's next frame is made when the last one is on its way: one that reads slowly gets fewer, and no other waits.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.views.live.access import Access, Guard, bind
+from ldmaps.views.live.access import Access, bind, guarded
 from ldmaps.views.live.state import Cursor, LiveState
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 WRONG_TOKEN, BAD_MESSAGE, TOO_MANY = 4401, 4400, 1013
 #: Largest message taken from a viewer, in bytes: its one message is a greeting.
 LARGEST_MESSAGE = 4096
+#: Seconds that starting, and stopping, may take.
+STARTING = 15.0
 #: Seconds a new viewer has for its greeting, a frame for leaving, and an idle page hears nothing.
 GREETING, STALLED, HEARTBEAT = 10.0, 30.0, 1.0
 #: Seconds after which a connection that did not become a viewer's is dropped: half a request holds a place.
@@ -40,32 +41,19 @@ STRANGE_BYTES, UNREAD_BYTES = 64 << 10, 16 << 20
 
 
 class LiveServer:
-    """Serves files (media type and content by path) and a WebSocket; the map's "id" says what a page has drawn."""
+    """Serves files and a WebSocket; the map's "id" says what a page has drawn."""
 
     def __init__(
-        self,
-        state: LiveState,
-        the_map: dict[str, Any],
-        files: Mapping[str, tuple[str, bytes]],
-        access: Access,
-        *,
-        host: str,
-        port: int,
-        max_viewers: int,
-        frame_rate: float,
+        self, state: LiveState, access: Access, *, host: str, port: int, max_viewers: int, frame_rate: float
     ) -> None:
-        self._state = state
-        self._map_id = the_map["id"]
-        self._map = json.dumps(the_map, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        self._files = files
-        self._access = access
-        self._host, self._port = host, port
-        self._max_viewers = max_viewers
-        self._period = 1.0 / frame_rate
+        self._state, self._access = state, access
+        self.host, self.port = host, port  # 0 until it is bound
+        self._max_viewers, self._period = max_viewers, 1.0 / frame_rate
+        self._map_id, self._map = "", ""
+        self._files: Mapping[str, tuple[str, bytes]] = {}
         self._strangers = 0  # connected, but not yet greeted
         self._greeted_from: set[tuple[str, int]] = set()  # addresses of viewers
         self._visits: dict[Any, float] = {}  # since when each connection that is no viewer's has been there
-        self._next_tick = asyncio.Event()
         self._server: Any = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -77,25 +65,23 @@ class LiveServer:
         """Whether the server's thread is alive."""
         return self._thread is not None and self._thread.is_alive()
 
-    @property
-    def port(self) -> int:
-        """The port it is bound to."""
-        return self._port
-
-    def start(self, timeout: float = 15.0) -> None:
-        """Bind and serve; returns when connections are accepted."""
+    def start(self, the_map: dict[str, Any], files: Mapping[str, tuple[str, bytes]]) -> None:
+        """Bind and serve files (media type and content by path); returns when connections are accepted."""
+        self._map_id, self._files = the_map["id"], files
+        self._next_tick = asyncio.Event()
+        self._map = json.dumps(the_map, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         application = self._application()
         import uvicorn
 
-        bound = bind(self._host, self._port)
-        self._port = bound.getsockname()[1]
+        bound = bind(self.host, self.port)
+        self.port = bound.getsockname()[1]
         busy = _connections(2 * self._max_viewers + 100)
         config = uvicorn.Config(
             application,
             log_config=None,
             log_level="critical",
             access_log=False,
-            lifespan="on",
+            lifespan="off",
             ws="websockets-sansio",
             ws_max_size=LARGEST_MESSAGE,
             ws_per_message_deflate=False,
@@ -111,7 +97,7 @@ class LiveServer:
             target=self._serve, args=(bound,), name="ldmaps-live-page", daemon=True
         )
         self._thread.start()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + STARTING
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 bound.close()
@@ -145,25 +131,26 @@ class LiveServer:
 
         config.http_protocol_class, config.ws_protocol_class = Visits, Viewers
 
-    def stop(self, timeout: float = 10.0) -> None:
+    def stop(self) -> None:
         """Close all connections and end the thread."""
-        if self._thread is None:
-            return
-        self._server.should_exit = True
-        self._thread.join(timeout)
+        if self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(STARTING)
 
     def _serve(self, bound: socket.socket) -> None:
+        async def serve() -> None:
+            ticking = asyncio.create_task(self._tick())
+            await self._server.serve(sockets=[bound])
+            ticking.cancel()
+            self._abort()  # those that were sent a farewell and did not read it
+            await asyncio.sleep(0.01)
+
         try:
-            asyncio.run(self._serve_until_stopped(bound))
+            asyncio.run(serve())
         except BaseException as error:
             self._failure = error
         finally:
             bound.close()
-
-    async def _serve_until_stopped(self, bound: socket.socket) -> None:
-        await self._server.serve(sockets=[bound])
-        self._abort()  # those that were sent a farewell and did not read it
-        await asyncio.sleep(0.01)
 
     def _abort(self, client: Any = None) -> None:
         """Drop a viewer's connection, or all, without waiting until everything is read."""
@@ -190,21 +177,8 @@ class LiveServer:
             kind, content = self._files[request.url.path]
             return Response(content, media_type=kind)
 
-        routes = [
-            *(Route(path, file, methods=["GET"]) for path in self._files),
-            WebSocketRoute("/stream", self._viewer),
-        ]
-        return Guard(Starlette(routes=routes, lifespan=self._lifespan), self._access)
-
-    @asynccontextmanager
-    async def _lifespan(self, _: Any) -> AsyncIterator[None]:
-        ticking = asyncio.create_task(self._tick())
-        try:
-            yield
-        finally:
-            ticking.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticking
+        routes = [Route(path, file, methods=["GET"]) for path in self._files]
+        return guarded(Starlette(routes=[*routes, WebSocketRoute("/stream", self._viewer)]), self._access)
 
     async def _tick(self) -> None:
         """Wake all viewers' tasks, again and again."""
@@ -218,12 +192,11 @@ class LiveServer:
     def _end_visits(self, now: float) -> None:
         """Drop connections that should have had their files by now; uvicorn waits for half a request forever."""
         viewers = self._server.config.ws_protocol_class
-        visitors = [
-            connection
+        self._visits = {
+            connection: self._visits.get(connection, now)
             for connection in self._server.server_state.connections
             if not isinstance(connection, viewers)
-        ]
-        self._visits = {connection: self._visits.get(connection, now) for connection in visitors}
+        }
         for connection, since in self._visits.items():
             if now - since > VISIT:
                 connection.transport.abort()
@@ -251,10 +224,8 @@ class LiveServer:
         address = tuple(viewer.scope["client"])
         self._greeted_from.add(address)
         # Each must end when the other does: a viewer that left is not written to, and one that talks on is shut up.
-        tasks = {
-            asyncio.create_task(self._feed(viewer, greeting.get("have"))),
-            asyncio.create_task(self._listen(viewer)),
-        }
+        both = self._feed(viewer, greeting.get("have")), self._listen(viewer)
+        tasks = [asyncio.create_task(one) for one in both]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -276,9 +247,7 @@ class LiveServer:
             await _close(viewer, BAD_MESSAGE, 'the first message must be {"token": "..."}')
             return None
         if not self._access.accepts_token(greeting.get("token")):
-            await _close(
-                viewer, WRONG_TOKEN, "a token is needed" if not greeting.get("token") else "wrong token"
-            )
+            await _close(viewer, WRONG_TOKEN, "wrong token" if greeting.get("token") else "a token is needed")
             return None
         return greeting
 
