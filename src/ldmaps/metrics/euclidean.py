@@ -56,7 +56,7 @@ class ColumnPoints(Points):
         return float((bounds <= reach).mean())
 
     def boxes_within(self, reach: Any) -> tuple[Array, Array] | None:
-        """Return lowest and highest features of blocks of points, or None where too many are within ``reach`` to pay."""
+        """Return lowest and highest features of blocks of points; None where too many are within ``reach`` to pay."""
         # Found out at the first use. Threads may race to do so: all find the same, and the name is bound in one step.
         if reach not in self._boxes:
             starts = np.arange(0, len(self), kernels.BLOCK)

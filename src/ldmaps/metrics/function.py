@@ -48,8 +48,7 @@ class Function(Metric):
         """Validate points; the input is copied."""
         if not callable(self.function):
             raise InvalidInputError(f"function must be callable as f(x, y), got {self.function!r}")
-        values = np.array(as_float_array(X, dtype), order="C")
-        return RowPoints(values)
+        return RowPoints(np.array(as_float_array(X, dtype), order="C"))
 
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""

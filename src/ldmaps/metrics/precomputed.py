@@ -127,15 +127,9 @@ class Precomputed(Metric):
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
         a, b = cast(PrecomputedPoints, a), cast(PrecomputedPoints, b)
-        matrix, ids = cast(NDArray[Any], a.matrix), cast(NDArray[np.intp], b.ids)
-        if a.n_training == b.n_training:
-            columns = ids[cols]
-            for place, row in enumerate(a.row_ids[rows]):
-                # "clip" spares numpy a buffer; the ids are known to be in range.
-                np.take(matrix[row], columns, out=out[place], mode="clip")
-        else:
-            for place, row in enumerate(a.row_ids[rows]):
-                out[place] = matrix[row, cols]
+        ids = cast(NDArray[np.intp], b.ids)[cols]
+        columns = ids if a.n_training == b.n_training else np.arange(cols.start, cols.stop)
+        _look_up(cast(NDArray[Any], a.matrix), a.row_ids[rows], columns, out)
         np.square(out, out=out)
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -207,7 +201,7 @@ class StoredPoints(Points):
 
 
 class StoredSquares(Metric):
-    """Looks up d² that we computed, so that rules and selectors work on a kept matrix; in no table and no model file."""
+    """Looks up d² of ours, so that rules and selectors work on a kept matrix; in no table and no model file."""
 
     name = "stored"
     takes_distances = True
@@ -220,5 +214,13 @@ class StoredSquares(Metric):
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Copy a block of the matrix."""
         a, b = cast(StoredPoints, a), cast(StoredPoints, b)
-        for place, row in enumerate(a.ids[rows]):
-            np.take(a.squared[row], b.ids[cols], out=out[place])
+        _look_up(a.squared, a.ids[rows], b.ids[cols], out)
+
+
+def _look_up(
+    matrix: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp], out: NDArray[Any]
+) -> None:
+    for place, row in enumerate(rows):
+        np.take(
+            matrix[row], columns, out=out[place], mode="clip"
+        )  # which spares numpy a buffer; ids are in range

@@ -1,4 +1,4 @@
-"""Frames as an RMSD takes them: which atoms count and how much, and panels, one register's worth of frames side by side."""
+"""Frames as an RMSD takes them: which atoms count, and panels, one register's worth of frames side by side."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether a map shows the data or a few of its points.
 
-A coordinate is carried by about n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴ points, its participation ratio, with c scaled to
-add up to the number of points: N where all count alike, 1 where a single point stands out. And the bandwidth of a
+A coordinate is carried by about n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴ points, its participation ratio, with c scaled
+to add up to the number of points: N where all count alike, 1 where a single point stands out. And the bandwidth of a
 connected walk is decided by the last edge of the minimum spanning tree, which may lead to one broken frame.
 """
 

@@ -3,7 +3,7 @@ r"""Maps of other data from the same system: blocks of training points drawn aga
 A block bootstrap changes the landmarks' multiplicities alone: c'_j is the weight of the points of cell j in as many
 blocks as there are, drawn with replacement. A block must be longer than points remember. With c' the walk is
 P' f = A(s'f) / A s', s' = c'(A c')^-α, symmetric by μ = s'·A s'; where μ is 0, P' gives a landmark's value as for a new
-point. The fitted modes span a first guess (Rayleigh–Ritz), which is solved again with one step of Davidson's method: the
+point. The fitted modes span a first guess (Rayleigh–Ritz), which is solved again with a step of Davidson's method: the
 residuals r_i = P'f_i − λ_i f_i are divided by λ_i − λ_l mode by mode, as first-order perturbation theory has it,
 
     z_i = Σ_{l ≥ q} ψ_l ⟨ψ_l, r_i⟩/(λ_i − λ_l) + (1/λ_i)(1 − Σ_l ψ_l⟨ψ_l, ·⟩) r_i.
