@@ -10,7 +10,7 @@ MUTANT_ARGS ?=
 FUZZ_ARGS ?=
 # What `make sanitize` runs, and which of the fuzzer's targets; names as in tools/fuzz_targets.py.
 SANITIZE_TESTS ?= tests/kernels tests/inputs/test_xtc_frames.py tests/test_text_rows.py tests/streaming/test_decoding.py
-SANITIZE_TARGETS ?= decoders trajectories
+SANITIZE_TARGETS ?= decoders tables trajectories
 # More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
 KILL_ARGS ?=
 # More arguments for the simulated worlds, for example: make simulate SIMULATE_ARGS="--seed 4711"

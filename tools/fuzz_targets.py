@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import itertools
 import json
@@ -218,6 +219,27 @@ def decoded(form: str, data: bytes, cuts: list[int]) -> tuple[dict[int, list[flo
     return read, rejected, None
 
 
+def tables(world: World, rng: Random, folder: Path) -> None:
+    """Read a finished text table that is damaged, packed or not: refused, or rows of finite numbers."""
+    separator = str(rng.choice([",", ";", "\t", " "]))
+    rows = rng.normal(size=(int(rng.integers(1, 40)), 3)) * 10.0 ** rng.integers(-300, 300)
+    lines = [separator.join(("time", "a", "b"))] * int(rng.integers(2))
+    lines += [separator.join(map(repr, row)) for row in rows.tolist()]
+    data = spoiled(rng, "\n".join(lines).encode())
+    packed = bool(rng.random() < 0.3)
+    if packed:
+        data = gzip.compress(data)
+        if rng.random() < 0.5:
+            data = spoiled(rng, data)
+    path = folder / f"rows.{rng.choice(['csv', 'tsv', 'txt'])}{'.gz' * packed}"
+    path.write_bytes(data)
+    try:
+        points = open_points(path, missing=str(rng.choice(["drop", "error"]))).read()
+    except LdmapsError:
+        return
+    assert np.isfinite(points.frames).all(), "numbers that are not finite"
+
+
 def trajectories(world: World, rng: Random, folder: Path) -> None:
     """Read a damaged trajectory, finished and while it grows: refused or rejected, and no sound frame lost."""
     ending = str(rng.choice(["xtc", "trr", "dcd"]))
@@ -397,6 +419,7 @@ TARGETS: tuple[Target, ...] = (
     outside,
     checkpoint,
     decoders,
+    tables,
     trajectories,
     arguments,
     live_page,
