@@ -118,15 +118,8 @@ def run_slices(
         work(slices[0])
         return
     with single_threaded_blas() if asks_metric else nullcontext():
-        # Tiles started inside a tile (a Python metric that measures distances itself) must not wait for a pool
-        # whose threads all wait for it.
-        if n_threads == 1 or getattr(_this_thread, "is_worker", False):
-            for rows in slices:
-                work(rows)
-                tick(rows.stop - rows.start)
-            return
-        pending = iter(slices)
-        taking = threading.Lock()
+        pending, taking = iter(slices), threading.Lock()
+        is_inside = getattr(_this_thread, "is_worker", False)
 
         def stop() -> None:
             with taking:
@@ -149,14 +142,17 @@ def run_slices(
             finally:
                 _this_thread.is_worker = False
 
-        # This thread works too: it need not be woken, and a few tiles may be done before others are.
-        helpers = min(n_threads, len(slices)) - 1
+        # This thread works too: it need not be woken, and a few tiles may be done before others are. Tiles started
+        # inside a tile (a Python metric that measures distances itself) must not wait for a pool whose threads all
+        # wait for it.
+        helpers = 0 if is_inside else min(n_threads, len(slices)) - 1
         futures = [_pool(n_threads, os.getpid()).submit(drain) for _ in range(helpers)]
         try:
             drain()
             for future in futures:
                 future.result()
         finally:
+            _this_thread.is_worker = is_inside
             stop()  # after an error nothing further is begun, and nothing runs on behind the caller's back
             for future in futures:
                 future.exception()

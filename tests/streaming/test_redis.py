@@ -139,6 +139,15 @@ def test_malformed_entries_are_rejected_with_the_reason(server):
         assert rejected.raw
 
 
+def test_empty_fields_are_missing_values_as_in_a_table(server):
+    for cell in ("1.5", "", " NA ", "nan"):
+        server.client.xadd("in", {"a": "1", "b": "2", "c": cell})
+    facts = {"columns": ["a", "b", "c"]}
+    (part,) = drain(RedisSource(server.url("in"), model_facts=facts, idle_end=0.0))
+    assert not part.rejected
+    np.testing.assert_array_equal(part.points[:, 2], [1.5, np.nan, np.nan, np.nan])
+
+
 def test_going_on_from_a_position(server):
     add(server.client, ROWS)
     parts = drain(RedisSource(server.url("in"), idle_end=0.0), most=40)

@@ -82,8 +82,10 @@ def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from ldmaps.files import written_whole
     from ldmaps.inputs.formats import output_format
     from ldmaps.progress import Progress, reporting
+    from ldmaps.text_rows import WHOLE, csv_table
     from ldmaps.views.frames import rows_of, summary_of
 
     output_format(arguments.output, "frames")
@@ -96,9 +98,17 @@ def run(arguments: argparse.Namespace) -> None:
     with reporting(Progress(False if arguments.quiet else None)):
         picks = _picks(arguments, model)
         times = picks.write(arguments.output, arguments.top, atoms=arguments.atoms)
-    if arguments.table is not None:
-        _write_table(arguments.table, picks, times)
     count = len(picks.numbers)
+    if arguments.table is not None:
+        table: dict[str, Any] = {
+            "number": (WHOLE, range(1, count + 1)),
+            "file": (picks.files, picks.file_of),
+            "frame": (WHOLE, picks.numbers),
+            "time": (10, times),
+            "label": (picks.labels, range(count)),
+        }
+        with written_whole(arguments.table) as stream:
+            stream.write(csv_table(table))
     files = [picks.files[place] for place in picks.file_of]
     known = [None] * count if times is None else times.tolist()
     rows = zip(files, picks.numbers.tolist(), known, picks.labels, strict=True)
@@ -196,19 +206,3 @@ def _region(arguments: argparse.Namespace, model: Any) -> Region:
     if wanted not in regions:
         raise InvalidInputError(f"there is no region {wanted!r}; there are {', '.join(regions)}")
     return regions[wanted]
-
-
-def _write_table(path: str, picks: FramePicks, times: Any) -> None:
-    from ldmaps.files import written_whole
-    from ldmaps.text_rows import WHOLE, csv_table
-
-    rows = range(len(picks.numbers))
-    table: dict[str, Any] = {
-        "number": (WHOLE, range(1, len(rows) + 1)),
-        "file": (picks.files, picks.file_of),
-        "frame": (WHOLE, picks.numbers),
-        "time": (10, times),
-        "label": (picks.labels, rows),
-    }
-    with written_whole(path) as stream:
-        stream.write(csv_table(table))

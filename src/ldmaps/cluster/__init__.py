@@ -33,12 +33,6 @@ def is_dask_array(X: Any) -> bool:
     ----------
     X : object
         Anything.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> is_dask_array(np.ones(3))
-    False
     """
     dask = sys.modules.get("dask.array")  # who has such an array has imported it
     return dask is not None and isinstance(X, dask.Array)

@@ -1,16 +1,12 @@
 """ε by the rule "connected" where a spanning tree of all N points, N²/2 distances, is out of reach.
 
-Let h be the longest edge of the minimum spanning tree of all points, so that ε = h². For a
-subset S of the points:
+Let h be the longest edge of the minimum spanning tree of all points, so that ε = h². For a subset S of the points:
 
-- h ≤ max(longest edge of the tree of S, farthest that a point is from S): every point
-  reaches S in one hop, and S holds together.
-- h ≥ the distance of any point of S to its nearest neighbour among all points: every point
-  has an edge.
+- h ≤ max(longest edge of the tree of S, farthest that a point is from S): every point reaches S in one hop.
+- h ≥ the distance of any point of S to its nearest neighbour among all points: every point has an edge.
 
-Neither needs the triangle inequality. S begins as a sample and takes in the points that are
-farthest from it, and the nearest neighbours of what it took in before; a pass over the
-blocks tells both. Few points decide ε (those that lie apart), so a few passes tell them.
+S begins as a sample and takes in the points that are farthest from it, and the nearest neighbours of what it took in
+before; a pass over the blocks tells both. Few points decide ε (those that lie apart), so a few passes tell them.
 """
 
 from __future__ import annotations

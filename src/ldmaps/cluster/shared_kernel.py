@@ -1,8 +1,6 @@
 """The exact solver's pass over all pairs, its bands of rows done by the workers of a cluster.
 
-The points travel once, straight from this process to every worker; the vectors once a pass. A
-worker adds up consecutive bands before it answers, so that a pass brings back a few
-blocks of vectors for each thread, not one for each band.
+The points travel once, the vectors once a pass. A worker adds up consecutive bands before it answers.
 """
 
 from __future__ import annotations

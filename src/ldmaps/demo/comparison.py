@@ -140,12 +140,12 @@ def _mapped(
     places, signs = alike
     training, held_out = model.embedding_[:, places] * signs, held_out[:, places] * signs
     landmarks, spectrum = model.landmark_embedding_[:, places] * signs, model.spectrum_[:N_EIGENVALUES]
-    counts, places_of = model.multiplicities_, (landmarks, training, held_out)
+    counts, coordinates = model.multiplicities_, (landmarks, training, held_out)
     errors: tuple[Any, ...] = (0.0, 0.0, np.zeros(len(held_out)))
     if exact is not None:
         pairs = ((exact.training, training), (exact.held_out, held_out))
         errors = (*(rms_error(*pair, aligned=True) for pair in pairs), zeta(*pairs[1], aligned=True))
-    return Mapped(name, model.embedder_.n_landmarks, counts, spectrum, *places_of, seconds, rate, *errors)
+    return Mapped(name, model.embedder_.n_landmarks, counts, spectrum, *coordinates, seconds, rate, *errors)
 
 
 def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[NDArray[Any], float]:

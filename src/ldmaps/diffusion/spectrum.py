@@ -303,12 +303,16 @@ MAX_BANDS = 64
 
 
 def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> NDArray[np.float64]:
-    """Return ``matrix @ vector`` of a CSR matrix, accumulated in float64 whatever it is stored in."""
+    """Return ``matrix @ vector``, dense or CSR, accumulated in float64 whatever the matrix is stored in."""
     out = np.empty(matrix.shape[0])
+    is_sparse = scipy.sparse.issparse(matrix)
 
     def work(rows: slice) -> None:
-        starts = matrix.indptr[rows.start : rows.stop + 1]
-        kernels.sparse_matvec_rows(starts, matrix.indices, matrix.data, vector, out[rows])
+        if is_sparse:
+            starts = matrix.indptr[rows.start : rows.stop + 1]
+            kernels.sparse_matvec_rows(starts, matrix.indices, matrix.data, vector, out[rows])
+        else:
+            kernels.matvec_rows(matrix[rows], vector, out[rows])
 
     # A tile that is read quicker than a thread wakes up is not worth handing over.
     run_tiles(len(out), max(512, MIN_PRODUCT // max(1, matrix.shape[1])), work, n_threads, asks_metric=False)

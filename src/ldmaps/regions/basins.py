@@ -1,17 +1,12 @@
-r"""Metastable basins, learned from the landmarks of a map.
+"""Metastable basins, learned from the landmarks of a map (PCCA+: Deuflhard & Weber 2005, Röblitz & Weber 2013).
 
-The slow eigenvectors of the random walk are nearly constant in each metastable set,
-so in the coordinates (1, ψ₂, …, ψ_b) the landmarks of b sets gather around the corners
-of a simplex. Basins are given by memberships that are linear in these coordinates
-(PCCA+: Deuflhard & Weber 2005, Röblitz & Weber 2013),
+The slow eigenvectors of the random walk are nearly constant in each metastable set, so in the coordinates
+(1, ψ₂, …, ψ_b) the landmarks of b sets gather around the corners of a simplex. Basins are memberships
 
-.. math::
-    \chi_j(x) = a_{0j} + \sum_{l=1}^{b-1} a_{lj}\, \psi_{l+1}(x), \qquad
-    \sum_j \chi_j = 1, \qquad \chi_j \ge 0 \text{ on the landmarks,}
+    χ_j(x) = a_0j + Σ_l a_lj ψ_l+1(x),    Σ_j χ_j = 1,    χ_j ≥ 0 on the landmarks.
 
-so the basin of a point costs a (b-1)×b product. The first guess has its corners at
-landmarks (inner simplex). Then A is optimised for the crispest memberships that are
-feasible and leave every basin a landmark that clearly belongs to it.
+The first guess has its corners at landmarks (inner simplex). Then A is optimised for the crispest memberships that
+are feasible and leave every basin a landmark that clearly belongs to it.
 """
 
 from __future__ import annotations

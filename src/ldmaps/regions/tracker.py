@@ -39,21 +39,15 @@ class Event:
         What the stream did.
     region : str
         Name of the region.
-    number : int
-        Record at which it was decided.
-    time : float or None
-        The record's time, if the source has one.
+    number, time : int, float or None
+        Record at which it was decided, and its time, if the source has one.
     duration : int
         Records since the stream entered the region; 0 for "enter".
-    began : int or None
+    began, began_time : int or None, float or None
         Record at which the stream entered a region that explains its events (an alarm, or what lies off the
-        map); the others below are None or empty for other regions, too.
-    began_time : float or None
-        The time of that record.
-    peak : float or None
-        Largest distance from the nearest landmark since then, in √ε.
-    p : float or None
-        The p-value there, if the map is calibrated.
+        map), and its time; the others below are None or empty for other regions, too.
+    peak, p : float or None
+        Largest distance from the nearest landmark since then, in √ε; the p-value there, if the map is calibrated.
     why : tuple of (str, float)
         Which columns, atoms or features account for the squared distance there, and for which share of it.
     """

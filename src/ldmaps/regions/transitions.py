@@ -1,9 +1,6 @@
-"""How often and how fast a trajectory goes from region to region.
+"""How often and how fast a trajectory goes from region to region: a record between two counts for the last visited.
 
-records   · · A A · A · B B · A · ·
-state         A A A A A B B B A A A      the region visited last: what is on the way between two counts for the first
-
-A record on the way that turns back makes no transition, so that borders need no hysteresis in time.
+So one that turns back on the way makes no transition, and borders need no hysteresis in time.
 """
 
 from __future__ import annotations
@@ -35,10 +32,8 @@ class Transitions:
         Mean time until another region is entered, ``time_in`` by transitions out of it: the
         likeliest one where dwell times are exponential, with visits that the trajectory's
         begin or end cut short counted as such. NaN where the region was never left.
-    error : ndarray of shape (b,)
-        Its standard error, ``dwell`` by the root of the number of transitions.
-    longest : ndarray of shape (b,)
-        Longest visit, whole or cut short.
+    error, longest : ndarray of shape (b,)
+        Its standard error, ``dwell`` by the root of the number of transitions; the longest visit, whole or cut short.
     unit : {"ps", "records"}
         Of all times above.
     """

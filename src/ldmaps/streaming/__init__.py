@@ -1,7 +1,5 @@
 """Embedding records as they arrive: sources, the engine, sinks.
 
-from ldmaps.streaming import OutputFile, StreamEmbedder
-
 StreamEmbedder("map.ldm").run("measurements.csv", [OutputFile("psi.csv")], checkpoint="psi.checkpoint")
 """
 

@@ -100,18 +100,13 @@ class Reader:
         self.source = source
         self.should_stop: Callable[[], bool] = lambda: False
         self.blocked = False
-        self._gathering = gathering
+        self.gathering = gathering
         self._left = limit
         self._ahead: _ReadAhead | None = None
         # A hand-over between threads takes longer than embedding a record, so sources that wait for their records
         # are polled directly, unless records may wait or the source cannot be asked to hurry.
         may_wait = gathering.max_delay > 0 or (gathering.stall_after is not None and source.may_block)
         self._reads_ahead = (source.reads_ahead or may_wait) and not source.needs_main_thread
-
-    @property
-    def stalls(self) -> int:
-        """How often nothing came for too long."""
-        return self._gathering.stalls
 
     @property
     def limit_reached(self) -> bool:
@@ -133,17 +128,16 @@ class Reader:
 
     def batches(self) -> Iterator[Records | None]:
         """Yield batches; None while nothing comes, so that the caller can do what is due."""
-        gathering = self._gathering
-        while (step := gathering.step()) is not None:
+        while (step := self.gathering.step()) is not None:
             if isinstance(step, Records):
                 yield step
                 continue
             try:
                 records = self._poll(*step)
             except BaseException as error:
-                gathering.fail(error)
+                self.gathering.fail(error)
             else:
-                if not gathering.receive(records):
+                if not self.gathering.receive(records):
                     yield None
 
     def close(self) -> None:
@@ -158,7 +152,7 @@ class Reader:
             return self._rest(most)
         if self._reads_ahead:
             if self._ahead is None:
-                batch = self._gathering.most
+                batch = self.gathering.most
                 self._ahead = _ReadAhead(self._poll_source, batch, 2 * batch)
             return self._ahead.poll(most, wait)
         self.blocked = self.source.may_block
@@ -204,15 +198,14 @@ class AsyncReader(Reader):
 
     async def abatches(self) -> AsyncIterator[Records]:
         """Yield batches."""
-        gathering = self._gathering
-        while (step := gathering.step()) is not None:
+        while (step := self.gathering.step()) is not None:
             if isinstance(step, Records):
                 yield step
                 continue
             try:
-                gathering.receive(await self._apoll(*step))
+                self.gathering.receive(await self._apoll(*step))
             except Exception as error:  # but not a cancellation, for which nobody may have to wait
-                gathering.fail(error)
+                self.gathering.fail(error)
 
     async def aclose(self) -> None:
         """Wait for the thread that polls, if any, and close the source."""

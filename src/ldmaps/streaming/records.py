@@ -48,8 +48,7 @@ class Records:
     points : ndarray of shape (n, features), or (n, atoms, 3) for frames
         Frames are in nm.
     numbers : ndarray of shape (n,)
-        Place of each record in the stream, from 0. Rejected records have numbers
-        too, so that the numbers of good ones may have gaps.
+        Place of each record in the stream, from 0. Rejected records have numbers too: those of good ones have gaps.
     times : ndarray of shape (n,) or None
         The source's own time (simulated ps, a time stamp), where it has one.
     arrived : ndarray of shape (n,)

@@ -47,6 +47,7 @@ class Run:
         self._sinks = sinks
         self._summary = engine.summary
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
+        self._path = os.fspath(checkpoint or "")
         self._every = checkpoint_every
         self._stop = stop
         self._digest = "" if checkpoint is None else model_digest(engine.model)
@@ -87,12 +88,12 @@ class Run:
                 records = next(batches, _END)
             except BaseException as error:
                 # The source is over, one way or the other; what it gave is dealt with.
-                summary.stalls, summary.peak_queue = stalls + reader.stalls, reader.peak_queue
+                summary.stalls, summary.peak_queue = stalls + reader.gathering.stalls, reader.peak_queue
                 self._commit()
                 if not isinstance(error, Exception):
                     summary.ended = "stopped"
                 raise
-            summary.stalls, summary.peak_queue = stalls + reader.stalls, reader.peak_queue
+            summary.stalls, summary.peak_queue = stalls + reader.gathering.stalls, reader.peak_queue
             if records is _END:
                 break
             if records is not None:
@@ -144,7 +145,7 @@ class Run:
             written if self._checkpoint is None else [*written, self._checkpoint.path],
         )
         saved = None if self._checkpoint is None else self._checkpoint.read()
-        if self._checkpoint is None or saved is None:
+        if saved is None:
             for sink in self._sinks:
                 sink.check()
             return None
@@ -180,15 +181,14 @@ class Run:
         except LdmapsError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            path = "" if self._checkpoint is None else self._checkpoint.path
             raise CheckpointError(
-                f"the checkpoint {path} is damaged ({one_line(repr(error), 200)}); restore it, or start over with "
-                "another checkpoint and another output"
+                f"the checkpoint {self._path} is damaged ({one_line(repr(error), 200)}); restore it, or start over "
+                "with another checkpoint and another output"
             ) from error
 
     def _check(self, saved: dict[str, Any]) -> None:
         """Raise unless the checkpoint belongs to this model, source and these outputs."""
-        path = self._checkpoint.path if self._checkpoint is not None else ""
+        path = self._path
         if saved["model"] != self._digest:
             raise CheckpointError(
                 f"the checkpoint {path} belongs to another model; go on with the model it was begun with, "

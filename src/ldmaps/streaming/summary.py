@@ -69,26 +69,18 @@ class StreamSummary:
 
     Attributes
     ----------
-    records : int
-        Records that were embedded.
-    rejected : int
-        Records that could not be.
-    missing : int
-        Those of them that have missing values.
-    inside : int
-        Records that the map covers.
+    records, inside : int
+        Records that were embedded, and those of them that the map covers.
+    rejected, missing : int
+        Records that could not be embedded, and those of them that have missing values.
     events : Counter
         How often each ``"kind:region"`` happened.
-    stalls : int
-        How often nothing came for ``stall_after`` seconds.
-    batches : int
-        Batches that were embedded in this run.
+    stalls, batches : int
+        How often nothing came for ``stall_after`` seconds, and batches that were embedded.
     resumed_from : int
         Records of earlier runs.
-    seconds : float
-        Duration of this run.
-    latency : LatencyHistogram
-        From a record's arrival to the return of all sinks, in this run.
+    seconds, latency : float, LatencyHistogram
+        Duration of this run, and in it from a record's arrival to the return of all sinks.
     peak_queue : int
         Most records that waited between reading and embedding.
     ended : {"end", "stopped", "limit", "failed"}

@@ -31,10 +31,8 @@ class FramePicks:
     ----------
     files : tuple of str
         Their paths.
-    file_of : ndarray of int, shape (n,)
-        Which file each frame is of.
-    numbers : ndarray of int, shape (n,)
-        Which frame of the file, counted from 0.
+    file_of, numbers : ndarray of int, shape (n,)
+        Which file each frame is of, and which frame of it, counted from 0.
     labels : tuple of str
         A description of each, or an empty string.
     """
@@ -91,12 +89,10 @@ class FramePicks:
         ----------
         model : LandmarkDiffusionMap or DiffusionMap
             Fitted on trajectory files.
-        landmarks : iterable of int, optional
-            Which, counted from 0; all by default.
+        landmarks, labels : iterable of int, sequence of str, optional
+            Which, counted from 0 (all by default), and what each is ("landmark 7").
         files : sequence of str, optional
             Where those files are now; by default where they were.
-        labels : sequence of str, optional
-            What each is; "landmark 7" by default.
         """
         count = len(model.landmark_indices_)
         wanted = list(range(count) if landmarks is None else landmarks)
@@ -232,10 +228,8 @@ def write_landmarks(
         Of RMSD.
     path : str
         PDB, XTC, TRR or DCD.
-    landmarks : sequence of int, optional
-        Which, counted from 0; all by default.
-    labels : sequence of str, optional
-        What each is.
+    landmarks, labels : sequences of int and str, optional
+        Which, counted from 0 (all by default), and what each is.
     """
     if not model.metric_.has_structures:
         raise InvalidInputError(

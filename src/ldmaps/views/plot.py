@@ -92,8 +92,8 @@ class MapPlots:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        check_is_fitted(self._model, "embedder_")
         model = self._model
+        check_is_fitted(model, "embedder_")
         values, k = np.asarray(model.spectrum_), model.n_components_
         kept = np.isin(np.arange(len(values)), places_in_spectrum(model.eigenvalues_, values))
         numbers = np.arange(len(values)) + 2
@@ -127,10 +127,8 @@ class MapPlots:
         ----------
         x, y : int
             Which coordinates, 0 for ψ₂.
-        points : array-like of shape (n, n_components_), optional
-            Points to take the density from instead of the training points.
-        weights : array-like of shape (n,), optional
-            Multiplicities of the points; for training points those of the fit.
+        points, weights : array-like of shapes (n, n_components_) and (n,), optional
+            What to take the density from instead of the training points, and multiplicities (those of the fit).
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
@@ -167,9 +165,9 @@ class MapPlots:
         ----------
         x : int
             Which coordinate, 0 for ψ₂.
-        points : array-like of shape (n, n_components_), optional
-            Points to take the density from instead of the training points.
-        weights, blocks : array-like of shape (n,), int, optional
+        points, weights : array-like of shapes (n, n_components_) and (n,), optional
+            As for :meth:`free_energy`, in the order of time.
+        blocks : int
             As for :func:`ldmaps.views.free_energy_profile`.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.

@@ -69,20 +69,13 @@ class Sink(ABC):
 
 
 class CallbackSink(Sink):
-    """Calls a function with every batch.
-
-    A function cannot be made to forget: after a crash it gets everything after the last
-    checkpoint again (at least once, not exactly once).
+    """Calls a function with every batch; after a crash, again with everything after the last checkpoint.
 
     Parameters
     ----------
     function : callable
-        Takes an :class:`~ldmaps.streaming.records.Embedded`. May block, which slows the
-        source down; an exception ends the stream with SinkError.
-
-    Examples
-    --------
-    >>> sink = CallbackSink(lambda embedded: print(len(embedded), "records"))
+        Takes an :class:`Embedded`. May block, which slows the source down; an exception ends the stream
+        with SinkError.
     """
 
     def __init__(self, function: Callable[[Embedded], Any]) -> None:

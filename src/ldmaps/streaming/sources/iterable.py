@@ -19,6 +19,8 @@ from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 
+_END: Any = object()
+
 
 class _Items:
     """Turns items into records and numbers them: each is a point, an array of several, a FrameChunk, or Records."""
@@ -34,16 +36,13 @@ class _Items:
         if isinstance(item, Records):
             self.number += len(item) + len(item.rejected)
             return item
-        times = None
-        if isinstance(item, FrameChunk):
-            rows, times = item.frames, item.times
-        else:
-            try:
-                rows = self.rows(item)
-            except (ValueError, TypeError, OverflowError) as error:
-                rejected = Rejected(self.number, one_line(error), repr(item)[:200])
-                self.number += 1
-                return Records.none((rejected,))
+        try:
+            is_chunk = isinstance(item, FrameChunk)
+            rows, times = (item.frames, item.times) if is_chunk else (self.rows(item), None)
+        except (ValueError, TypeError, OverflowError) as error:
+            rejected = Rejected(self.number, one_line(error), repr(item)[:200])
+            self.number += 1
+            return Records.none((rejected,))
         first = self.number
         self.number += len(rows)
         if len(rows) == 1:  # the quickest way to an array of one
@@ -66,7 +65,7 @@ class _Items:
             return rows
         raise InvalidInputError(f"an item of shape {rows.shape} is neither a point nor an array of points")
 
-    def stacked(self, items: Sequence[Any]) -> Sequence[Any] | NDArray[Any]:
+    def stacked(self, items: Any) -> Any:
         """Return points in a list as one array; a list of anything else as it is."""
         try:
             rows = np.array(items)
@@ -150,8 +149,7 @@ class IterableSource(Source):
 
     def __init__(self, items: Iterable[Any], facts: Mapping[str, Any] | None = None) -> None:
         self.name = f"the {type(items).__name__}"
-        self._items = items
-        self._shaper = _Items(facts)
+        self._items, self._shaper = items, _Items(facts)
         self._iterator: Iterator[Any] = iter(())
 
     def open(self, position: Position = None) -> None:
@@ -160,11 +158,8 @@ class IterableSource(Source):
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return the next item's points, however long it takes."""
-        try:
-            item = next(self._iterator)
-        except StopIteration:
-            return None
-        return self._shaper.records(item, door.monotonic())
+        item = next(self._iterator, _END)
+        return None if item is _END else self._shaper.records(item, door.monotonic())
 
 
 class FramesSource(_RereadSource):
@@ -206,8 +201,7 @@ class AsyncIterableSource(Source):
 
     def __init__(self, items: AsyncIterable[Any], facts: Mapping[str, Any] | None = None) -> None:
         self.name = f"the {type(items).__name__}"
-        self._items = items
-        self._shaper = _Items(facts)
+        self._items, self._shaper = items, _Items(facts)
         self._iterator: AsyncIterator[Any] | None = None
         self._coming: asyncio.Future[Any] | None = None
         self._held: Records | None = None

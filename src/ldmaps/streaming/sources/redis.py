@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsWarning, SourceError
+from ldmaps.inputs.column_roles import is_missing
 from ldmaps.inputs.text_table import UnreadableError
 from ldmaps.settings import check_seconds
 from ldmaps.streaming.records import Position, Records, Rejected
@@ -302,10 +304,10 @@ def _array(fields: Mapping[bytes, bytes]) -> Any:
 
 
 def _number(name: str, data: bytes) -> float:
+    text = data[:40].decode(errors="replace")
     try:
-        return float(data)
+        return math.nan if is_missing(text.strip()) else float(data)
     except ValueError as error:
-        text = data[:40].decode(errors="replace")
         raise UnreadableError(f"{name}: {text!r} is not a number") from error
 
 

@@ -36,12 +36,8 @@ class Access:
     def __init__(self, host: str, token: str | None = None, allowed_hosts: Sequence[str] = ()) -> None:
         self.is_loopback = _is_loopback(host)
         if token is None and not self.is_loopback:
-            raise InvalidInputError(
-                f"the live page will not be served to other machines (host {host}) without a token; give one "
-                "with ",
-                Named("token", ...),
-                ", or bind to 127.0.0.1",
-            )
+            text = f"the live page will not be served to other machines (host {host}) without a token; give one with "
+            raise InvalidInputError(text, Named("token", ...), ", or bind to 127.0.0.1")
         if token is not None and (
             len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()
         ):
@@ -95,12 +91,9 @@ def bind(host: str, port: int) -> socket.socket:
         bound.listen(128)
     except OSError as error:
         bound.close()
-        raise InvalidInputError(
-            f"the live page cannot use port {port} of {host} ({(error.strerror or str(error)).lower()}); "
-            "choose another one with ",
-            Named("port", ...),
-            ", 0 for any that is free",
-        ) from error
+        why = (error.strerror or str(error)).lower()
+        text = f"the live page cannot use port {port} of {host} ({why}); choose another one with "
+        raise InvalidInputError(text, Named("port", ...), ", 0 for any that is free") from error
     return bound
 
 

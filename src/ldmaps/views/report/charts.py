@@ -89,8 +89,7 @@ class Chart:
 
     def span(self, x: float, low: float, high: float, hint: str) -> None:
         """Draw a vertical bar from one height to another, with a hint for the pointer."""
-        (px, y0), (_, y1) = self.at(x, high), self.at(x, low)
-        self._line(px, y0, px, y1, "error", hint)
+        self._line(*self.at(x, high), *self.at(x, low), "error", hint)
 
     def dot(self, x: float, y: float, kind: str, hint: str, radius: float = 4.5) -> None:
         """Draw a circle, with a hint for the pointer."""

@@ -152,7 +152,7 @@ def payload(contents: Contents) -> dict[str, Any]:
     rows = shown.numbers
     landmarks = np.asarray(model.landmark_embedding_, dtype=np.float32)[rows]
     k = model.n_components_
-    place = np.full(len(model.multiplicities_), -1, dtype=np.int64)
+    place = np.full(len(model.multiplicities_), -1, dtype=np.int64)  # 2³² − 1 to the script
     place[rows] = np.arange(len(rows))
     belongs = None if points.nearest is None else place[points.nearest.astype(np.intp)]
     return {
@@ -165,7 +165,7 @@ def payload(contents: Contents) -> dict[str, Any]:
         ],
         "files": list(points.file_names),
         "fileOf": packed(points.files, "u2" if len(points.file_names) < 2**16 else "u4"),
-        "nearest": packed(_or_none(belongs), "u4"),
+        "nearest": packed(belongs, "u4"),
         "inside": packed(contents.inside, "u1"),
         "opensWith": "basin" if contents.basins and contents.basins.basins.crispness >= CRISP else "",
         "kind": "frame" if model.metric_.takes_frames else "point",
@@ -176,23 +176,16 @@ def payload(contents: Contents) -> dict[str, Any]:
             "number": packed(rows, "u4"),
             "coordinates": [packed(column) for column in landmarks.T],
             "multiplicity": packed(np.asarray(model.multiplicities_)[rows], "f8"),
-            "point": packed(_or_none(shown.points), "u4"),
+            "point": packed(shown.points, "u4"),
             "frame": packed(shown.frames, "f8"),
             "time": packed(shown.times, "f8"),
-            "features": [
-                {"label": name, "values": packed(values)} for name, values in shown.features.items()
-            ],
+            "features": [{"label": name, "values": packed(one)} for name, one in shown.features.items()],
         },
         "energies": [_packed_surface(pair, surface) for pair, surface in contents.surfaces.items()],
         "structures": _packed_structures(contents),
         "palettes": {name: packed(palette(name), "u1") for name in PALETTES},
         "categories": list(CATEGORIES),
     }
-
-
-def _or_none(places: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Return places with the number that stands for "none" where they are negative."""
-    return None if places is None else np.where(places < 0, 2**32 - 1, places)
 
 
 def _packed_surface(pair: tuple[int, int], surface: Any) -> dict[str, Any]:

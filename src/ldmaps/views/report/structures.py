@@ -52,10 +52,9 @@ class Molecule:
 
 @dataclass(frozen=True)
 class Structures:
-    """Shapes of ``landmarks``, superposed, in nm where the unit is known; elements are "X" where they are not."""
+    """Shapes of landmarks, superposed, in nm where the unit is known; elements are "X" where they are not."""
 
     coordinates: NDArray[np.float32]
-    landmarks: NDArray[np.intp]
     elements: tuple[str, ...]
     names: tuple[str, ...]
     bonds: NDArray[np.intp]
@@ -72,8 +71,7 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
     facts = _told(molecule, getattr(model, "source_", None), n_atoms)
     kept = metric.weighed_atoms(n_atoms).kept
     choice, thinned = _affordable(facts.names, kept, len(wanted))
-    most = max(1, MAX_VALUES // (3 * len(choice)))
-    wanted = wanted[:most]
+    wanted = wanted[: max(1, MAX_VALUES // (3 * len(choice)))]
     frames = metric.structures(points.take(wanted), n_atoms)[:, choice]
     unit, unit_known = _unit(model.units_, frames[0])
     frames = superposed(frames * unit)
@@ -89,15 +87,9 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
     drawn = kept[choice]
     names = facts.names if facts.names is not None else range(n_atoms)
     note = "; ".join(filter(None, (origin, bond_origin, "" if unit_known else "unit of length guessed")))
-    return Structures(
-        frames.astype(np.float32),
-        wanted,
-        tuple(elements[drawn].tolist()),
-        tuple(str(names[index]) for index in drawn),
-        bonds,
-        is_trace,
-        note,
-    )
+    labels = tuple(str(names[index]) for index in drawn)
+    symbols = tuple(elements[drawn].tolist())
+    return Structures(frames.astype(np.float32), symbols, labels, bonds, is_trace, note)
 
 
 def superposed(frames: NDArray[np.float64]) -> NDArray[np.float64]:
