@@ -304,6 +304,18 @@ def test_archives(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "header", [b"{'descr': '<f8', (", b"  {'a'\n 1", b"{'descr': '<f8'\\\x00}", b"((((("]
+)
+def test_a_header_that_is_no_python_is_one_line(tmp_path, header):
+    path = tmp_path / "spoiled.npy"
+    np.save(path, ROLL)
+    data = path.read_bytes()
+    path.write_bytes(data[:10] + header.ljust(118) + data[128:])
+    with pytest.raises(InvalidInputError, match=r"spoiled\.npy cannot be read as an array"):
+        open_table(str(path), None)
+
+
+@pytest.mark.parametrize(
     "damage", ["cut off", "packed bytes", "checksum", "unknown packing", "encrypted", "array"]
 )
 def test_a_damaged_archive_is_one_line(tmp_path, damage):

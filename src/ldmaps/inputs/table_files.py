@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -112,6 +113,21 @@ class ArrayTable(Table):
             yield np.asarray(part, dtype=np.int64), block if is_float else block.astype(np.float64)
 
 
+#: What numpy raises for a file that holds no array: of a header that is no Python too (TokenError, SyntaxError), of an
+#: archive that is encrypted, or packed in a way that Python does not know (RuntimeError).
+NO_ARRAY = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    SyntaxError,
+    OverflowError,
+    zipfile.BadZipFile,
+)
+NO_ARRAY += (tokenize.TokenError, zlib.error)
+
+
 def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
     """Return an array, that of a .npy or Zarr as it lies in the file, or raise saying what is wrong."""
     try:
@@ -132,8 +148,7 @@ def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
             return np.asarray(archive[name])
     except InvalidInputError:
         raise
-    # RuntimeError: an archive that is encrypted, or packed in a way that Python does not know.
-    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except NO_ARRAY as error:
         raise InvalidInputError(f"{path} cannot be read as an array ({one_line(error)})") from error
 
 
