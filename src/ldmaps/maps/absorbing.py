@@ -96,12 +96,11 @@ def absorb(
     weights : array-like of shape (n,), optional
         How many points each stands for, such as ``reservoir.weights``; 1 by default.
     counts : array-like of shape (≤ M,), optional
-        How many further points inside the domain each landmark was nearest to, such as ``reservoir.counts``; they are
-        added to the multiplicities. Without them the new places get more than their share of the mass, which distorts
-        the map.
+        How many further points inside the domain each landmark was nearest to, such as ``reservoir.counts``; added to
+        the multiplicities. Without them new places get more than their share of the mass, which distorts the map.
     spacing : float, optional
-        Farthest that a new point may be from its landmark, in units of √ε, at most 1. Smaller makes more landmarks.
-        By default as dense as the map is: the median distance between neighbouring landmarks.
+        Farthest that a new point may be from its landmark, in units of √ε, at most 1. By default as dense as the map
+        is: the median distance between neighbouring landmarks.
     max_landmarks : int, optional
         Most landmarks that the new map may have. If the cover needs more, it is made coarser, and a landmark's domain
         reaches as far as its points.

@@ -70,17 +70,16 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         eigenvalues, at least two.
     epsilon : {"bulk", "connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer landmarks. "bulk" reaches 0.5 % of
-        the points from a typical one, the same for any part of the data; points that no hop reaches at that ε are
-        left out of the walk, with a warning, and embedded. "connected", the paper's, takes N rows of distances, the
-        others a sample. See docs/method.md.
+        the points from a typical one, the same for any part of the data; points that no hop reaches are left out of
+        the walk, with a warning, and embedded. "connected", the paper's, takes N rows of distances, the others a
+        sample. See docs/method.md.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an instance from
         :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
         Share of the points that may be left out of the walk because they are far from all others: 0 (the paper's)
-        leaves out none, 0.01 at most 1 %. "connected" is then the smallest ε that joins all points except this share,
-        so that one broken frame does not set the bandwidth of the whole map. The points left out are still embedded,
-        and ``coverage`` says that they are outside.
+        leaves out none, 0.01 at most 1 %. "connected" is then the smallest ε that joins all points except this share.
+        They are still embedded, and ``coverage`` says that they are outside.
     landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
@@ -88,23 +87,21 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         finds the number from ε.
     tolerance : float or None
         Z on unseen points, in percent of the coordinates' ranges, that the map must keep; the fewest landmarks that
-        do so are taken in place of ``n_landmarks``. Half of the points (20,000 at most) are held out for it, in
-        blocks of consecutive ones, and only embedded. What cannot be certified is a
-        :class:`~ldmaps.errors.ToleranceError`. See :mod:`ldmaps.maps.tolerance`.
+        do so are taken. Half of the points (20,000 at most) are held out for it, in blocks of consecutive ones, and
+        only embedded. What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`.
     extension : {"auto", "nystrom", "distilled"}
         How points between landmarks get coordinates. "auto" is "nystrom" for a given number of landmarks and
         "distilled" for a tolerance. "nystrom" is the paper's (eqn nystrom_block): B = ψ/λ of the landmark map.
         "distilled" fits the numbers of the same online step to the exact map of the training points, or where that
-        takes too long, to a landmark map with many more landmarks, and moves up to 200 landmarks off the data where
-        the metric has a gradient and you do not name them; eight to over a hundred times more accurate at the same
-        cost per point, for a slower fit (the N×N kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
+        takes too long to one of many more landmarks, and moves up to 200 landmarks off the data where the metric has
+        a gradient and you do not name them: eight to over a hundred times more accurate at the same cost per point,
+        for a slower fit.
     calibration : float
         Share of the points that no landmark is chosen from, so that their distances tell how far new points like them
         are: the p-values of :meth:`coverage` and the rate of false alarms. They count in everything else. More
-        promise rarer alarms; 0 (the paper's) chooses among all points and promises nothing. Only "kmedoids" and
-        "uniform" can leave points out, for Nyström's extension; a ``tolerance`` holds points out anyway, and where
-        all points are landmarks each is compared with the others. Other maps, and those of points in blocks, are not
-        calibrated.
+        promise rarer alarms; 0 (the paper's) promises nothing. Only "kmedoids" and "uniform" with Nyström's extension
+        can leave points out; a ``tolerance`` holds points out anyway, and where all points are landmarks each is
+        compared with the others. Other maps, and those of points in blocks, are not calibrated.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
     t : float
@@ -113,10 +110,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         Most bytes for solving the map to distil from. Above it (N > 31,000 in single precision by default) its kernel
         is not stored: see ``max_passes``.
     max_passes : int or None
-        Passes over all N²/2 pairs of points that the map to distil from may take where its kernel cannot be stored.
-        More make it more exact; molecules take two or three. None allows 20, or as many as stay below 10¹¹ pairs (2
-        for 300,000 points). With 0 it is a landmark map with many more landmarks, whose error against the exact map
-        is bounded by residuals at 2,000 points.
+        Passes over all N²/2 pairs of points that the map to distil from may take where its kernel cannot be stored;
+        molecules take two or three. None allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With
+        0 it is a map of many more landmarks, whose error is bounded by residuals at 2,000 points.
     resume : path or None
         A file in which these passes keep their state, once per minute: an interrupted fit with the same data and
         settings resumes where it stopped.
@@ -150,9 +146,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     solution_ : Solution or None
         How the map distilled from was solved, and a bound on its own error; None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
-        Which training points are landmarks, or stand for them: a distilled map may have moved its landmarks to places
-        between the data (``embedder_.landmarks``), and then these are the nearest training points of their cells.
-        Neighbours have neighbouring indices.
+        Which training points are landmarks, or stand for those that a distilled map has moved between the data
+        (``embedder_.landmarks``): the nearest training points of their cells. Neighbours have neighbouring indices.
     landmark_embedding_ : ndarray of shape (M, n_components_)
         Coordinates of these training points.
     multiplicities_ : ndarray of shape (M,)

@@ -35,14 +35,9 @@ def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
     """
     stored = read_model(path, metric=metric)
     estimator = _ESTIMATORS[stored.estimator]
-    parameters = inspect.signature(estimator).parameters
-    model = estimator(
-        **{
-            name: parameters[name].default if value is NOT_DATA else value
-            for name, value in stored.fit_settings.items()
-            if name in parameters
-        }
-    )
+    known = inspect.signature(estimator).parameters
+    settings = {name: value for name, value in stored.fit_settings.items() if name in known}
+    model = estimator(**{name: value for name, value in settings.items() if value is not NOT_DATA})
     model.n_features_in_ = stored.n_features_in_
     if hasattr(stored, "feature_names_in_"):
         model.feature_names_in_ = stored.feature_names_in_

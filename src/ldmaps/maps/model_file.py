@@ -88,7 +88,7 @@ def write_model(path: str | os.PathLike[str], model: StoredMap) -> None:
         "format_version": list(FORMAT_VERSION),
         "library_version": __version__,
         "estimator": model.estimator,
-        "settings": {key: _encode(value) for key, value in model.fit_settings.items()},
+        "settings": _encode_all(model.fit_settings),
         "metric": _encode(embedder.metric),
         "units": fitted.units,
         "source": fitted.source,
@@ -186,8 +186,11 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
             raise ModelFileError(
                 f"representatives and landmarks do not go together ({error}); the file is damaged"
             ) from error
-    epsilon, told = float(header["epsilon"]), header.get("calibration")
-    scores: dict[str, Any] = _members(arrays, "calibration/")
+    epsilon, rule, told = float(header["epsilon"]), header["bandwidth"], header.get("calibration")
+    scores, curve, training = (
+        _members(arrays, f"{name}/") for name in ("calibration", "bandwidth", "training")
+    )
+    own: dict[str, Any] = {name[:-1]: array for name, array in arrays.items() if "/" not in name}
     embedder = Embedder(
         metric,
         landmarks,
@@ -196,10 +199,6 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         bandwidth=float(header["interpolation_bandwidth"]),
         calibration=None if told is None else Calibration(**scores, **told),
     )
-    rule = header["bandwidth"]
-    curve: dict[str, Any] = _members(arrays, "bandwidth/")
-    own: dict[str, Any] = {name[:-1]: array for name, array in arrays.items() if "/" not in name}
-    training: dict[str, Any] = _members(arrays, "training/")
     solution = _decode_record(Solution, header.get("solution"))
     bound = None if solution is None else solution.error_bound
     if bound is not None and len(bound) != header["n_components"]:
@@ -262,29 +261,26 @@ def _decode_record(cls: type[_Record], value: Mapping[str, Any] | None) -> _Reco
     """Return the dataclass of :func:`_encode_record`; the schema has checked it."""
     if value is None:
         return None
-    return cls(
-        **{name: np.array(one, np.float64) if isinstance(one, list) else one for name, one in value.items()}
-    )
+    known = {name: np.array(one, np.float64) if isinstance(one, list) else one for name, one in value.items()}
+    return cls(**known)
 
 
-def _members(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _members(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 # -- settings as JSON ---------------------------------------------------------
 
 
+def _encode_all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _encode(value) for name, value in settings.items()}
+
+
 def _encode(value: Any) -> Any:
     if isinstance(value, Metric):
-        return {
-            "__metric__": value.name,
-            "parameters": {key: _encode(entry) for key, entry in value.parameters().items()},
-        }
+        return {"__metric__": value.name, "parameters": _encode_all(value.parameters())}
     if isinstance(value, LandmarkSelector):
-        return {
-            "__selector__": value.name,
-            "settings": {key: _encode(entry) for key, entry in vars(value).items()},
-        }
+        return {"__selector__": value.name, "settings": _encode_all(vars(value))}
     if isinstance(value, np.ndarray):
         # JSON has no infinity, which leaves a feature out of Scaled: as text, which numpy reads back.
         listed = value if value.dtype.kind != "f" else np.where(np.isinf(value), "inf", value.astype(object))

@@ -79,6 +79,10 @@ _OPTIONAL = ("embedding_", "training/", "calibration/", "sampling/")
 _POINTS = ("landmarks/", "representatives/")
 
 
+def _damaged(what: str) -> ModelFileError:
+    return ModelFileError(f"{what}; the file is damaged")
+
+
 def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
     """Raise :class:`~ldmaps.errors.ModelFileError` unless every array is as a map's must be, and as its header says."""
     n_landmarks, n_components = header["n_landmarks"], header["n_components"]
@@ -96,15 +100,14 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) 
                 f"the file lacks the array {name!r}, so it holds no map; save the model again"
             )
     if len(arrays["spectrum_"]) < n_components:
-        raise ModelFileError(
-            f"array 'spectrum_' has {len(arrays['spectrum_'])} eigenvalues for {n_components} coordinates; "
-            "the file is damaged"
+        raise _damaged(
+            f"array 'spectrum_' has {len(arrays['spectrum_'])} eigenvalues for {n_components} coordinates"
         )
     if "training/rows" not in arrays and any(name.startswith("training/") for name in arrays):
         raise ModelFileError("the file says something of training points, but not of which ('training/rows')")
     weights, nearest = arrays["embedder/source_weights"], arrays.get("training/nearest")
     if weights.dtype != arrays["embedder/coefficients"].dtype:
-        raise ModelFileError("source weights and coefficients differ in precision; the file is damaged")
+        raise _damaged("source weights and coefficients differ in precision")
     if weights.max() != 1.0:
         raise ModelFileError(
             "no landmark of the file has source weight 1, the largest there is; it is damaged"
@@ -131,25 +134,20 @@ def _check_widths(header: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
     limits = np.finfo(dtype)
     for name in ("epsilon", "interpolation_bandwidth"):
         if not 10.0 * float(limits.tiny) <= header[name] <= float(limits.max) / 10.0:
-            raise ModelFileError(
-                f"the header's {name!r} is {header[name]!r:.100}, too small or too large for a map in {dtype}; the "
-                "file is damaged"
+            raise _damaged(
+                f"the header's {name!r} is {header[name]!r:.100}, too small or too large for a map in {dtype}"
             )
 
 
 def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, int]) -> None:
     if array.dtype.name not in rule.dtypes:
-        raise ModelFileError(
-            f"array {name!r} holds {array.dtype.name}, expected {' or '.join(rule.dtypes)}; the file is damaged"
-        )
+        raise _damaged(f"array {name!r} holds {array.dtype.name}, expected {' or '.join(rule.dtypes)}")
     if array.ndim == len(rule.shape):
         for place, size in zip(rule.shape, array.shape, strict=True):
             sizes.setdefault(place, size)
     expected = tuple(sizes.get(place) for place in rule.shape)
     if array.shape != expected:
-        raise ModelFileError(
-            f"array {name!r} has shape {array.shape}, expected {expected}; the file is damaged"
-        )
+        raise _damaged(f"array {name!r} has shape {array.shape}, expected {expected}")
     fine = (array >= rule.low) & (array <= rule.high) & (array > rule.above)
     if array.dtype.kind == "f":  # of larger numbers, sums of products are infinite
         fine &= np.abs(array) <= math.sqrt(np.finfo(array.dtype).max)
@@ -157,11 +155,8 @@ def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, 
         value = array[~fine][0]
         ranges = {"at least": rule.low, "above": rule.above, "at most": rule.high}
         limits = " and ".join(f"{words} {limit:g}" for words, limit in ranges.items() if math.isfinite(limit))
-        raise ModelFileError(
-            f"array {name!r} holds {value}, but all its values must be finite and squares of them too"
-            + (f", {limits}" if limits else "")
-            + "; the file is damaged"
-        )
+        what = f"array {name!r} holds {value}, but all its values must be finite and squares of them too"
+        raise _damaged(f"{what}, {limits}" if limits else what)
 
 
 # -- the header ---------------------------------------------------------------
@@ -320,20 +315,16 @@ def check_header(header: Mapping[str, Any]) -> None:
         if name not in header:
             if entry.may_be_missing:
                 continue
-            raise ModelFileError(f"the header lacks {name!r}; the file is damaged")
+            raise _damaged(f"the header lacks {name!r}")
         value = header[name]
         if not (entry.holds(value) or (value is None and entry.may_be_null)):
-            raise ModelFileError(
-                f"the header's {name!r} is {value!r:.100}, expected {entry.words}; the file is damaged"
-            )
+            raise _damaged(f"the header's {name!r} is {value!r:.100}, expected {entry.words}")
     names = header["feature_names_in"]
     if names is not None and len(names) != header["n_features_in"]:
-        raise ModelFileError(
-            f"the header names {len(names)} features of {header['n_features_in']}; the file is damaged"
-        )
+        raise _damaged(f"the header names {len(names)} features of {header['n_features_in']}")
     windows = (header["source"] or {}).get("windows")
     if windows and windows["length"] * (windows["width"] or 0) != header["n_features_in"]:
-        raise ModelFileError(
+        raise _damaged(
             f"windows of {windows['length']} rows of {windows['width']} columns are not the {header['n_features_in']} "
-            "features that the header counts; the file is damaged"
+            "features that the header counts"
         )

@@ -148,7 +148,7 @@ def plan(
     if n_features_or_atoms is not None:
         return plan_made_up(model, data, n_features_or_atoms, dtype)
     source = as_source(data)
-    points = np.asarray(data) if source is None else source.read().frames
+    points = np.asarray(data if source is None else source.read().frames)
     if points.ndim < 2:
         raise InvalidInputError(
             f"data must be points of shape (n, features) or (n, atoms, 3), got shape {points.shape}; to plan with "
@@ -320,18 +320,8 @@ def _extrapolated(
         if is_fine or n // stride < 2 * last.n_points:
             break
     seconds, memory = costs_of(n)
-    return Plan(
-        n_points=n,
-        n_landmarks=last.n_landmarks,
-        tried=tuple(sizes),
-        fit_seconds=sum(seconds.values()),
-        peak_bytes=max(memory.values()),
-        steps=seconds,
-        memory=memory,
-        seconds_per_point=last.seconds_per_point,
-        latency_seconds=last.latency,
-        stride=stride,
-    )
+    costs = sum(seconds.values()), max(memory.values()), seconds, memory
+    return Plan(n, last.n_landmarks, tuple(sizes), *costs, last.seconds_per_point, last.latency, stride)
 
 
 def _against(seconds: float, n_bytes: float) -> list[str]:
