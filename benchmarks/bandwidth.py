@@ -199,29 +199,50 @@ HEADING = (
 )
 
 
+DEFAULT, PAPERS = "bulk, 0.5 %", "connected"
+#: Parts of one size give "the same" ε up to this factor.
+SAME = 1.15
+#: Of the CSV's columns: what a column of the page shows of the paper's rule and of the default.
+SHOWN = {
+    "ratio_quarters": "ε of quarters, largest/smallest",
+    "quarters_over_halves": "ε of a quarter / of a half",
+    "carriers": "points that carry ψ₂",
+}
+
+
 def page(rows: list[list[str]]) -> str:
-    """Return the tables: one line per kind, one column per rule."""
-    names = list(dict.fromkeys(row[0] for row in rows))
-    rules = [rule.name for rule in RULES]
+    """Return the page: one line per kind, the default beside the paper's rule; other rules are in the CSV."""
     cell = {(row[0], row[1]): dict(zip(HEADING, row, strict=True)) for row in rows}
-    lines = [(DOCS.parent.parent / "benchmarks" / "prose" / "bandwidth.md").read_text().rstrip(), ""]
-    for title, shown in (
-        ("Largest over smallest ε of four quarters", lambda found: found["ratio_quarters"]),
-        ("ε of a quarter over ε of a half", lambda found: found["quarters_over_halves"]),
-        ("λ₂, and how many points carry ψ₂", lambda found: f"{found['lambda2']}, {found['carriers']}"),
-    ):
-        lines += [
-            f"## {title}",
-            "",
-            "| data | points | " + " | ".join(rules) + " |",
-            "|---" * (len(rules) + 2) + "|",
+    names = [name for name in dict.fromkeys(row[0] for row in rows) if (name, DEFAULT) in cell]
+    own = {name: cell[name, DEFAULT] for name in names}
+    differ = {
+        name: max(float(row["ratio_halves"]), float(row["ratio_quarters"])) for name, row in own.items()
+    }
+    apart = [f"{name} {ratio:.2f}" for name, ratio in differ.items() if ratio > SAME]
+    papers = {name: float(cell[name, PAPERS]["ratio_quarters"]) for name in names if (name, PAPERS) in cell}
+    worst = max(papers, key=lambda name: papers[name], default="")
+    prose = (DOCS.parent.parent / "benchmarks" / "prose" / "bandwidth.md").read_text(encoding="utf-8")
+    heads = [f"{text}: {rule}" for text in SHOWN.values() for rule in (PAPERS, "bulk")]
+    lines = [
+        prose.rstrip().format(
+            same=len(names) - len(apart),
+            kinds=len(names),
+            factor=SAME,
+            apart="; ".join(apart) or "none",
+            worst=f"{papers.get(worst, float('nan')):.2g} times ({worst})",
+        ),
+        "",
+        "| data | points | " + " | ".join(heads) + " |",
+        "|---" * (len(heads) + 2) + "|",
+    ]
+    for name in names:
+        values = [
+            cell[name, rule][column] if (name, rule) in cell else "–"
+            for column in SHOWN
+            for rule in (PAPERS, DEFAULT)
         ]
-        for name in names:
-            values = [shown(cell[name, rule]) if (name, rule) in cell else "–" for rule in rules]
-            points = f"{int(cell[name, rules[-1]]['points']):,}" if (name, rules[-1]) in cell else ""
-            lines.append(f"| {name} | {points} | " + " | ".join(values) + " |")
-        lines.append("")
-    return "\n".join([*lines, f"`python benchmarks/bandwidth.py` on {provenance()}.", ""])
+        lines.append(f"| {name} | {int(own[name]['points']):,} | " + " | ".join(values) + " |")
+    return "\n".join([*lines, "", f"`python benchmarks/bandwidth.py` on {provenance()}.", ""])
 
 
 def main() -> None:

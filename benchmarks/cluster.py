@@ -218,18 +218,14 @@ def peak(runs: list[dict], name: str) -> float:
 
 def table_of_runs(runs: dict) -> list[str]:
     lines = [
-        "| data | who | fit, s | processor time: client + workers, s | transform, s | processor time, s | client, MB | worker, MB |",
-        "|---|---|---|---|---|---|---|---|",
+        "| data | who | fit, s | transform, s | client, MB | worker, MB |",
+        "|---|---|---|---|---|---|",
     ]
     for data in ("points", "frames"):
         for kind, count in CASES[2:]:
             found = runs[data, kind, count]
             who = f"{count} {kind if count > 1 else kind[:-1]}"
-            times = []
-            for step in ("fit", "transform"):
-                here, there = middle(found, step, "here"), middle(found, step, "workers")
-                cpu = f"{here:.1f} + {there:.1f}" if kind == "workers" else f"{here:.1f}"
-                times.append(f"{middle(found, step, 'seconds'):.1f} | {cpu}")
+            times = [f"{middle(found, step, 'seconds'):.1f}" for step in ("fit", "transform")]
             worker = f"{peak(found, 'worker') / 1e6:.0f}" if kind == "workers" else "–"
             lines.append(
                 f"| {data} | {who} | {times[0]} | {times[1]} | {peak(found, 'client') / 1e6:.0f} | {worker} |"
@@ -243,9 +239,8 @@ def scaling_and_overhead(runs: dict) -> list[str]:
     lines = [
         "## Scaling and overhead",
         "",
-        "| data | step | 1 → 2 workers | two unrelated loops | 1 → 2 threads | 2 workers against 2 threads, time | 1 worker "
-        "against 1 thread, processor time |",
-        "|---|---|---|---|---|---|---|",
+        "| data | step | 1 → 2 workers | 1 → 2 threads | time, 2 workers / 2 threads | processor time, 1 worker / 1 thread |",
+        "|---|---|---|---|---|---|",
     ]
     for data in ("points", "frames"):
         for step in ("fit", "transform"):
@@ -256,13 +251,11 @@ def scaling_and_overhead(runs: dict) -> list[str]:
             cost = middle(two, step, "seconds") / middle(double, step, "seconds")
             cpu = processor(one, step) / processor(single, step)
             threads = middle(single, step, "seconds") / middle(double, step, "seconds")
-            lines.append(
-                f"| {data} | {step} | {scaled:.2f}× | {gain:.2f}× | {threads:.2f}× | {cost:.2f}× | {cpu:.2f}× |"
-            )
+            lines.append(f"| {data} | {step} | {scaled:.2f}× | {threads:.2f}× | {cost:.2f}× | {cpu:.2f}× |")
     lines += [
         "",
-        f"The loops read and share nothing: what a second one gained, {min(loops):.2f} to {max(loops):.2f} times over the "
-        "turns, is what this machine had to give.",
+        f"Two loops that share nothing gained {min(loops):.2f} to {max(loops):.2f} times: what this machine had to give. "
+        "K-medoids on the sample and the eigenproblem of a fit run in one process, on its threads: workers do not share them.",
     ]
     if gain < IDLE:
         lines += [
@@ -270,11 +263,6 @@ def scaling_and_overhead(runs: dict) -> list[str]:
             f"**The machine was not idle**: two loops should gain 2 times and gained {gain:.2f}. Times, scaling and overhead "
             "by time cannot be read off this run; processor time lengthens less.",
         ]
-    lines += [
-        "",
-        "A fit has a part that one process does, k-medoids on the sample and the eigenproblem, which workers do not "
-        "share; threads do.",
-    ]
     return lines
 
 
@@ -282,11 +270,10 @@ def limits(task_seconds: float) -> list[str]:
     return [
         "## What limits a large cluster",
         "",
-        f"A fit makes {TASKS_PER_PIECE} tasks of each piece, and client and scheduler took {1e3 * task_seconds:.2f} ms of processor "
-        f"time for a task that does nothing: {1e3 * TASKS_PER_PIECE * task_seconds:.0f} ms per piece that more workers do not share. "
-        "Where workers take less than that for a piece, divided by their number, take larger pieces (`--piece`), up to what a "
-        "worker's memory holds, four per thread. Past that a job stops scaling at the client's part, k-medoids on a sample and the "
-        "eigenproblem, and at the file system, from which a fit reads everything three times.",
+        f"Client and scheduler take {1e3 * TASKS_PER_PIECE * task_seconds:.0f} ms of processor time per piece of a fit ({TASKS_PER_PIECE} "
+        f"tasks of {1e3 * task_seconds:.2f} ms), which more workers do not share. Where a worker's time per piece, divided by the number "
+        "of workers, is less than that, take larger pieces (`--piece`), up to a quarter of the memory per thread. Past that a fit stops "
+        "scaling at k-medoids and the eigenproblem, and at the file system, from which it reads everything three times.",
     ]
 
 
@@ -301,20 +288,16 @@ def page(state: dict, options: argparse.Namespace) -> str:
     lines = [
         "# Clusters: out of core, on worker processes",
         "",
-        "What do worker processes gain over threads, and what do they cost?",
+        f"{size}Worker processes of one thread and {LIMIT} against threads: {options.points:,} points of a Swiss roll, and "
+        f"{options.frames:,} frames of alanine dipeptide (22 atoms, jittered copies), from .npy files in pieces of 32 MB. Fit: ε given, "
+        f"M = {M}. Transform: all coordinates, added up. {turns}; load average at their starts "
+        f"{', '.join(f'{load:.1f}' for load in loads)}.",
         "",
         f"`make bench-cluster` on {provenance()}",
         "",
-        f"{size}Data are written to disk first, as .npy: {options.points:,} points of a Swiss roll in 3-D, and {options.frames:,} "
-        "frames of alanine dipeptide (22 atoms), jittered copies of the bundled ones. Workers are processes of one thread with a "
-        f"limit of {LIMIT}; they read pieces of 32 MB. Fit: ε given, M = {M}. Transform: all coordinates from the files, added up, "
-        f"by both. {turns} in which all cases follow each other; kernels are loaded before. Load average of the machine at "
-        f"the start of each turn: {', '.join(f'{load:.1f}' for load in loads)}; the benchmark itself is part of it from the second on.",
-        "",
         *table_of_runs(runs),
         "",
-        f"Starting workers takes {start:.1f} s, not counted above. Processor time is that of the whole processes, the scheduler "
-        "included. Memory is the highest resident set, mapped pages included.",
+        f"Starting workers takes {start:.1f} s, not counted. Memory is the highest resident set, mapped pages included.",
         "",
         *scaling_and_overhead(runs),
         "",

@@ -27,28 +27,20 @@ PEERS = HERE.parent / ".venv-peers" / "bin" / "python"
 ROUNDS = 2
 
 INTRODUCTION = """\
-Do other packages give the same map, and at what cost? Each package fits the same points with the same kernel: its ε is
-converted to ours, exp(−d²/2ε), and α = 0 everywhere. The reference is `DiffusionMap` of ldmaps.
-[Compare](../compare.md) says how to convert by hand.
+Do other packages give the same map, and at what cost? All fit the same points with the same kernel, converted to ours, and α = 0
+([how to convert](../compare.md)). The reference is `DiffusionMap`.
 
-| column | meaning |
-|---|---|
-| λ off | largest difference of the three leading eigenvalues, after conversion |
-| coordinates off | root mean square deviation from the reference in percent of its range, after the best sign and scale of each coordinate; the worst of three |
-| embedded again | the training points through `transform`, divided by what `fit` gave them; 1 is right |
-| fit, new point | processor time, all threads together; the lesser of two runs |
-| memory | peak resident memory during the fit, less that before it |
+- **Off**: the largest difference of three eigenvalues; the worst coordinate's root mean square deviation in percent of its range, after
+  the best sign and scale.
+- **Embedded again**: training points through `transform`, divided by what `fit` gave them; 1 is right.
+- **Fit, new point**: processor time, all threads together. **Memory**: what the fit added to the peak.
 """
 
 NOTES = """\
-## What the numbers show
-
-- pyDiffMap with all neighbours and datafold solve the same problem as `DiffusionMap`, to rounding.
-- pyDiffMap's default of 64 neighbours is another kernel, and so another map.
-- pyDiffMap's `transform` is off by the factor λ of each coordinate, because it leaves out the division by λ.
-- `SpectralEmbedding` removes the kernel's diagonal before it normalises, so its coordinates differ slightly.
-- MDAnalysis finds the right eigenvalues. Its coordinates are rows of the eigenvector matrix. The last line sorts its columns
-  instead, and agrees.
+- pyDiffMap with all neighbours and datafold agree with `DiffusionMap` to rounding. 64 neighbours, pyDiffMap's default, are another kernel.
+- pyDiffMap's `transform` leaves out the division by λ.
+- `SpectralEmbedding` removes the kernel's diagonal before it normalises.
+- MDAnalysis' coordinates are rows of the eigenvector matrix; its columns, in the last line, agree.
 """
 
 

@@ -24,6 +24,10 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
 
 
+#: Columns of a page, and what they are called there.
+SHOWN = {name: name for name in ("what", "against", "ours", "theirs", "ratio")}
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table; ``ratio`` is how many times better than ``against`` we are."""
@@ -124,27 +128,34 @@ def write_table(
     command: str,
     introduction: str,
     rows: Sequence[Row],
-    shown: Mapping[str, str] | None = None,
+    shown: Mapping[str, str] = SHOWN,
+    closing: str = "",
 ) -> None:
-    """Write rows as Markdown and CSV under docs/benchmarks, and print them; targets are for developers, in the CSV."""
+    """Write rows as Markdown and CSV under docs/benchmarks, and print them.
+
+    The page has the columns in ``shown`` (with the names that it gives them), and ``closing`` after the table. The CSV has
+    every column: notes and targets are for developers.
+    """
     DOCS.mkdir(parents=True, exist_ok=True)
     head = [field.name for field in fields(Row)]
     cells = [
         [f"{value:.3g}" if isinstance(value, float) else str(value) for value in astuple(row)] for row in rows
     ]
     lines = [f"# {title}", "", introduction, "", f"`{command}` on {provenance()}.", ""]
-    names = shown or {name: name for name in head if name != "target"}
-    lines += ["| " + " | ".join(names.values()) + " |", "|" + "---|" * len(names)]
-    places = [head.index(name) for name in names]
+    lines += ["| " + " | ".join(shown.values()) + " |", "|" + "---|" * len(shown)]
     before = [""] * len(head)
-    for cell in cells:  # what a line repeats of the one above is left out
-        told = {"what", "note"} if cell[0] == before[0] else set()
-        told |= {"note"} if cell[-1] == before[-1] else set()
-        shown_cells = [
-            "" if head[place] in told and cell[place] == before[place] else cell[place] for place in places
-        ]
-        lines.append("| " + " | ".join(shown_cells) + " |")
+    for cell in cells:
+        # What a line repeats of the one above is left out.
+        told = {
+            name
+            for name, value, above in zip(head, cell, before, strict=True)
+            if value == above and name in ("what", "against")
+        }
+        values = dict(zip(head, cell, strict=True))
+        lines.append("| " + " | ".join("" if name in told else values[name] for name in shown) + " |")
         before = cell
+    if closing:
+        lines += ["", closing]
     (DOCS / f"{name}.md").write_text("\n".join(lines) + "\n")
     with (DOCS / f"{name}.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([head, *cells])

@@ -84,7 +84,7 @@ def run() -> list[Row]:
     return [
         Row(
             f"k-medoids, N = {case.n_points:,} frames, M = {case.n_landmarks}",
-            "N×N matrix by our kernel + kmedoids.alternating",
+            "N×N matrix, kmedoids.alternating",
             f"{ours:.1f} s, {own_memory / 1e6:.0f} MB",
             f"{theirs:.1f} s, {their_memory / 1e6:.0f} MB",
             theirs / ours,

@@ -73,12 +73,12 @@ class OnePoint:
         return median
 
     def run(self) -> list[Row]:
-        contestants = {"pyDiffMap transform (k = 64)": self.pydiffmap()}
+        contestants = {"pyDiffMap (k = 64)": self.pydiffmap()}
         worker = None
         if PEERS.exists():
             worker = Datafold(self.flat, self.flat_epsilon, self.cut_off, self.n_landmarks)
             for model in worker.models:
-                contestants[f"datafold {model} transform"] = lambda model=model: worker.median(model)
+                contestants[f"datafold {model}"] = lambda model=model: worker.median(model)
         else:
             print(f"datafold is left out: no {PEERS} (make bench creates it)", file=sys.stderr)
         self.ours()
@@ -88,17 +88,17 @@ class OnePoint:
                 own.append(self.ours())
                 theirs[name].append((contestant(), statistics.median(own[-1])))
         everything = np.concatenate(own) * 1e6
-        shown = f"p50 {np.median(everything):.1f} µs, p99 {np.percentile(everything, 99):.1f} µs"
+        shown = f"{np.median(everything):.1f} µs, p99 {np.percentile(everything, 99):.1f} µs"
         rows = []
         for name, pairs in theirs.items():
             ratio = statistics.median(their / our for their, our in pairs)
-            landmarks = " over the same M" if "Roseland" in name else " over all N"
+            landmarks = ", the same M" if "Roseland" in name else ", all N"
             rows.append(
                 Row(
                     f"one point, M = 400, {self.name}",
                     name + landmarks,
                     shown,
-                    f"p50 {statistics.median(their for their, _ in pairs) * 1e6:.0f} µs",
+                    f"{statistics.median(their for their, _ in pairs) * 1e6:.0f} µs",
                     ratio,
                     "≥ 40×" if "Roseland" not in name else "",
                 )

@@ -8,20 +8,26 @@ Subjects run again replace their rows of the last table and leave the others.
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 
 from harness import DOCS, Row, stored, with_rows, write_table
 
 INTRODUCTION = """\
-How fast is it? *Ratio* says how many times as fast as the other contestant we are; above 1 we are faster. Both take turns in
-one run and the median of the ratios counts, because machines differ and are shared."""
+How many times as fast as the other contestant are we (*ratio*)? Both take turns in one run, and the median of the ratios counts. One
+thread, unless two are named; times per point; [notes on each row](speed.csv)."""
+CLOSING = """\
+- mdtraj gets centred frames. From 100 atoms on, the matrix product alone is 87 to 92 % of our time.
+- In float32 our d² has a relative error of 3e-7, scikit-learn's 6e-8.
+- Z is measured against our exact map, pyDiffMap's after the best scale of each coordinate.
+- Our medoids have 0.6 % more loss than those of kmedoids. Two threads were given M = 1,000 and return the same bits as one.
+
+![Ratios as bars](speed.png)"""
 
 SUBJECTS = ("rmsd", "euclidean", "online", "batch", "k_medoids", "threads")
 
 
 def draw(rows: list[Row]) -> None:
-    """Draw every ratio as a bar, with its target as a mark."""
+    """Draw every ratio as a bar."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -30,16 +36,9 @@ def draw(rows: list[Row]) -> None:
     figure, axes = plt.subplots(figsize=(11, 0.36 * len(rows) + 1), layout="constrained")
     for place, row in enumerate(reversed(rows)):
         axes.barh(place, row.ratio, color="#0072B2", height=0.7)
-        # The number before "×" is the target; where there is none, none is drawn.
-        found = re.search(r"([\d.]+)×", row.target)
-        target = float(found[1]) if found else 0.0
-        if found:
-            axes.plot([target] * 2, [place - 0.45, place + 0.45], color="#D55E00", linewidth=2.5)
-        # Beside the mark, not under it, where the bar ends just before it.
-        end = target if row.ratio < target < 1.6 * row.ratio else row.ratio
-        axes.text(end * 1.05, place, f"{row.ratio:.3g}×", va="center", fontsize=8)
+        axes.text(row.ratio * 1.05, place, f"{row.ratio:.3g}×", va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [f"{row.what}  |  {row.against}" for row in reversed(rows)], fontsize=7)
-    axes.set(xscale="log", xlabel="times faster, in one run (orange: target)", xlim=(0.5, None))
+    axes.set(xscale="log", xlabel="times faster, in one run", xlim=(0.5, None))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for suffix in ("png", "svg"):
@@ -52,9 +51,7 @@ def main(names: list[str]) -> None:
     for name in names or SUBJECTS:
         print(f"... {name}", file=sys.stderr, flush=True)
         rows = with_rows(rows, importlib.import_module(name).run())
-    write_table("speed", "Speed: ratios measured in one run", "make bench", INTRODUCTION, rows)
-    with (DOCS / "speed.md").open("a") as stream:
-        stream.write("\n![Ratios as bars](speed.png)\n")
+    write_table("speed", "Speed", "make bench", INTRODUCTION, rows, closing=CLOSING)
     draw(rows)
 
 

@@ -24,7 +24,7 @@ from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.quality.resampled_modes import fitted_modes
+from ldmaps.quality.resampling import fitted_modes
 
 COORDINATES = 3
 

@@ -24,8 +24,8 @@ from harness import DOCS, provenance
 from scale_cases import CASES, EPSILONS, SIZES
 
 INTRODUCTION = """\
-How do time and memory grow with the number of points N and of landmarks M? Each size runs in a process of its own. *Of it
-before* is the memory of the process and its data before the fit; *on* is the machine."""
+How do time and memory grow with the number of points N and of landmarks M? Each size runs in a process of its own; memory is the peak of
+the whole process."""
 
 STORE = DOCS / "scale.json"
 
@@ -75,9 +75,10 @@ def run(name: str, size: int) -> dict:
 def write(results: dict[str, dict[int, dict]]) -> None:
     DOCS.mkdir(parents=True, exist_ok=True)
     STORE.write_text(json.dumps(results, indent=1))
-    lines = ["# Scale: what grows with N and with M", "", INTRODUCTION, "", "`make bench-scale`, on:", ""]
-    places = list(dict.fromkeys(row["on"] for rows in results.values() for row in rows.values()))
-    lines += [f"{number}. {short(place)}" for number, place in enumerate(places, 1)] + [""]
+    every = [row for found in results.values() for row in found.values()]
+    machines = ", ".join(dict.fromkeys(re.sub(r"; .*", "", row["on"]) for row in every))
+    lines = ["# Scale: what grows with N and with M", "", INTRODUCTION, ""]
+    lines += [f"`make bench-scale` on {machines}; [commit and load of each row](scale.json).", ""]
     titles = {
         "landmark_fit": "landmark fit, 3-D, ε given, M = 400",
         "landmark_fit_rmsd": "the same, 22 atoms, RMSD",
@@ -90,8 +91,8 @@ def write(results: dict[str, dict[int, dict]]) -> None:
         "connected_rmsd": "connected ε alone, 22 atoms",
     }
     lines += [
-        "| what | N | seconds | peak memory, MB | of it before | grows as | on | |",
-        "|---|---|---|---|---|---|---|---|",
+        "| what | N | seconds | memory, MB | time grows as | |",
+        "|---|---|---|---|---|---|",
     ]
     for name, title in titles.items():
         rows = results.get(name, {})
@@ -106,17 +107,16 @@ def write(results: dict[str, dict[int, dict]]) -> None:
                 else solved_note(row)
             )
             lines.append(
-                f"| {title} | {n:,} | {row['seconds']:.1f} | {row['peak'] / 1e6:.0f} | {row['before'] / 1e6:.0f} | {grows} | "
-                f"{places.index(row['on']) + 1} | {note} |"
+                f"| {title} | {n:,} | {row['seconds']:.1f} | {row['peak'] / 1e6:.0f} | {grows} | {note} |"
             )
             title = grows = ""
     lines.append("")
     if "per_point" in results:
         lines += [
-            "## Batch transform of one point against M, one thread",
+            "## Time per point against M, batches, one thread",
             "",
-            "Groups of neighbouring landmarks that are too far to matter are skipped. *Ratio*: the time with landmarks in random order, where",
-            "no group can be skipped, over the time in groups.",
+            "Groups of landmarks that are too far to matter are skipped. *Ratio*: the time with landmarks in random order, where none can be, over "
+            "this.",
             "",
             "| M | RMSD, µs | ratio | 3-D, µs | ratio |",
             "|---|---|---|---|---|",
@@ -139,11 +139,8 @@ def write(results: dict[str, dict[int, dict]]) -> None:
     if "passing_over" in results:
         lines += [
             "",
-            "## Skipping landmarks by their bounding boxes, 3-D, one thread",
-            "",
-            "Each cell has the time per point with bounding boxes, how many times as long it takes without, and the share of boxes within",
-            "reach of a landmark. Boxes are used where that share is at most 0.35 (bold); results are the same to the last bit. With RMSD",
-            "at the usual bandwidths every landmark is within reach, so boxes are not used.",
+            "Skipping by bounding boxes, 3-D: µs per point, and how many times as long it takes without. Boxes are used where few are within "
+            "reach of a landmark (bold; never with RMSD at the usual ε). Results are the same to the last bit.",
             "",
             "| M | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |",
             "|---|" + "---|" * len(EPSILONS),
@@ -152,16 +149,11 @@ def write(results: dict[str, dict[int, dict]]) -> None:
             cells = []
             for epsilon in EPSILONS:
                 cell = row[f"{epsilon:g}"]
-                text = f"{cell['boxes'] * 1e6:.2f} µs, {cell['ratio']:.2f}×, {cell['share']:.2f}"
+                text = f"{cell['boxes'] * 1e6:.2f}, {cell['ratio']:.2f}×"
                 cells.append(f"**{text}**" if cell["taken"] else text)
             lines.append(f"| {m:,} | " + " | ".join(cells) + " |")
     (DOCS / "scale.md").write_text("\n".join(lines) + "\n")
     draw(results)
-
-
-def short(place: str) -> str:
-    """Return a machine and a commit without the versions of packages."""
-    return re.sub(r"; Python [^;]*", "", place)
 
 
 def solved_note(row: dict) -> str:
@@ -174,9 +166,9 @@ def solved_note(row: dict) -> str:
                 f"time, Z = {row['z']:.1g} % between the two"
             )
         return note
-    note = f"{row['passes']} pass{'es' if row['passes'] > 1 else ''}; errors at most {row['bound']:.2g} % of the range"
+    note = f"{row['passes']} pass{'es' if row['passes'] > 1 else ''}, error ≤ {row['bound']:.2g} %"
     if "z" in row:
-        note += f"; Z = {row['z']:.1g} % against the stored kernel, which took {row['stored']:.1f} s"
+        note += f"; Z = {row['z']:.1g} % against the stored kernel ({row['stored']:.1f} s)"
     return note
 
 

@@ -29,8 +29,14 @@ from ldmaps.quality.fidelity import rms_error
 from ldmaps.streaming import StreamEmbedder
 
 INTRODUCTION = """\
-How fast does a stream of records go through a map, and does its memory stay flat? *Ratio* says how many times as fast as the
-other contestant we are; p50, p99 and p99.9 are percentiles of the time from a record to its coordinates."""
+How fast does a stream go through a map, and does its memory stay flat? *Ratio* says how many times as fast as the other contestant we
+are; times are from a record to its coordinates, median and percentiles; [notes on each row](stream.csv)."""
+CLOSING = """\
+- One by one, our Z is 0.06 % where pyDiffMap's is 7.29 % (3-D). Peers have no RMSD and take the 66 coordinates as they are.
+- From a pipe, a record is read, decoded, embedded, formatted and written.
+- Memory was watched with two regions, a reservoir and CSV output. Sustained rates are those of batches of 4,096 on all cores.
+
+![Resident memory against records](stream_memory.png)"""
 
 MILLIONS = 10
 
@@ -96,7 +102,7 @@ class Sustained:
         ours, limit = np.median(rates, axis=0)
         return Row(
             f"sustained rate, M = {m:,}, {self.name}",
-            "embedding alone, the same blocks",
+            "embedding alone",
             f"{ours:,.0f} points/s",
             f"{limit:,.0f} points/s",
             statistics.median(one / other for one, other in rates),
@@ -133,9 +139,9 @@ class OneByOne(OnePoint):
             rows.append(
                 Row(
                     f"one record at a time, M = 400, {self.name}",
-                    f"the same records through {name} transform",
-                    f"p50 {p50:.0f} µs, p99 {p99:.0f} µs, p99.9 {p999:.0f} µs",
-                    f"p50 {statistics.median(theirs for theirs, _ in pairs) * 1e6:.0f} µs",
+                    name,
+                    f"{p50:.0f} µs, p99 {p99:.0f}, p99.9 {p999:.0f}",
+                    f"{statistics.median(theirs for theirs, _ in pairs) * 1e6:.0f} µs",
                     statistics.median(theirs / ours for theirs, ours in pairs),
                     "≥ 50× at equal or better Z",
                     self.errors(model, name),
@@ -201,8 +207,8 @@ def pipe() -> list[Row]:
             reading = len(repeated) / (time.perf_counter() - start)
             rows.append(
                 Row(
-                    f"{kind.upper()} from a pipe to CSV in a file, M = 400, 3-D",
-                    "numpy.loadtxt reading the same numbers",
+                    f"{kind.upper()} from a pipe to a CSV file, M = 400, 3-D",
+                    "numpy.loadtxt reading it",
                     f"{statistics.median(found):,.0f} records/s",
                     f"{reading:,.0f} rows/s",
                     statistics.median(found) / reading,
@@ -316,9 +322,7 @@ def main(names: list[str]) -> None:
     for name in names or SUBJECTS:
         print(f"... {name}", file=sys.stderr, flush=True)
         rows = with_rows(rows, SUBJECTS[name]())
-    write_table("stream", "Streams: rates, latencies and memory", "make bench-stream", INTRODUCTION, rows)
-    with (DOCS / "stream.md").open("a") as stream:
-        stream.write("\n![Resident memory against records](stream_memory.png)\n")
+    write_table("stream", "Streams", "make bench-stream", INTRODUCTION, rows, closing=CLOSING)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def run() -> list[Row]:
             one, two, apart, together = turns([*contestants, *limit], rounds=9, clock=time.perf_counter)
             rows.append(
                 Row(
-                    f"{what} on two threads, M = 1,000, {name}",
+                    f"{what} on two threads, {name}",
                     "one thread",
                     f"{np.median(two):.2f} s",
                     f"{np.median(one):.2f} s",

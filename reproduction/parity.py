@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
 from ldmaps.quality import alignment, rms_error
-from ldmaps.quality.collapsed_walk import CollapsedWalk
-from ldmaps.quality.perturbation import perturb
+from ldmaps.quality.perturbation import CollapsedWalk, perturb
 from reproduction.drawing import BLACK, MARKERS, SERIES, new_figure, save
 from reproduction.laboratory import Laboratory, Method
 from reproduction.landmark_maps import nystrom_map

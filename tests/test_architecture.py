@@ -51,7 +51,8 @@ def lazy_homes(package):
     """Return the module that defines each name which a package loads on first use."""
     for node in ast.walk(TREES[package]):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "load_on_first_use":
-            return {name: f"{package}.{home}" for name, home in ast.literal_eval(node.args[1]).items()}
+            names = ast.literal_eval(node.args[1])
+            return {name: f"{package}.{home}" for home in names if home for name in names[home].split()}
     return {}
 
 

@@ -151,3 +151,13 @@ def test_a_log_hears_of_a_long_stage_before_its_end(caplog, monkeypatch):
     said = [record.message for record in caplog.records]
     assert said[0].startswith("search: 36 s so far (landmarks)   50 %  50 points")
     assert [text.split()[1] for text in said] == ["36", "72", "90.0"]
+
+
+def test_long_times_are_written_as_clocks(monkeypatch):
+    clock = Clock(monkeypatch)
+    with Progress(stream=Terminal()).stage("fit", 2, ticked=True) as shown:
+        for seconds, said in ((75.0, "ETA 1:15"), (3700.0, "ETA 1:01:40")):
+            shown.done, shown._first = 1, (clock.now, 0)
+            clock.now += seconds
+            assert said in shown.line()
+            assert shown.line().count("█") == 12

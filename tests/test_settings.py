@@ -14,7 +14,7 @@ from ldmaps.errors import AccuracyWarning, InvalidInputError, Named, ToleranceEr
 from ldmaps.extension import EXTENSIONS
 from ldmaps.landmarks import SELECTORS
 from ldmaps.metrics import METRICS
-from ldmaps.settings import EXACT_FIT, LANDMARK_FIT
+from ldmaps.settings import EXACT_FIT, LANDMARK_FIT, size_in_bytes
 
 ESTIMATORS = [LandmarkDiffusionMap, DiffusionMap]
 
@@ -123,3 +123,8 @@ def test_an_error_carries_the_setting_and_its_value():
 def test_messages_travel_between_processes(message):
     again = pickle.loads(pickle.dumps(message))
     assert (str(again), again.setting, again.value) == (str(message), message.setting, message.value)
+
+
+def test_sizes_have_units():
+    sizes = {"64MB": 64_000_000, "1.5 GiB": 1_610_612_736, 4096: 4096}
+    assert {size: size_in_bytes("piece", size) for size in sizes} == sizes

@@ -404,7 +404,8 @@ def _written(case: Case, place: Path) -> dict[str, Any]:
     content: dict[str, Any] = {
         path.name: path.read_bytes()
         for path in place.iterdir()
-        if path.name != "checkpoint" and not path.name.startswith(".")
+        # A lock that could not be removed is empty, and the next stream takes it.
+        if path.name not in ("checkpoint", "checkpoint.lock") and not path.name.startswith(".")
     }
     if case.output == "redis":
         entries = SERVER.get().client.xrange(place.name)

@@ -446,7 +446,7 @@ def _terminate(number: int, frame: Any) -> None:
     raise Terminated
 
 
-_DOOR = [name for name in door.__all__ if name.islower()]
+_DOOR = [name for name, call in vars(door).items() if callable(call) and name.islower()]
 
 
 class SimulatedRedis:

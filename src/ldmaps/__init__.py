@@ -1,37 +1,25 @@
-"""Landmark diffusion maps.
-
-Learn the low-dimensional manifold in N points, then embed new points at a cost
-that depends only on M landmarks. The names below load on first use, so that
-``import ldmaps`` costs nothing.
-"""
+"""Landmark diffusion maps: learn the manifold in N points, then embed new ones by M landmarks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ldmaps._lazy import load_on_first_use
-from ldmaps._version import __version__
+from ldmaps._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ldmaps.maps.diffusion_map import DiffusionMap
-    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-    from ldmaps.maps.loading import load
-    from ldmaps.maps.planning import plan
+    from ldmaps.maps.diffusion_map import DiffusionMap as DiffusionMap
+    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
+    from ldmaps.maps.loading import load as load
+    from ldmaps.maps.planning import plan as plan
 
-__all__ = [
-    "DiffusionMap",
-    "LandmarkDiffusionMap",
-    "__version__",
-    "load",
-    "plan",
-]
-
-__getattr__, __dir__ = load_on_first_use(
+load_on_first_use(
     __name__,
     {
-        "DiffusionMap": "maps.diffusion_map",
-        "LandmarkDiffusionMap": "maps.landmark_diffusion_map",
-        "load": "maps.loading",
-        "plan": "maps.planning",
+        "": "__version__",
+        "maps.diffusion_map": "DiffusionMap",
+        "maps.landmark_diffusion_map": "LandmarkDiffusionMap",
+        "maps.loading": "load",
+        "maps.planning": "plan",
     },
 )

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 
-def load_on_first_use(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__``.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    homes : mapping of str to str
-        Public name → module that defines it, relative to the package.
-    """
+def load_on_first_use(package: str, names: Mapping[str, str]) -> None:
+    """Give a package its public names: the module inside it that defines them, "" for the package itself, and which."""
+    homes = {name: home for home, listed in names.items() for name in listed.split()}
+    module = sys.modules[package]
 
     def get_attribute(name: str) -> Any:
-        if name not in homes:
+        if not homes.get(name):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, value)
+        setattr(module, name, value)
         return value
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
-
-    return get_attribute, names
+    # Set from here: type checkers read the imports before each call, and must not see a list that they cannot tell.
+    vars(module).update(
+        __getattr__=get_attribute, __dir__=lambda: sorted({*vars(module), *homes}), __all__=sorted(homes)
+    )

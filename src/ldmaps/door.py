@@ -7,63 +7,19 @@ in the place of the real one (``tools/simulate.py``). The real one only forwards
 from __future__ import annotations
 
 import os
+import secrets
 import select
+import signal
+import time
 from errno import EBADF, EINVAL, EISDIR, ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
-from os import (
-    access,
-    close,
-    fstat,
-    fsync,
-    ftruncate,
-    listdir,
-    lseek,
-    open,
-    read,
-    replace,
-    stat,
-    unlink,
-    write,
-)
-from os.path import exists, isdir
-from secrets import randbits, token_hex
-from signal import getsignal
-from signal import signal as set_handler
-from time import monotonic, sleep
-from time import time as wall_clock
 from typing import Any
 
-__all__ = [
-    "NO_LOCKS",
-    "NO_SYNC",
-    "access",
-    "close",
-    "connect_redis",
-    "exists",
-    "fdatasync",
-    "flock",
-    "fstat",
-    "fsync",
-    "ftruncate",
-    "getsignal",
-    "is_readable",
-    "isdir",
-    "listdir",
-    "lseek",
-    "monotonic",
-    "open",
-    "randbits",
-    "read",
-    "read_at",
-    "replace",
-    "send_to_disk",
-    "set_handler",
-    "sleep",
-    "stat",
-    "token_hex",
-    "unlink",
-    "wall_clock",
-    "write",
-]
+access, exists, isdir, listdir, stat = os.access, os.path.exists, os.path.isdir, os.listdir, os.stat
+open, close, read, write, lseek = os.open, os.close, os.read, os.write, os.lseek
+fstat, fsync, ftruncate, replace, unlink = os.fstat, os.fsync, os.ftruncate, os.replace, os.unlink
+getsignal, set_handler = signal.getsignal, signal.signal
+monotonic, sleep, wall_clock = time.monotonic, time.sleep, time.time
+randbits, token_hex = secrets.randbits, secrets.token_hex
 
 #: What file systems without locks answer to flock, and those that cannot sync a folder to fsync or open.
 NO_LOCKS = frozenset({ENOSYS, ENOTSUP, EOPNOTSUPP, ENOLCK})

@@ -1,8 +1,4 @@
-"""Embedded points as rows of a table: which columns, of what type, and how they look as text.
-
-Every such table has the columns time, psi2, psi3, …, distance, inside, nearest and p. Whoever
-writes it adds where a row comes from, before them, and what else is known of it, after.
-"""
+"""Embedded points as rows of a table: which columns, of what type, and how they look as text."""
 
 from __future__ import annotations
 
@@ -23,20 +19,12 @@ _Coverage = tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.intp], NDArray[np.
 
 
 def coordinate_names(k: int) -> list[str]:
-    """Return what a map's coordinates are called; ψ₁, which is constant, is left out.
-
-    >>> coordinate_names(3)
-    ['psi2', 'psi3', 'psi4']
-    """
+    """Return what a map's coordinates are called, psi2, psi3, ...; ψ₁, which is constant, is left out."""
     return [f"psi{number}" for number in range(2, k + 2)]
 
 
 def shared_columns(k: int) -> list[tuple[str, str]]:
-    """Return the names and numpy's types of the columns that all tables of embedded points have.
-
-    >>> [name for name, _ in shared_columns(2)]
-    ['time', 'psi2', 'psi3', 'distance', 'inside', 'nearest', 'p']
-    """
+    """Return the names and numpy's types of the columns that all tables of embedded points have."""
     psi = [(name, "<f8") for name in coordinate_names(k)]
     return [("time", "<f8"), *psi, ("distance", "<f8"), ("inside", "?"), ("nearest", "<i8"), ("p", "<f8")]
 
@@ -92,16 +80,8 @@ class EmbeddedText:
         # As many digits as bring coordinates of a precision back unchanged.
         digits = 9 if dtype == np.float32 else 17
         inside: int | Sequence[str] = ["false", "true"] if self._is_json else WHOLE
-        forms = [
-            WHOLE,
-            TIME_DIGITS,
-            *[digits] * k,
-            DISTANCE_DIGITS,
-            inside,
-            WHOLE,
-            P_DIGITS,
-            *([labels] if labels else []),
-        ]
+        forms = [WHOLE, TIME_DIGITS, *[digits] * k, DISTANCE_DIGITS, inside, WHOLE, P_DIGITS]
+        forms += [labels] if labels else []
         names = self._names_of(k)
         before = [f'{", " if place else "{"}"{name}": ' for place, name in enumerate(names)]
         texts = before if self._is_json else ["", *[self._delimiter] * (len(names) - 1)]

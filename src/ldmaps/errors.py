@@ -1,8 +1,4 @@
-"""Every exception and warning that ldmaps defines.
-
-All exceptions derive from :class:`LdmapsError`; those about an argument are
-also :class:`ValueError`, so code written against scikit-learn keeps working.
-"""
+"""Every exception and warning that ldmaps defines; those about an argument are also a :class:`ValueError`."""
 
 from __future__ import annotations
 
@@ -10,33 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-__all__ = [
-    "AccuracyWarning",
-    "AtomOrderWarning",
-    "BadRecordError",
-    "BandwidthWarning",
-    "CheckpointError",
-    "ClusterError",
-    "ConvergenceWarning",
-    "DisconnectedError",
-    "GradientError",
-    "InvalidInputError",
-    "LdmapsError",
-    "LdmapsWarning",
-    "Message",
-    "ModelFileError",
-    "Named",
-    "OutlierWarning",
-    "OutsideDomainWarning",
-    "ShortFileWarning",
-    "SinkError",
-    "SourceError",
-    "SpectrumWarning",
-    "StreamStalledError",
-    "ToleranceError",
-    "one_line",
-]
 
 
 @dataclass(frozen=True)
@@ -71,20 +40,14 @@ class Named:
             return f"{self.setting}=..."
         if isinstance(self.value, str):
             return f'{self.setting}="{self.value}"'
-        return (
-            f"{self.setting}={self.value:g}"
-            if isinstance(self.value, float)
-            else f"{self.setting}={self.value!r}"
-        )
+        value = f"{self.value:g}" if isinstance(self.value, float) else repr(self.value)
+        return f"{self.setting}={value}"
 
 
 class Message:
-    """What exceptions and warnings have in common: a text in parts, some of which name settings.
+    """What exceptions and warnings have in common: a text in parts, some of which name settings."""
 
-    Exceptions travel between processes as their ``args``, which are the parts.
-    """
-
-    args: tuple[Any, ...]
+    args: tuple[Any, ...]  # the parts: as these, exceptions travel between processes
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -137,9 +100,8 @@ class DisconnectedError(InvalidInputError):
     epsilon : float
         Bandwidth that was tried.
     joining_epsilon : float
-        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts.
-        Where landmarks stand in for the points, that of these landmarks; more
-        landmarks need less.
+        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts. Where landmarks stand in
+        for the points, that of these landmarks; more landmarks need less.
     """
 
     def __init__(
@@ -164,21 +126,18 @@ class DisconnectedError(InvalidInputError):
     @property
     def parts(self) -> tuple[Any, ...]:
         """The text."""
-        shown = ", ".join(str(size) for size in self.component_sizes[:8])
-        if len(self.component_sizes) > 8:
-            shown += ", ..."
+        sizes = self.component_sizes
+        shown = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
         hop = "sqrt(epsilon)" if self.reach == 1.0 else f"{self.reach:.2g}*sqrt(epsilon)"
-        landmarks = self.counted != "points"
-        remedy = (
-            f"{self.joining_epsilon:.9g} joins these landmarks in hops of sqrt(epsilon), and more landmarks need less"
-            if landmarks
-            else f"{self.joining_epsilon:.9g} is the smallest that joins them in hops of sqrt(epsilon)"
-        )
-        more = "use more landmarks, " if landmarks else ""
+        which, less, more = "is the smallest that joins them", "", ""
+        if self.counted != "points":
+            which, less = "joins these landmarks", ", and more landmarks need less"
+            more = "use more landmarks, "
         return (
             f"at epsilon = {self.epsilon:.6g} the graph of {self.counted} closer than {hop} falls into "
-            f"{len(self.component_sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map "
-            f"spans the data; epsilon = {remedy}. Pass a larger epsilon, {more}use ",
+            f"{len(sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map spans the data; "
+            f"epsilon = {self.joining_epsilon:.9g} {which} in hops of sqrt(epsilon){less}. Pass a larger epsilon, "
+            f"{more}use ",
             Named("epsilon", "connected"),
             ", or fit each component separately.",
         )
@@ -302,7 +261,7 @@ class OutsideDomainWarning(LdmapsWarning):
 
 
 def one_line(error: object, most: int | None = None) -> str:
-    """Return the text of an error or warning in one line of at most ``most`` characters.
+    """Return the text of an error or warning in one line.
 
     Parameters
     ----------
@@ -311,11 +270,6 @@ def one_line(error: object, most: int | None = None) -> str:
     most : int, optional
         Most characters; all by default.
 
-    Returns
-    -------
-    str
-        Without line breaks.
-
     Examples
     --------
     >>> one_line(ValueError("much   space")), one_line(TimeoutError())
@@ -323,3 +277,7 @@ def one_line(error: object, most: int | None = None) -> str:
     """
     text = " ".join(str(error).split()) or type(error).__name__
     return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
+
+
+#: All that is defined here is public.
+__all__ = [name for name, value in vars().items() if getattr(value, "__module__", "") == __name__]

@@ -132,12 +132,9 @@ def read_whole(path: str | os.PathLike[str]) -> bytes:
     """Return all bytes of a file."""
     descriptor = door.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
-        pieces = []
-        while piece := door.read(descriptor, 1 << 20):
-            pieces.append(piece)
+        return b"".join(iter(lambda: door.read(descriptor, 1 << 20), b""))
     finally:
         door.close(descriptor)
-    return b"".join(pieces)
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
@@ -195,20 +192,17 @@ def _remove_left_behind(folder: str, base: str) -> None:
     """Remove temporary files for a file that no living process is writing."""
     name = re.compile(rf"\.{re.escape(base)}\.[a-z0-9_]{{8}}\.part")
     with suppress(OSError):
-        for entry in door.listdir(folder):
+        for entry in filter(name.fullmatch, door.listdir(folder)):
             path = os.path.join(folder, entry)
-            if name.fullmatch(entry) and door.wall_clock() - door.stat(path).st_mtime > _LEFT_BEHIND:
-                with suppress(OSError):
-                    _remove_if_free(path)
-
-
-def _remove_if_free(path: str) -> None:
-    descriptor = door.open(path, os.O_RDONLY)
-    try:
-        if door.flock(descriptor):
-            door.unlink(path)
-    finally:
-        door.close(descriptor)
+            if door.wall_clock() - door.stat(path).st_mtime <= _LEFT_BEHIND:
+                continue
+            with suppress(OSError):
+                descriptor = door.open(path, os.O_RDONLY)
+                try:
+                    if door.flock(descriptor):
+                        door.unlink(path)
+                finally:
+                    door.close(descriptor)
 
 
 def lock(descriptor: int, path: str) -> bool:

@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 def wrong_width(
     shape: Sequence[int], width: int, *, takes_frames: bool = False, counted: str = "numbers"
 ) -> str | None:
-    """Return in which way points of a shape are not those of a map, whose have ``width`` numbers; None if they are.
-
-    >>> wrong_width((4,), 3), wrong_width((21, 3), 66, takes_frames=True), wrong_width((22, 3), 66)
-    ('4 numbers, but the map takes 3', '21 atoms, but the map takes 22', None)
-    >>> wrong_width((22, 3), 3), wrong_width((2,), 66, takes_frames=True, counted="columns")
-    ('22 atoms, but the map takes 3 numbers', '2 columns, but the map takes 22 atoms (66 numbers)')
-    """
+    """Return in which way points of a shape are not those of a map, whose have ``width`` numbers; None if they are."""
     if math.prod(shape) == width:
         return None
     are_frames = len(shape) == 2
@@ -33,11 +27,7 @@ def wrong_width(
 def not_finite(
     points: NDArray[Any], item: str = "point", numbers: Sequence[int] | NDArray[Any] | None = None
 ) -> str | None:
-    """Return which point is the first with NaN or an infinite value, and how many have one; None if all are finite.
-
-    >>> not_finite(np.array([[1.0, 2.0], [3.0, np.nan]]), "row")
-    'row 1 (column 2) holds NaN or an infinite value (1 of 2 here do)'
-    """
+    """Return which point is the first with NaN or an infinite value, and how many have one; None if all are finite."""
     finite = np.isfinite(points)
     if finite.all():
         return None

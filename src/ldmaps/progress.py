@@ -1,11 +1,7 @@
-"""Showing how far long work has come: a bar on a terminal or in a notebook, log lines elsewhere.
+"""Showing how far long work has come: a bar on a terminal or in a notebook, lines of the log "ldmaps" elsewhere."""
 
-Every stage's end is also logged to the logger "ldmaps": at level INFO where lines
-are shown, at DEBUG otherwise.
-
-Not tqdm: loops tick without knowing who shows that, a remaining time waits for what it can be told from, logs get
-a line per stage, and a notebook shows HTML's own bar without ipywidgets. tqdm would replace a third of this file.
-"""
+# Not tqdm: loops tick without knowing who shows that, a remaining time waits for what it can be told from, logs get
+# a line per stage, and a notebook shows HTML's own bar without ipywidgets. tqdm would replace a third of this file.
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TextIO
 
 _log = logging.getLogger("ldmaps")
@@ -75,7 +71,7 @@ class Stage:
         self._first: tuple[float, int] | None = None  # when the first items were done, and how many
         self._drawn = 0.0
         self._lock = threading.Lock()
-        self.on_advance: Callable[[Stage], None] | None = None
+        self.on_advance: Callable[[Stage], None] = lambda stage: None
 
     def advance(self, count: int) -> None:
         """Note that ``count`` more items are done."""
@@ -85,8 +81,7 @@ class Stage:
                 self._first = time.monotonic(), self.done
             if time.monotonic() - self._drawn >= REDRAW:
                 self.draw()
-        if self.on_advance is not None:
-            self.on_advance(self)
+        self.on_advance(self)
 
     def draw(self) -> None:
         """Show it, if it is seen."""
@@ -118,15 +113,21 @@ class Stage:
             return 0.0
         return (self.total - self.done) * seconds / done if done and seconds >= ETA_AFTER else None
 
-    def summary(self) -> str:
-        """Say in a line what was done and how fast; without a unit, what a loop counts means nothing to a reader."""
+    def _counted(self) -> tuple[str, str]:
+        """Return how much is done and how fast; empty without a unit: what a loop counts then means nothing."""
         if not self.done or not self.unit:
-            return f"{self.name}: {self.seconds:.1f} s"
+            return "", ""
         done = (
             self.done if self.total is None else min(self.done, self.total)
-        )  # some loops look at a point twice
+        )  # a loop may look at a point twice
         rate = done / max(self.seconds, 1e-9)
-        return f"{self.name}: {done:,} {self.unit} in {self.seconds:.1f} s ({_count(rate)} {self.unit}/s)"
+        return f"{done:,} {self.unit}", f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+
+    def summary(self) -> str:
+        """Say in a line what was done and how fast."""
+        done, rate = self._counted()
+        more = f" ({rate} {self.unit}/s)" if done else ""
+        return f"{self.name}: {done}{' in ' if done else ''}{self.seconds:.1f} s{more}"
 
     def line(self) -> str:
         """Return what the terminal shows now."""
@@ -135,21 +136,17 @@ class Stage:
     def figures(self) -> str:
         """Return how much is done, how fast, and how long the rest will take."""
         parts = [] if self.share is None else [f"{100 * self.share:3.0f} %"]
-        if self.done and self.unit:
-            rate = self.done / max(self.seconds, 1e-9)
-            parts += [
-                f"{self.done if self.total is None else min(self.done, self.total):,} {self.unit}",
-                f"{_count(rate)}/s",
-            ]
+        done, rate = self._counted()
+        parts += [done, f"{rate}/s"] if done else []
         remaining = self.remaining
         if remaining is not None:
             parts.append(f"ETA {_clock(remaining)}")
-        elif not self.done or not self.unit:
+        elif not done:
             parts.append("...")
         return "  ".join(parts)
 
 
-#: The stage under way, for loops that do not know who called them.
+#: The stages under way, for loops that do not know who called them.
 _under_way: list[Stage] = []
 
 
@@ -160,22 +157,21 @@ def tick(count: int) -> None:
 
 
 class Progress:
-    """Shows stages: True as a bar on a terminal or in a notebook, and log lines elsewhere; None on a terminal only.
-
-    >>> with Progress(show=False).stage("embedding", 10, "frames") as stage:
-    ...     stage.advance(10)
-    >>> stage.done
-    10
-    """
+    """Shows stages: True as a bar on a terminal or in a notebook, and log lines elsewhere; None on a terminal only."""
 
     def __init__(self, show: bool | None = None, stream: TextIO | None = None) -> None:
         target = sys.stderr if stream is None else stream
         self._screen: Screen | None = None
-        if show is not False and _is_terminal(target):
+        is_terminal = False
+        with suppress(AttributeError, ValueError):  # no stream, or one that is closed
+            is_terminal = target.isatty()
+        if show is not False and is_terminal:
             self._screen = Screen(target)
         elif show and stream is None and "ipykernel" in sys.modules:
             self._screen = Screen(None)
-        self._keep_lines = show is True
+        self._keep_lines = (
+            show is True
+        )  # at level INFO of the log, where there is no screen; others are at DEBUG
         self._told = time.monotonic()
 
     @property
@@ -232,8 +228,7 @@ def reporting(show: bool | Progress) -> Iterator[None]:
     if show is False:
         yield
         return
-    progress = show if isinstance(show, Progress) else Progress(show=True)
-    _reporter.append(progress)
+    _reporter.append(show if isinstance(show, Progress) else Progress(show=True))
     try:
         yield
     finally:
@@ -253,11 +248,9 @@ def is_shown() -> bool:
 @contextmanager
 def _shown() -> Iterator[None]:
     """Make sure that INFO lines of the library are seen, without touching the user's own logging set-up."""
-    level = _log.level
-    handler = None
+    level, handler = _log.level, logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     if not _log.hasHandlers():
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
         _log.addHandler(handler)
     if not _log.isEnabledFor(logging.INFO):
         _log.setLevel(logging.INFO)
@@ -265,38 +258,17 @@ def _shown() -> Iterator[None]:
         yield
     finally:
         _log.setLevel(level)
-        if handler is not None:
-            _log.removeHandler(handler)
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except (AttributeError, ValueError):
-        return False
+        _log.removeHandler(handler)
 
 
 def _bar(share: float) -> str:
-    """Draw a bar in eighths of a character.
-
-    >>> _bar(0.5).count("█")
-    12
-    """
-    eighths = int(share * BAR_WIDTH * 8)
-    whole, part = divmod(eighths, 8)
+    """Draw a bar in eighths of a character."""
+    whole, part = divmod(int(share * BAR_WIDTH * 8), 8)
     return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(BAR_WIDTH, "·")
 
 
-def _count(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-
-
 def _clock(seconds: float) -> str:
-    """Write a duration as people read clocks.
-
-    >>> _clock(75), _clock(3700)
-    ('1:15', '1:01:40')
-    """
+    """Write a duration as people read clocks: 1:15, 1:01:40."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,9 +1,4 @@
-"""Every setting of a fit, said once: what it may be, what it is by default, and its option on the command line.
-
-The estimators, :func:`ldmaps.plan`, the command line and model files read these descriptions;
-``tests/test_settings.py`` holds the estimators' signatures against them. Nothing here imports numpy, so that
-``ldmaps fit --help`` answers at once.
-"""
+"""Every setting of a fit, said once: what it may be, what it is by default, and its option on the command line."""
 
 from __future__ import annotations
 
@@ -175,18 +170,6 @@ _OF_EXACT_MAPS = (
         words=("auto", "stored", "sparse", "streamed"),
     ),
 )
-_MAX_PASSES = Setting(
-    "max_passes",
-    None,
-    "a whole number of at least 0",
-    int,
-    low=0,
-    may_be_none=True,
-    option="--max-passes",
-    metavar="P",
-    help="how often the fit may go over all pairs of points when the N x N matrix does not fit into memory; 0 learns "
-    "from a map of many more landmarks instead (20, fewer above 100,000 points)",
-)
 _FURTHER = (
     Setting(
         "alpha",
@@ -199,7 +182,18 @@ _FURTHER = (
         metavar="A",
         help="density normalisation, 0 to 1 (0)",
     ),
-    _MAX_PASSES,
+    Setting(
+        "max_passes",
+        None,
+        "a whole number of at least 0",
+        int,
+        low=0,
+        may_be_none=True,
+        option="--max-passes",
+        metavar="P",
+        help="how often the fit may go over all pairs of points when the N x N matrix does not fit into memory; 0 "
+        "learns from a map of many more landmarks instead (20, fewer above 100,000 points)",
+    ),
     Setting(
         "t",
         0.0,
@@ -250,11 +244,10 @@ def _table(settings: Iterable[Setting]) -> dict[str, Setting]:
 #: Settings of :class:`~ldmaps.LandmarkDiffusionMap`, in the order in which ``--help`` lists and a fit checks them.
 LANDMARK_FIT = _table([*_COMMON, *_OF_LANDMARKS, *_FURTHER])
 #: Those of :class:`~ldmaps.DiffusionMap`.
-EXACT_FIT = _table([*_COMMON, *_OF_EXACT_MAPS, *_FURTHER]) | {
-    "max_passes": replace(
-        _MAX_PASSES, default=50, rule="a whole number of at least 1", low=1, may_be_none=False
-    )
-}
+EXACT_FIT = _table([*_COMMON, *_OF_EXACT_MAPS, *_FURTHER])
+EXACT_FIT["max_passes"] = replace(
+    EXACT_FIT["max_passes"], default=50, rule="a whole number of at least 1", low=1, may_be_none=False
+)
 
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
@@ -284,15 +277,10 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", re.IGNORECASE)
 
 
 def size_in_bytes(name: str, size: object) -> int:
-    """Return a size given as a number of bytes or with a unit, or raise.
-
-    >>> size_in_bytes("piece", "64MB"), size_in_bytes("piece", "1.5 GiB"), size_in_bytes("piece", 4096)
-    (64000000, 1610612736, 4096)
-    """
+    """Return a size given as a number of bytes or with a unit ("64MB", "1.5 GiB"), or raise."""
     n_bytes = 0.0
     if isinstance(size, str):
-        match = _SIZE.fullmatch(size.strip())
-        if match:
+        if match := _SIZE.fullmatch(size.strip()):
             n_bytes = float(match[1]) * _UNITS[(match[2] or "").lower()]
     elif is_whole_number(size):
         n_bytes = float(size)  # type: ignore[arg-type]

@@ -18,20 +18,12 @@ _BRACE = ord("{")
 
 def quoted(text: str, delimiter: str) -> str:
     """Quote a cell where it must be."""
-    if any(mark in text for mark in (delimiter, '"', "\n")):
-        return '"' + text.replace('"', '""') + '"'
-    return text
+    needs_quotes = any(mark in text for mark in (delimiter, '"', "\n"))
+    return '"' + text.replace('"', '""') + '"' if needs_quotes else text
 
 
 class PlainRows:
-    r"""Reads lines that are plain rows of finite numbers, as Python's ``float`` does.
-
-    >>> block = np.empty((3, 2))
-    >>> PlainRows(2, ",").fill(b"1,2.5\n-3e-4,.1\n1,nan\n", 0, block)
-    (2, 15)
-    >>> block[:2].tolist()
-    [[1.0, 2.5], [-0.0003, 0.1]]
-    """
+    """Reads lines that are plain rows of finite numbers, as Python's ``float`` does."""
 
     def __init__(
         self,
@@ -64,12 +56,7 @@ def read_lines(
     count: int,
     other: Callable[[bytes, int], Sequence[float] | NDArray[np.float64] | None],
 ) -> tuple[NDArray[np.float64], int]:
-    r"""Return the rows of ``count`` lines, and the byte behind them.
-
-    >>> read_lines(lambda: PlainRows(2, ","), b"1,2\n# remark\n3,4\n5", 0, 3, lambda line, which: None)
-    (array([[1., 2.],
-           [3., 4.]]), 17)
-    """
+    """Return the rows of ``count`` lines, and the byte behind them."""
     # A line that is not plain is for ``other(line, which)``, counted from 0, which returns its numbers, or
     # None where it is no row. ``plain()`` reads the others, None until a line has said what rows are like.
     block = np.empty((count, 0))
@@ -94,11 +81,7 @@ def read_lines(
 
 
 class RowWriter:
-    r"""Writes rows of text, numbers as Python's ``"%.17g"`` does.
-
-    >>> RowWriter(["", ",", ",", "\n"], [WHOLE, 17, ["A", "B"]], "").rows([[7, 8], [0.1, np.nan], [1, 0]])
-    b'7,0.10000000000000001,B\n8,,A\n'
-    """
+    """Writes rows of text, numbers as Python's ``"%.17g"`` does."""
 
     def __init__(
         self, texts: Sequence[str], forms: Sequence[int | Sequence[str]], unknown: str | None = None
@@ -134,16 +117,10 @@ class RowWriter:
 
 
 def csv_table(columns: Mapping[str, tuple[int | Sequence[str], Any]]) -> bytes:
-    r"""Return a header and rows from the form and the values of each column; values of None leave cells empty.
-
-    >>> csv_table({"file": (["a.xtc", "b,c.xtc"], [1, 0]), "frame": (WHOLE, [5, 6]), "time": (10, None)})
-    b'file,frame,time\n"b,c.xtc",5,\na.xtc,6,\n'
-    """
+    """Return a header and rows from the form and the values of each column; values of None leave cells empty."""
     count = max(len(values) for _, values in columns.values() if values is not None)
-    known = [
-        ([""], np.zeros(count, int)) if values is None else (form, values)
-        for form, values in columns.values()
-    ]
+    nothing: Any = [""], np.zeros(count, int)
+    known = [nothing if values is None else (form, values) for form, values in columns.values()]
     forms = [form if isinstance(form, int) else [quoted(word, ",") for word in form] for form, _ in known]
     rows = RowWriter(["", *[","] * (len(forms) - 1), "\n"], forms).rows([values for _, values in known])
     return (",".join(columns) + "\n").encode() + rows

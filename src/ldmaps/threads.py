@@ -38,14 +38,9 @@ def resolve_threads(n_threads: int | None) -> int:
 
 
 @cache
-def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
+def _pool(n_threads: int, process: int, name: str = "ldmaps") -> ThreadPoolExecutor:
     # Keyed by process: a forked child inherits the object but none of its threads.
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="ldmaps")
-
-
-@cache
-def _blas_keeper(process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="ldmaps-blas")
+    return ThreadPoolExecutor(n_threads, thread_name_prefix=name)
 
 
 class _SingleThreadedBlas:
@@ -71,7 +66,7 @@ class _SingleThreadedBlas:
     def __call__(self) -> Iterator[None]:
         with self._lock:
             if self._depth == 0:
-                _blas_keeper(os.getpid()).submit(self._limit).result()
+                _pool(1, os.getpid(), "ldmaps-blas").submit(self._limit).result()
             self._depth += 1
         try:
             yield
@@ -79,7 +74,8 @@ class _SingleThreadedBlas:
             with self._lock:
                 self._depth -= 1
                 if self._depth == 0:
-                    _blas_keeper(os.getpid()).submit(self._lift).result()
+                    limiter, self._limiter = self._limiter, None
+                    _pool(1, os.getpid(), "ldmaps-blas").submit(limiter.__exit__, None, None, None).result()
 
     def _limit(self) -> None:
         if self._controller is None:
@@ -91,10 +87,6 @@ class _SingleThreadedBlas:
             self._inherited = None
         self._limiter = self._controller.limit(limits=1, user_api="blas")
         self._limiter.__enter__()
-
-    def _lift(self) -> None:
-        limiter, self._limiter = self._limiter, None
-        limiter.__exit__(None, None, None)
 
 
 #: Holds BLAS to one thread inside a ``with``; also for work elsewhere whose results must not depend on its threads.

@@ -55,12 +55,13 @@ def test_the_distilled_map_keeps_its_tolerance_with_far_fewer_landmarks(demonstr
     )  # 157 frames: the certificate's own bound scatters
 
 
-def test_too_few_frames_for_a_certificate_leave_the_distilled_map_out(tmp_path, caplog):
+def test_too_few_frames_for_a_certificate_leave_the_distilled_map_out(tmp_path, capsys):
     demonstration = comparison.run(stride=4 * STRIDE)
     assert demonstration.distilled is None
     assert demonstration.approximations == demonstration.landmark_maps
     assert re.search(
-        r"no distilled map: tolerance=1 percent cannot be certified: psi\d is carried by", caplog.text
+        r"no distilled map: tolerance=1 percent cannot be certified: psi\d is carried by",
+        capsys.readouterr().err,
     )
     assert "distilled" not in comparison.table(demonstration)
     assert draw(demonstration, tmp_path / "map.png")[0].stat().st_size > 20_000

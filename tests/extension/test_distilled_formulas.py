@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.extension import distilled, tuning
+from ldmaps.extension import distilled, least_squares
 from ldmaps.extension.least_squares import Problem, Rows, Setting
 from ldmaps.metrics import Euclidean
 
@@ -37,8 +37,8 @@ def naive_coefficients(w, v, y, start, ridge):
 
 def naive_loss(w, v, y, start):
     """Return log of min_B (Σ v |y − w·B|² + ρ |B − B₀|²)/n with the tuning's ridge."""
-    B = naive_coefficients(w, v, y, start, tuning.TUNING_RIDGE)
-    rho = tuning.TUNING_RIDGE * np.mean(v @ w**2)
+    B = naive_coefficients(w, v, y, start, least_squares.TUNING_RIDGE)
+    rho = least_squares.TUNING_RIDGE * np.mean(v @ w**2)
     return np.log(((v @ (y - w @ B) ** 2).sum() + rho * ((B - start) ** 2).sum()) / len(y))
 
 
@@ -134,7 +134,7 @@ def test_the_tuning_gradient_is_the_slope_of_its_loss(monkeypatch, weights):
         return types.SimpleNamespace(x=start)
 
     monkeypatch.setattr(scipy.optimize, "minimize", record)
-    tuning.tune(problem, rows, setting)
+    least_squares.tune(problem, rows, setting)
     start = seen["start"].copy()
     start[-1] += 0.4  # the logarithm of the rate, which is 1 where the search begins
     value, gradient = seen["loss"](start)

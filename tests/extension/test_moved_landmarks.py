@@ -14,7 +14,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import GradientError, ModelFileError
-from ldmaps.extension import distilled, tuning
+from ldmaps.extension import distilled, least_squares
 from ldmaps.extension.least_squares import Problem, Rows, Setting
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean, Hamming, Periodic
@@ -96,7 +96,7 @@ def recorded_loss(monkeypatch, name, weights=None):
         return types.SimpleNamespace(x=start)
 
     monkeypatch.setattr(scipy.optimize, "minimize", record)
-    tuning.move(problem, data, setting)
+    least_squares.move(problem, data, setting)
     return seen["loss"], seen["start"], problem, data, setting
 
 
@@ -125,18 +125,18 @@ def test_the_loss_is_that_of_landmarks_at_the_moved_places(monkeypatch):
     )
     w = np.exp(exponent)
     w /= w.sum(axis=1, keepdims=True)
-    rho = tuning.TUNING_RIDGE * np.trace(w.T @ w) / 6
+    rho = least_squares.TUNING_RIDGE * np.trace(w.T @ w) / 6
     missing = data.targets - w @ problem.baseline
     change = np.linalg.solve(w.T @ w + rho * np.eye(6), w.T @ missing)
     left = ((missing - w @ change) ** 2).sum() + rho * (change**2).sum()
-    penalty = tuning.MOVE_PENALTY * (moves**2).sum(axis=1).mean()
+    penalty = least_squares.MOVE_PENALTY * (moves**2).sum(axis=1).mean()
     assert value == pytest.approx(np.log(left / 110) + penalty, abs=1e-10)
 
 
 def test_a_search_without_steps_moves_nothing(monkeypatch):
     metric, _ = CASES["rmsd, weighted"]
     _, _, problem, data, setting = recorded_loss(monkeypatch, "rmsd, weighted")
-    places, found = tuning.move(problem, data, setting)
+    places, found = least_squares.move(problem, data, setting)
     np.testing.assert_allclose(np.diag(squared_matrix(metric, places, problem.landmarks)), 0.0, atol=1e-12)
     assert found.bandwidth == setting.bandwidth
 

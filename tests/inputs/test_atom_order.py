@@ -11,7 +11,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.cli import main
 from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs import Atoms
-from ldmaps.inputs.atom_order import atom_order
+from ldmaps.inputs.atom_order import atom_order, bonds_among
 from ldmaps.inputs.frame_blocks import block_of
 
 LABELS = ["ALA1-N", "ALA1-CA", "ALA1-CB", "GLY2-N", "GLY2-CA"]
@@ -146,3 +146,8 @@ def test_streams_match_atoms_too(files):
         chosen = ChosenAtoms("the stream", top=moved.topology, model_facts=facts)
     taken, _, _ = chosen.take(block_of(moved.xyz), np.arange(len(moved)))
     np.testing.assert_array_equal(taken.frames, moved.xyz[:, ::-1])
+
+
+def test_bonds_of_chosen_atoms_are_by_their_places_among_them():
+    bonds = np.array([[0, 1], [1, 2], [2, 4]])
+    assert bonds_among(bonds, np.array([4, 2, 1]), 5).tolist() == [[2, 1], [1, 0]]

@@ -13,7 +13,14 @@ import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.column_roles import moment, roles_of
+from ldmaps.inputs.column_roles import (
+    find_columns,
+    is_missing,
+    looks_like_number,
+    moment,
+    roles_of,
+    time_places,
+)
 from ldmaps.streaming import StreamEmbedder, open_source
 from ldmaps.streaming.sources import model_facts
 
@@ -200,3 +207,15 @@ def test_a_stream_that_is_rejected_whole_is_an_error(model, tmp_path, monkeypatc
     assert "none of the 5 records could be placed on the map" in capfd.readouterr().err
     (tmp_path / "mixed.csv").write_text("flow,load\nx,y\n0.1,0.2\n")
     assert main(["stream", "map.ldm", "mixed.csv", "-o", "good.csv"]) == 0
+
+
+def test_names_and_cells_are_told_apart():
+    assert find_columns(["x", "1"], ["t", "x"], 2, "the table") == [1, 0]
+    assert time_places(["Timestamp", "lifetime", "stamp"], "stamp") == [2, 0]
+    assert [is_missing(cell) for cell in ("", "NaN", "N/A", "0")] == [True, True, True, False]
+    assert [looks_like_number(cell) for cell in ("1.234,5", "A,5")] == [True, False]
+    assert [moment(cell) for cell in ("12.5", "1970-01-02", "1970-01-01T00:00:01.5Z")] == [12.5, 86400.0, 1.5]
+    roles = roles_of(
+        ["time", "flow", "id", "site"], [["2024-05-01", "1.5", "7", "A"], ["2024-05-02", "1", "8", "A"]]
+    )
+    assert (roles.features, roles.time, roles.left_out) == ([1], 0, ((2, "counts rows"), (3, "words")))

@@ -10,7 +10,7 @@ import pytest
 from polling import drain, joined
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.frame_bytes import FrameFile
+from ldmaps.inputs.frame_blocks import FrameFile
 from ldmaps.inputs.frame_formats import DcdFrames
 from ldmaps.streaming.sources import growing_trajectory
 from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory

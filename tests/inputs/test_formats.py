@@ -10,7 +10,15 @@ import pytest
 
 import ldmaps.inputs
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.formats import FORMATS, format_of, output_format, suffixes
+from ldmaps.inputs.formats import (
+    FORMATS,
+    conversion,
+    format_of,
+    is_mdanalysis_topology,
+    output_format,
+    suffixes,
+    table_streams,
+)
 from ldmaps.streaming import open_source
 
 SUFFIXES = [(suffix, form) for form in FORMATS for suffix in form.suffixes]
@@ -145,3 +153,12 @@ def test_outputs():
         InvalidInputError, match=r"must end in one of \.csv, \.tsv, \.ndjson, \.jsonl, or be -"
     ):
         output_format("psi.npy", "stream")
+
+
+def test_the_longest_suffix_counts_and_remedies_fit():
+    assert format_of("RUN.PDB.GZ").name == "compressed PDB"
+    assert format_of("rows") is None
+    assert conversion("run.xtc.gz") == "unpack it first: gunzip run.xtc.gz"
+    assert suffixes(written_by="embed") == (".csv", ".tsv", ".npy", ".parquet")
+    assert table_streams() == ("csv", "ndjson", "npy")
+    assert [is_mdanalysis_topology(name) for name in ("topol.tpr", "top.pdb")] == [True, False]

@@ -13,7 +13,7 @@ from written_trajectories import mdtraj_trajectory
 
 import ldmaps.inputs
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.frame_bytes import FrameFile
+from ldmaps.inputs.frame_blocks import FrameFile
 from ldmaps.inputs.frame_formats import TrrFrames
 
 N_FRAMES = 11

@@ -12,8 +12,8 @@ from written_trajectories import mdtraj_trajectory
 
 import ldmaps.inputs
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs import frame_bytes
-from ldmaps.inputs.frame_bytes import FrameFile
+from ldmaps.inputs import frame_blocks
+from ldmaps.inputs.frame_blocks import FrameFile
 from ldmaps.inputs.frame_formats import XtcFrames
 
 N_FRAMES = 11
@@ -47,7 +47,7 @@ def frame_starts(data):
 @pytest.mark.parametrize("piece", [50, 1000, 1 << 18])
 @pytest.mark.parametrize("at_once", [1, 4, 100])
 def test_a_file_is_read_however_it_is_cut(files, expected, monkeypatch, piece, at_once):
-    monkeypatch.setattr(frame_bytes, "_PIECE", piece)
+    monkeypatch.setattr(frame_blocks, "_PIECE", piece)
     file, parts = FrameFile(str(files / "a.xtc"), XtcFrames()), []
     while len((part := file.read(at_once))[0]):
         parts.append(part)
@@ -61,8 +61,8 @@ def test_a_file_is_read_however_it_is_cut(files, expected, monkeypatch, piece, a
 @pytest.mark.parametrize("far", [0, 1 << 14], ids=["headers alone", "pieces"])
 @pytest.mark.parametrize("piece", [100, 1 << 18])
 def test_any_frame_can_be_gone_to(files, expected, monkeypatch, piece, far):
-    monkeypatch.setattr(frame_bytes, "_PIECE", piece)
-    monkeypatch.setattr(frame_bytes, "_FAR", far)
+    monkeypatch.setattr(frame_blocks, "_PIECE", piece)
+    monkeypatch.setattr(frame_blocks, "_FAR", far)
     file = FrameFile(str(files / "a.xtc"), XtcFrames())
     file.read(2)
     assert len(file) == N_FRAMES

@@ -275,3 +275,10 @@ def test_masked_values_are_not_taken_for_what_stands_under_the_mask():
         with pytest.raises(InvalidInputError, match=r"values of \w+ are masked; leave out those rows"):
             call()
     np.testing.assert_array_equal(model.transform(np.ma.masked_array(GOOD)), model.transform(GOOD))
+
+
+def test_frames_of_one_atom_are_refused_by_name():
+    frames = np.random.default_rng(0).normal(size=(50, 1, 3))
+    for model in (LandmarkDiffusionMap(metric="rmsd"), DiffusionMap(metric="rmsd")):
+        with pytest.raises(InvalidInputError, match=r"one atom .* Select more atoms"):
+            model.fit(frames)

@@ -11,7 +11,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.cluster import is_dask_array
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.errors import BandwidthWarning, OutlierWarning, ToleranceError
+from ldmaps.errors import BandwidthWarning, DisconnectedError, OutlierWarning, ToleranceError
 from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.training import prepare_training
 from ldmaps.metrics import resolve_metric
@@ -119,6 +119,26 @@ def test_one_of_twenty_points_may_be_left_out_and_none_of_fewer():
     with pytest.warns((BandwidthWarning, OutlierWarning)) as told:
         DiffusionMap(2, "bulk").fit(np.concatenate([line[:18], [[1000.0]]]))
     assert any(item.category is BandwidthWarning for item in told)
+
+
+@pytest.mark.parametrize("needed", [4.5, 5.3, 9.0, 31.0])
+def test_a_raised_epsilon_is_hardly_larger_than_the_smallest_that_does(needed):
+    tried = []
+
+    def fit(part):
+        tried.append(part.bandwidth.epsilon if part.bandwidth else 4.0)
+        if tried[-1] < needed:
+            error = DisconnectedError([1100, 100], tried[-1], 1000.0)
+            error.outside = np.arange(100)  # small groups, but more than may be left out
+            raise error
+        return tried[-1]
+
+    training = prepare_training(DiffusionMap(), resolve_metric("euclidean"), ROLL, None)
+    with pytest.warns(BandwidthWarning):
+        taken = fit_bulk(fit, lambda rule, _: Bandwidth(4.0, rule), training)
+    assert needed <= taken <= 1.1 * needed
+    assert taken == min(epsilon for epsilon in tried if epsilon >= needed)
+    assert len(tried) < 14
 
 
 # -- a tolerance that few points miss --------------------------------------------------------

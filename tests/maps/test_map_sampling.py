@@ -11,7 +11,7 @@ from ldmaps.datasets import c24h50
 from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.inputs import open as open_inputs
 from ldmaps.maps import training
-from ldmaps.quality.resampled_modes import fitted_modes
+from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, judge_sampling
 
 CHAIN = c24h50().frames[:1500]
@@ -71,6 +71,20 @@ def test_exact_and_distilled_maps_have_errors_around_their_own_eigenvalues(most,
         assert found.landmark_errors.shape[0] == len(model.multiplicities_)
         errors.append(found.errors[0])
     assert max(errors) < 1.5 * min(errors)
+
+
+@pytest.mark.parametrize("settings", [{"tolerance": 10.0}, {"extension": "distilled", "n_landmarks": 12}])
+def test_few_landmarks_have_the_errors_of_the_map_that_they_learned(settings):
+    # At this ε a dozen landmarks hardly see each other: by themselves they would call any map certain.
+    exact = ldmaps.DiffusionMap(epsilon=0.05).fit(plane(600))
+    few = ldmaps.LandmarkDiffusionMap(epsilon=0.05, **settings).fit(plane(600))
+    assert len(few.landmark_indices_) < 60
+    np.testing.assert_allclose(few.sampling_.errors, exact.sampling_.errors, rtol=1e-3)
+    np.testing.assert_allclose(few.sampling_.cosine, exact.sampling_.cosine, atol=1e-3)
+    errors = exact.sampling_.landmark_errors[few.landmark_indices_]
+    np.testing.assert_allclose(few.sampling_.landmark_errors, errors, rtol=0.01, atol=1e-6)
+    again = few.resample(50)  # not taken from what the fit has kept
+    np.testing.assert_allclose(again.landmark_errors, errors, rtol=0.01, atol=1e-6)
 
 
 def test_points_of_weight_zero_take_no_part_in_resampling():

@@ -11,7 +11,7 @@ from openmm import app, unit  # noqa: E402
 from ldmaps import DiffusionMap  # noqa: E402
 from ldmaps.errors import AccuracyWarning, InvalidInputError  # noqa: E402
 from ldmaps.openmm import effective_number, metadynamics_weights  # noqa: E402
-from ldmaps.openmm.reweighting import bias_at, stored_bias  # noqa: E402
+from ldmaps.openmm.biased_runs import bias_at, stored_bias  # noqa: E402
 
 TEMPERATURE = 300.0
 KT = 8.31446261815324e-3 * TEMPERATURE

@@ -14,9 +14,8 @@ from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.metrics import RMSD, Euclidean
-from ldmaps.quality.collapsed_walk import CollapsedWalk
 from ldmaps.quality.fidelity import align, alignment, rms_error
-from ldmaps.quality.perturbation import perturb, predict_errors
+from ldmaps.quality.perturbation import CollapsedWalk, perturb, predict_errors
 
 METRIC = Euclidean()
 

@@ -9,9 +9,15 @@ from scipy.signal import lfilter
 from scipy.spatial.distance import cdist
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.quality.agreement import compare_modes, matched
-from ldmaps.quality.resampled_modes import fitted_modes, resampled_modes
-from ldmaps.quality.resampling import Blocks, block_error, cut_blocks, resampled_multiplicities
+from ldmaps.quality.mode_verdicts import REPRODUCIBLE, matched, reproduced
+from ldmaps.quality.resampling import (
+    Blocks,
+    block_error,
+    cut_blocks,
+    fitted_modes,
+    resampled_modes,
+    resampled_multiplicities,
+)
 
 
 def test_blocks_of_time_are_consecutive_and_stay_in_their_file():
@@ -135,7 +141,7 @@ def dense_modes(A, c, alpha, count):
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @pytest.mark.parametrize("some", [False, True])
 def test_resampled_modes_are_those_of_a_dense_solver(alpha, some, monkeypatch):
-    import ldmaps.quality.resampled_modes as module
+    import ldmaps.quality.resampling as module
 
     if some:  # fewer modes than landmarks
         monkeypatch.setattr(module, "N_MODES", 25)
@@ -153,7 +159,7 @@ def test_resampled_modes_are_those_of_a_dense_solver(alpha, some, monkeypatch):
 
 
 def test_resampled_modes_do_not_depend_on_threads_or_tiles(monkeypatch):
-    import ldmaps.quality.resampled_modes as module
+    import ldmaps.quality.resampling as module
 
     A, c = landmark_walk()
     drawn = np.random.default_rng(0).poisson(c, size=(9, len(c))).astype(float)
@@ -194,12 +200,12 @@ def rotation(p, i, j, angle):
 def test_a_pair_that_turns_within_its_plane_is_a_group():
     measure, fitted = orthonormal()
     angles = np.random.default_rng(2).uniform(0, 2 * np.pi, 50)
-    found = compare_modes(measure, fitted, turned(fitted, [rotation(5, 1, 3, angle) for angle in angles]))
-    assert found.groups == ((0,), (1, 3), (2,), (4,))
-    np.testing.assert_allclose(found.group_cosine, 1.0)
-    assert found.cosine[[1, 3]].max() < 0.8
-    np.testing.assert_allclose(found.cosine[[0, 2, 4]], 1.0)
-    assert found.group_of(3) == (1, 3)
+    vectors = turned(fitted, [rotation(5, 1, 3, angle) for angle in angles])
+    cosine, groups, group_cosine = reproduced(*matched(measure, fitted, vectors))
+    assert groups.tolist() == [0, 1, 2, 1, 3]
+    np.testing.assert_allclose(group_cosine, 1.0)
+    assert cosine[[1, 3]].max() < 0.8
+    np.testing.assert_allclose(cosine[[0, 2, 4]], 1.0)
 
 
 def test_a_mode_that_leaves_all_others_is_noise():
@@ -207,9 +213,9 @@ def test_a_mode_that_leaves_all_others_is_noise():
     rng = np.random.default_rng(4)
     vectors = turned(fitted, [np.eye(8)] * 60)
     vectors[:, :, 2] = rng.normal(size=(60, 40))
-    found = compare_modes(measure, fitted, vectors)
-    assert found.is_reproducible.tolist() == [True, True, False, True, True, True, True, True]
-    assert found.group_of(2) == (2,)
+    _, groups, group_cosine = reproduced(*matched(measure, fitted, vectors))
+    assert np.flatnonzero(group_cosine < REPRODUCIBLE).tolist() == [2]
+    assert groups.tolist() == list(range(8))
 
 
 def test_a_cosine_below_the_bound_in_more_than_five_percent_is_not_reproducible():
@@ -220,7 +226,8 @@ def test_a_cosine_below_the_bound_in_more_than_five_percent_is_not_reproducible(
     for lost, expected in ((3, True), (8, False)):
         vectors = kept.copy()
         vectors[:lost] = far[:lost]
-        assert bool(compare_modes(measure, fitted, vectors).is_reproducible[0]) is expected
+        group_cosine = reproduced(*matched(measure, fitted, vectors))[2]
+        assert bool(group_cosine[0] >= REPRODUCIBLE) is expected
 
 
 def test_modes_are_matched_whatever_their_order_sign_and_length():

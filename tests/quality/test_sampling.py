@@ -9,7 +9,7 @@ import pytest
 from scipy.signal import lfilter
 from scipy.spatial.distance import cdist
 
-from ldmaps.quality.resampled_modes import fitted_modes
+from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, coordinates_kept, judge_sampling
 from ldmaps.quality.sampling_words import (
     coordinate_rows,

@@ -267,6 +267,17 @@ def test_an_adapting_alarm_keeps_the_rate_where_nothing_drifts():
     assert 0.6e-3 < len(begun) / len(distance) < 1.4e-3
 
 
+def test_an_adapting_alarm_ends_its_events_where_tails_are_long():
+    # The threshold comes down between events; the margin below it is wider than the bulk of these scores.
+    distance = np.abs(np.random.default_rng(3).standard_t(2, size=100_000))
+    middle, release, threshold = np.quantile(distance, [0.5, 0.99, 0.999])
+    step = 0.3 * (threshold - middle)
+    alarm = Alarm(float(threshold), release=float(release), hold=5, rate=1e-3, step=float(step))
+    ended = [event.duration for event in told(distance, alarm) if event.kind == "leave"]
+    assert len(ended) > 20
+    assert sum(ended) < 0.03 * len(distance)
+
+
 def test_what_came_back_was_no_drift():
     quiet = np.full(300, 0.5)
     event = np.concatenate([quiet, np.full(400, 5.0), quiet, [3.2], quiet])

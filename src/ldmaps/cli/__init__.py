@@ -1,8 +1,6 @@
 """The ``ldmaps`` command; one file per command.
 
-Nothing here or at the top of a command's file imports numpy or anything slower,
-so that ``--help`` and completion answer at once; commands import what they need
-when they run.
+No file imports numpy or anything slower before it runs, so that ``--help`` and completion answer at once.
 """
 
 from __future__ import annotations
@@ -16,17 +14,12 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name; return the exit status.
+    """Run the command that the arguments name; return the exit status, as ``ldmaps --help`` lists them.
 
     Parameters
     ----------
     argv : sequence of str, optional
         Arguments without the program's name; ``sys.argv`` by default.
-
-    Returns
-    -------
-    int
-        Exit status; see ``ldmaps --help``.
     """
     try:
         arguments = parse(argv)

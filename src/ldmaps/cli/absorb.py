@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import add_common, not_negative, option, positive
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -22,26 +22,16 @@ summary says how far old points moved.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="the map that the stream was run with")
-    parser.add_argument("outside", metavar="OUTSIDE", help="what ldmaps stream --outside wrote")
-    option(parser, "-o --output FILE", "the new map, .ldm", required=True)
-    option(parser, "--max-landmarks N", "most landmarks of the new map (as many as needed)", positive)
-    option(
-        parser,
-        "--unreachable",
-        "records too far for the random walk: an error, or left out (raise)",
-        dest="disconnected",
-        choices=("raise", "leave"),
-        default="raise",
-    )
-    option(
-        parser,
-        "--new-components N",
-        "further coordinates, for motions that the old map did not know (0)",
-        not_negative,
-        default=0,
-    )
-    add_common(parser, threads=False)
+    table = """
+        model MODEL                      the map that the stream was run with
+        outside OUTSIDE                  what ldmaps stream --outside wrote
+        -o --output FILE!                the new map, .ldm
+        --max-landmarks N                most landmarks of the new map (as many as needed)
+        --unreachable raise|leave=raise  records too far for the random walk: an error, or left out
+        --new-components N=0             further coordinates, for motions that the old map did not know
+    """
+    options.add(parser, table, new_components=options.not_negative, unreachable={"dest": "disconnected"})
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -60,9 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         outside.points,
         outside.weights,
         counts=outside.counts,
-        max_landmarks=arguments.max_landmarks,
-        disconnected=arguments.disconnected,
-        new_components=arguments.new_components,
+        **options.chosen(arguments, "max_landmarks disconnected new_components"),
     )
     new.save(arguments.output)
     done = new.absorption_

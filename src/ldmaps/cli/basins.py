@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ldmaps.cli.options import add_common, add_enter_option, option, positive
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, printable, say, write_json
 
 SHOWN = ""
@@ -24,12 +24,15 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    option(parser, "--n-basins N", "how many (as many as the spectrum shows)", positive)
-    add_enter_option(parser)
-    option(parser, "--data TABLE", "rows of ldmaps embed, in the order of time")
-    option(parser, "-o --output FILE", "regions file to write, such as basins.json")
-    add_common(parser, threads=False)
+    table = f"""
+        model MODEL   file that ldmaps fit wrote
+        --n-basins N  how many (as many as the spectrum shows)
+        {options.ENTER}
+        --data TABLE      rows of ldmaps embed, in the order of time
+        -o --output FILE  regions file to write, such as basins.json
+    """
+    options.add(parser, table)
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:

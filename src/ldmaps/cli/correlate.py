@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, add_matching_options, open_inputs, option
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, printable, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -27,16 +27,17 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument(
-        "inputs", nargs="*", metavar="INPUT", help="trajectories to place on the map and measure"
-    )
-    option(parser, "--reference FILE", "structure that rmsd is measured to (the first frame)")
-    option(parser, "--data TABLE", "table instead of INPUT: rows of ldmaps embed, or columns")
-    option(parser, "-o --output FILE", ".csv of the measured frames, for ldmaps report --data")
-    add_input_options(parser, tables=False)
-    add_matching_options(parser)
-    add_common(parser)
+    table = """
+        model MODEL       file that ldmaps fit wrote
+        inputs INPUT*     trajectories to place on the map and measure
+        --reference FILE  structure that rmsd is measured to (the first frame)
+        --data TABLE      table instead of INPUT: rows of ldmaps embed, or columns
+        -o --output FILE  .csv of the measured frames, for ldmaps report --data
+    """
+    options.add(parser, table)
+    options.add_input_options(parser, tables=False)
+    options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -85,7 +86,7 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     from ldmaps.views.observables import shape_of_frames
     from ldmaps.views.own_points import PointsOfMap
 
-    source = open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table; give it with --data")
     reference = None

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from ldmaps.cli.options import add_common, not_negative, option, positive
+from ldmaps.cli import options
 from ldmaps.cli.session import shown_progress, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -27,17 +23,14 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    option(
-        parser,
-        "--output FIGURE",
-        "figure, .png, .pdf or .svg; a PNG and a vector copy are written (%(default)s)",
-        _figure_path,
-        default=Path("demo/alanine_dipeptide.png"),
-    )
-    option(parser, "--files DIR", "write a trajectory, tables, a map and its report into DIR instead")
-    option(parser, "--stride N", "use every N-th frame (1)", positive, default=1)
-    option(parser, "--seed N", "seed of split and landmarks (0)", not_negative, default=0)
-    add_common(parser, threads=False)
+    table = """
+        --output FIGURE=demo/alanine_dipeptide.png  figure, .png, .pdf or .svg; a PNG and a vector copy are written
+        --files DIR   write a trajectory, tables, a map and its report into DIR instead
+        --stride N=1  use every N-th frame
+        --seed N=0    seed of split and landmarks
+    """
+    options.add(parser, table, output=_figure_path, seed=options.not_negative)
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -59,9 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
             )
     import_pyplot()  # before a minute's work, not after it
     start = time.perf_counter()
-    with _stages_on_stderr():
-        demonstration = compare(stride=arguments.stride, seed=arguments.seed)
-        paths = draw(demonstration, arguments.output)
+    demonstration = compare(stride=arguments.stride, seed=arguments.seed)
+    paths = draw(demonstration, arguments.output)
     print(table(demonstration))
     print(f"figure: {paths[0]} and {paths[1]}; all in {time.perf_counter() - start:.0f} s")
 
@@ -74,28 +66,11 @@ def _write_files(arguments: argparse.Namespace) -> None:
         write_files(arguments.files, stride=arguments.stride, force=arguments.force)
     if arguments.json:
         write_json({"folder": arguments.files, "files": list(FILES)})
-        return
-    if arguments.quiet:
-        return
-    print(f"cd {arguments.files}")
-    print("\n".join(f"  {name:<12} {what}" for name, what in FILES.items()))
-    print("open map.html in a browser, then try:")
-    print("  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv")
-
-
-@contextmanager
-def _stages_on_stderr() -> Iterator[None]:
-    log = logging.getLogger("ldmaps.demo")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
+    elif not arguments.quiet:
+        print(f"cd {arguments.files}")
+        print("\n".join(f"  {name:<12} {what}" for name, what in FILES.items()))
+        print("open map.html in a browser, then try:")
+        print("  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv")
 
 
 def _figure_path(text: str) -> Path:

@@ -6,14 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import (
-    add_common,
-    add_input_options,
-    add_matching_options,
-    open_inputs,
-    option,
-    reading_settings,
-)
+from ldmaps.cli import options
 from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
 from ldmaps.cli.workers import add_worker_options, asks_for_workers
 from ldmaps.errors import InvalidInputError, Named
@@ -50,20 +43,20 @@ status is 5; the output is written nevertheless.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument(
-        "inputs", nargs="+", metavar="INPUT", help="trajectories or tables; - is CSV from stdin"
-    )
-    option(parser, "-o --output FILE", ".csv, .tsv, .npy or .parquet; - is CSV on stdout", required=True)
-    add_input_options(parser)
-    add_matching_options(parser)
+    table = """
+        model MODEL        file that ldmaps fit wrote
+        inputs INPUT+      trajectories or tables; - is CSV from stdin
+        -o --output FILE!  .csv, .tsv, .npy or .parquet; - is CSV on stdout
+    """
+    options.add(parser, table)
+    options.add_input_options(parser)
+    options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
     add_worker_options(parser)
-    option(
-        parser,
-        "--parts",
-        "with workers: make the output a folder of one file per piece and index.json, which workers write",
-    )
-    add_common(parser)
+    table = """
+        --parts  with workers: make the output a folder of one file per piece and index.json, which workers write
+    """
+    options.add(parser, table)
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
@@ -82,12 +75,12 @@ def run(arguments: argparse.Namespace) -> int | None:
             "--parts are written by workers, into a folder; add --workers N, and name one with -o"
         )
     model = read_model(arguments.model)
-    source = open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_inputs(arguments, arguments.inputs, model.source_)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
     if asks_for_workers(arguments):
         with workers_of(arguments):
-            files = in_blocks(arguments, source, reading_settings(arguments, model.source_))
+            files = in_blocks(arguments, source, model.source_)
             with progress.stage("embedding", len(files.blocks), source.item) as stage:
                 sample = embed_blocks(model.embedder_, files, arguments.output, stage, parts=arguments.parts)
     else:
@@ -136,14 +129,8 @@ def check_width(model: StoredMap, source: PointSource) -> None:
     """Raise when rows do not have as many numbers as the map's points."""
     from ldmaps.point_faults import wrong_width
 
-    metric = model.metric_
-    fault = wrong_width(
-        source.shape, model.n_features_in_, takes_frames=metric.takes_frames, counted="columns"
-    )
+    metric, width = model.metric_, model.n_features_in_
+    fault = wrong_width(source.shape, width, takes_frames=metric.takes_frames, counted="columns")
     if fault is not None and not metric.takes_distances:
-        raise InvalidInputError(
-            f"{source.describe()} has {fault}; choose the same with ",
-            Named("select"),
-            " or ",
-            Named("columns"),
-        )
+        text = f"{source.describe()} has {fault}; choose the same with "
+        raise InvalidInputError(text, Named("select"), " or ", Named("columns"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from ldmaps.cli.options import add_atom_options, add_common, names, option
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
@@ -26,21 +26,21 @@ examples:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="file that ldmaps fit wrote")
-    option(parser, "--to", "the library that computes the map", choices=("plumed", "colvars"))
-    option(parser, "-o --output FOLDER", "folder to write")
-    option(parser, "--check FILE", "what the engine printed (and its forces), to be compared", nargs="+")
-    option(
-        parser,
-        "--units",
-        "the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'",
-        choices=("nm", "real", "metal", "lj"),
-    )
-    add_atom_options(parser.add_argument_group("the engine's whole system (that of the fit)"))
-    group = parser.add_argument_group("maps of tables")
-    option(group, "--names A,B,...", "what the engine calls the columns (as the table)", names)
-    option(group, "--define-columns FILE", "text that defines them: PLUMED's lines or Colvars' components")
-    add_common(parser, threads=False)
+    table = """
+        model MODEL?         file that ldmaps fit wrote
+        --to plumed|colvars  the library that computes the map
+        -o --output FOLDER   folder to write
+        --check FILE+        what the engine printed (and its forces), to be compared
+        --units nm|real|metal|lj  the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'
+    """
+    options.add(parser, table)
+    options.add(parser.add_argument_group("the engine's whole system (that of the fit)"), options.ATOMS)
+    table = """
+        --names A,B,...        what the engine calls the columns (as the table)
+        --define-columns FILE  text that defines them: PLUMED's lines or Colvars' components
+    """
+    options.add(parser.add_argument_group("maps of tables"), table, names=options.names)
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -70,11 +70,8 @@ def run(arguments: argparse.Namespace) -> None:
         load(arguments.model),
         arguments.output,
         arguments.to,
-        top=arguments.top,
-        select=arguments.select,
-        units=arguments.units,
-        names=arguments.names,
         define_columns=text,
+        **options.chosen(arguments, "top select units names"),
     )
     if arguments.json:
         write_json({"folder": str(folder), "files": sorted(os.listdir(folder))})

@@ -5,17 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import (
-    add_common,
-    add_input_options,
-    add_setting,
-    add_weight_options,
-    fit_settings,
-    open_inputs,
-    option,
-    reading_settings,
-    window,
-)
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.cli.workers import add_worker_options
 from ldmaps.errors import InvalidInputError
@@ -57,52 +47,45 @@ dihedrals compares torsions instead of superposed atoms.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="trajectories or tables")
-    option(parser, "-o --output MODEL", "model file to write, such as map.ldm", required=True)
-    option(parser, "--no-embedding", "leave the training points' coordinates out of the model file")
-    option(
-        parser,
-        "--lag TIME",
-        "time after which coordinates are compared with themselves, in ps, frames or rows (the longest "
-        "correlation time of one)",
-        float,
-    )
-    add_setting(parser, LANDMARK_FIT["resume"])
+    table = """
+        inputs INPUT+       trajectories or tables
+        -o --output MODEL!  model file to write, such as map.ldm
+        --no-embedding      leave the training points' coordinates out of the model file
+        --lag TIME          time after which coordinates are compared with themselves, in ps, frames or rows (the
+                            longest correlation time of one)
+    """
+    options.add(parser, table, lag=float)
+    options.add_setting(parser, LANDMARK_FIT["resume"])
     add_map_options(parser)
-    add_input_options(parser)
-    add_weight_options(parser)
+    options.add_input_options(parser)
+    table = """
+        --weights COLUMN|FILE[:COLUMN]  how much each point counts: a column of the input tables, or of a table, an
+                                        array or a PLUMED COLVAR
+        --kt KT  the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol
+    """
+    options.add(parser.add_argument_group("weights"), table, kt=float)
     add_worker_options(parser)
-    add_common(parser, seed=True)
+    options.add_common(parser, "")
 
 
 def add_map_options(parser: argparse.ArgumentParser) -> None:
     """Add what says which map to fit."""
     group = parser.add_argument_group("the map")
-    add_setting(group, LANDMARK_FIT["metric"], default=None)  # which the inputs decide
-    option(
-        group,
-        "--features WHAT",
-        "compare frames by internal coordinates: dihedrals, chi, distances, contacts, angles (several with "
-        "commas), or a file that lists some",
-    )
-    option(group, "--mass-weighted", "weight atoms by their masses in the RMSD")
-    option(group, "--period P", "period of --metric periodic (2 pi)", float)
-    option(
-        group,
-        "--scale",
-        "divide columns of a table by their standard deviation, by the distance of their quartiles, or not at all "
-        "(standard where columns have names and no --metric is given)",
-        choices=("standard", "robust", "none"),
-    )
-    option(
-        group,
-        "--window W",
-        "points are windows of W consecutive rows of a table, or of as many as their autocorrelation says (auto)",
-        window,
-    )
+    options.add_setting(group, LANDMARK_FIT["metric"], default=None)  # which the inputs decide
+    table = """
+        --features WHAT  compare frames by internal coordinates: dihedrals, chi, distances, contacts, angles (several
+                         with commas), or a file that lists some
+        --mass-weighted  weight atoms by their masses in the RMSD
+        --period P       period of --metric periodic (2 pi)
+        --scale standard|robust|none  divide columns of a table by their standard deviation, by the distance of their
+                         quartiles, or not at all (standard where columns have names and no --metric is given)
+        --window W       points are windows of W consecutive rows of a table, or of as many as their autocorrelation
+                         says (auto)
+    """
+    options.add(group, table, period=float, window=options.window)
     for setting in LANDMARK_FIT.values():
         if setting.option and setting.name not in ("metric", *_ELSEWHERE):
-            add_setting(group, setting)
+            options.add_setting(group, setting)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -118,10 +101,10 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output == "-":
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
     check_output(arguments.output, arguments.force)
-    source = open_inputs(arguments, arguments.inputs)
+    source = options.open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     with reporting(shown_progress(arguments)), workers_of(arguments):
-        blocked = in_blocks(arguments, source, reading_settings(arguments))
+        blocked = in_blocks(arguments, source)
         model.fit(blocked)
         if blocked is source and (model.sampling_ is None or arguments.lag is not None):
             model.resample(N_RESAMPLES, lag=arguments.lag)
@@ -154,7 +137,7 @@ def estimator_of(arguments: argparse.Namespace, metric: Any) -> Any:
     """Return the estimator that options ask for."""
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
-    return LandmarkDiffusionMap(**{**fit_settings(arguments), "metric": metric})
+    return LandmarkDiffusionMap(**{**options.fit_settings(arguments), "metric": metric})
 
 
 def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:

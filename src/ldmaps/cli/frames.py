@@ -5,17 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import (
-    add_common,
-    add_enter_option,
-    add_input_options,
-    add_matching_options,
-    names,
-    open_inputs,
-    option,
-    positive,
-)
-from ldmaps.cli.session import check_output, say, tell, write_json
+from ldmaps.cli import options
+from ldmaps.cli.session import check_output, tell
 from ldmaps.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -42,40 +33,40 @@ on: name the same ones. A PDB says in its remarks where each model is from;
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit wrote")
-    parser.add_argument("inputs", nargs="*", metavar="INPUT", help="trajectories to take frames from")
-    option(parser, "-o --output FILE", "file to write: .xtc, .trr, .dcd or .pdb", required=True)
+    table = """
+        model MODEL        file that ldmaps fit wrote
+        inputs INPUT*      trajectories to take frames from
+        -o --output FILE!  file to write: .xtc, .trr, .dcd or .pdb
+    """
+    options.add(parser, table)
+    table = """
+        --box BOX            those within bounds; a bound may be left open
+        --region NAME        those in a region of --regions
+        --basin NUMBER|NAME  those in a learned basin; 1 has the most points
+        --picks TABLE        rows with columns frame and file, as ldmaps embed writes
+        --landmarks N,N,...?  the frames that are landmarks: all, or some by their numbers from 0
+        --representatives    one landmark per basin, or per region of --regions: the one in its middle
+    """
     group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
-    option(group, "--box psi2=LOW:HIGH,...", "those within bounds; a bound may be left open", bounds)
-    option(group, "--region NAME", "those in a region of --regions")
-    option(group, "--basin NUMBER|NAME", "those in a learned basin; 1 has the most points")
-    option(group, "--picks TABLE", "rows with columns frame and file, as ldmaps embed writes")
-    option(
-        group,
-        "--landmarks N,N,...",
-        "the frames that are landmarks: all, or some by their numbers from 0",
-        nargs="?",
-        const="all",
-    )
-    option(
-        group,
-        "--representatives",
-        "one landmark per basin, or per region of --regions: the one in its middle",
-    )
-    option(parser, "--regions FILE", "regions file for --region and --representatives")
-    option(parser, "--n-basins N", "how many basins to look for", positive)
-    option(parser, "--atoms ATOMS", "atoms to write, in mdtraj's language (all)")
-    option(parser, "--table FILE", "also write a .csv that says where each frame is from")
-    add_enter_option(parser)
-    add_input_options(parser, tables=False)
-    add_matching_options(parser)
-    add_common(parser)
+    box = {"metavar": "psi2=LOW:HIGH,...", "type": bounds}
+    options.add(group, table, box=box, landmarks={"const": "all"})
+    table = f"""
+        --regions FILE  regions file for --region and --representatives
+        --n-basins N    how many basins to look for
+        --atoms ATOMS   atoms to write, in mdtraj's language (all)
+        --table FILE    also write a .csv that says where each frame is from
+        {options.ENTER}
+    """
+    options.add(parser, table)
+    options.add_input_options(parser, tables=False)
+    options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
+    options.add_common(parser)
 
 
 def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
     """Read the bounds of a box: "psi2=0.01:,psi3=-1:1"."""
     box = {}
-    for part in names(text):
+    for part in options.names(text):
         name, equals, interval = part.partition("=")
         low, colon, high = interval.partition(":")
         try:
@@ -110,33 +101,22 @@ def run(arguments: argparse.Namespace) -> None:
         times = picks.write(arguments.output, arguments.top, atoms=arguments.atoms)
     if arguments.table is not None:
         _write_table(arguments.table, picks, times)
-    if arguments.json:
-        write_json(
-            {
-                "output": arguments.output,
-                "frames": [
-                    {
-                        "file": picks.files[place],
-                        "frame": int(number),
-                        "time": None if times is None else float(times[row]),
-                        "label": picks.labels[row],
-                    }
-                    for row, (place, number) in enumerate(zip(picks.file_of, picks.numbers, strict=True))
-                ],
-            }
-        )
-        return
+    count = len(picks.numbers)
+    files = [picks.files[place] for place in picks.file_of]
+    known = [None] * count if times is None else times.tolist()
+    rows = zip(files, picks.numbers.tolist(), known, picks.labels, strict=True)
+    frames = [dict(zip(("file", "frame", "time", "label"), row, strict=True)) for row in rows]
     labelled = any(picks.labels)
     lines = rows_of(picks, times)[:40] if labelled else summary_of(picks)
-    if labelled and len(picks.numbers) > 40:
-        lines.append(f"and {len(picks.numbers) - 40:,} more; --table writes them all")
+    if labelled and count > 40:
+        lines.append(f"and {count - 40:,} more; --table writes them all")
     if arguments.basin is not None and arguments.regions is None:
         lines.append(
             f"These are its core: membership of at least {arguments.enter:g}. Its population counts all frames by "
             "membership; --enter 0.5 writes every frame that belongs to it more than to the others"
         )
-    count = len(picks.numbers)
-    say(arguments, "\n".join([f"{arguments.output}: {count:,} frame{'s' * (count > 1)}", *lines]))
+    text = "\n".join([f"{arguments.output}: {count:,} frame{'s' * (count > 1)}", *lines])
+    tell(arguments, {"output": arguments.output, "frames": frames}, text)
 
 
 def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
@@ -147,7 +127,7 @@ def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
     if arguments.picks is not None:
         return read_picks(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
     # Opened in any case, so that a trajectory of other atoms is refused.
-    source = open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_inputs(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")
     if arguments.landmarks is not None or arguments.representatives:
@@ -182,8 +162,15 @@ def _landmarks(arguments: argparse.Namespace, model: Any) -> tuple[list[int] | N
     """Return the landmarks that are asked for, None for all, and what each is."""
     from ldmaps.regions import representatives
 
+    wanted = options.names(arguments.landmarks or "")
     if not arguments.representatives:
-        return _numbers(arguments.landmarks), None
+        if wanted == ["all"]:
+            return None, None
+        if not all(part.isdigit() for part in wanted):
+            raise InvalidInputError(
+                f"landmarks are numbers from 0 such as 3,17,20, got {arguments.landmarks!r}; put them after INPUT"
+            )
+        return [int(part) for part in wanted], None
     middles = representatives(model, _regions(arguments, model))
     return list(middles.values()), [f"{name} (landmark {number})" for name, number in middles.items()]
 
@@ -212,17 +199,6 @@ def _region(arguments: argparse.Namespace, model: Any) -> Region:
     if wanted not in regions:
         raise InvalidInputError(f"there is no region {wanted!r}; there are {', '.join(regions)}")
     return regions[wanted]
-
-
-def _numbers(text: str) -> list[int] | None:
-
-    if text == "all":
-        return None
-    if not all(part.isdigit() for part in names(text)):
-        raise InvalidInputError(
-            f"landmarks are numbers from 0 such as 3,17,20, got {text!r}; put them after INPUT"
-        )
-    return [int(part) for part in names(text)]
 
 
 def _write_table(path: str, picks: FramePicks, times: Any) -> None:

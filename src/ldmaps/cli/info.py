@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from ldmaps.cli.options import add_common
+from ldmaps.cli import options
 from ldmaps.cli.session import printable, write_json
 from ldmaps.errors import InvalidInputError, ModelFileError
-
-if TYPE_CHECKING:
-    from ldmaps.maps.model_file import StoredMap
 
 SHOWN = ""
 EPILOG = """\
@@ -22,13 +20,13 @@ example:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    parser.add_argument(
-        "--scan",
-        action="store_true",
-        help="solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of the map",
-    )
-    add_common(parser, quiet=False, force=False, threads=False)
+    table = """
+        model MODEL  file that ldmaps fit or model.save wrote
+        --scan       solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of
+                     the map
+    """
+    options.add(parser, table)
+    options.add_common(parser, "quiet force threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -48,102 +46,77 @@ def run(arguments: argparse.Namespace) -> None:
 
 def facts_of(path: str) -> dict[str, Any]:
     """Return the header of a model file together with the numbers people ask for."""
-    from ldmaps.maps.model_file import read_header
+    from ldmaps.maps.model_file import read_header, read_model
+    from ldmaps.quality.sampling_words import sampling_facts
 
     facts = read_header(path)
-    model = _read_or_none(path)
-    if model is not None:
-        facts["eigenvalues"] = [float(value) for value in model.eigenvalues_]
-        facts["spectrum"] = [float(value) for value in model.spectrum_]
-        facts["total_weight"] = float(model.multiplicities_.sum())
-        facts["has_embedding"] = hasattr(model, "embedding_")
-        known = model.embedder_.calibration
-        facts["alarms"] = "not calibrated" if known is None else str(known)
-        if model.sampling_ is not None:
-            from ldmaps.quality.sampling_words import sampling_facts
-
-            files = (model.source_ or {}).get("files")
-            facts["sampling"] = sampling_facts(model.sampling_, model.n_components_, files)
-    return facts
-
-
-def _read_or_none(path: str) -> StoredMap | None:
-    """Read the model's arrays; a map with a Python function as metric has a header only."""
-    from ldmaps.maps.model_file import read_model
-
     try:
-        return read_model(path)
+        model = read_model(path)
     except ModelFileError:
         raise
-    except InvalidInputError:
-        return None
+    except InvalidInputError:  # a Python function is its metric: there is a header only
+        return facts
+    calibration = model.embedder_.calibration
+    facts |= {
+        "eigenvalues": [float(value) for value in model.eigenvalues_],
+        "spectrum": [float(value) for value in model.spectrum_],
+        "total_weight": float(model.multiplicities_.sum()),
+        "has_embedding": hasattr(model, "embedding_"),
+        "alarms": "not calibrated" if calibration is None else str(calibration),
+    }
+    if model.sampling_ is not None:
+        files = (model.source_ or {}).get("files")
+        facts["sampling"] = sampling_facts(model.sampling_, model.n_components_, files)
+    return facts
 
 
 def as_text(path: str, facts: dict[str, Any]) -> str:
     """Lay the facts out for reading."""
-    units, source = facts.get("units"), facts.get("source") or {}
+    from ldmaps.inputs.windows import Windows
+
+    units, source, settings = facts.get("units"), facts.get("source") or {}, facts["settings"]
     metric, parameters = facts["metric"]["__metric__"], facts["metric"].get("parameters", {})
     squared = f" {units}²" if units and metric != "features" else ""
     if metric == "features":
-        lists = {
-            kind: value
-            for kind, value in parameters.items()
-            if kind.endswith("s") and isinstance(value, dict)
-        }
-        metric += ": " + ", ".join(
-            f"{len(value['__array__']):,} {kind}" for kind, value in lists.items() if kind != "scales"
+        lists = (
+            (kind, value) for kind, value in parameters.items() if kind.endswith("s") and kind != "scales"
         )
-    weighted = parameters.get("weights") is not None
-    settings = facts["settings"]
-    rows = [
-        (
-            "model",
-            f"{path}: {facts['estimator']}, ldmaps {facts['library_version']}, format "
-            f"{'.'.join(map(str, facts['format_version']))}",
-        ),
-        ("metric", metric + (" with weights" if weighted else "")),
+        counts = (f"{len(value['__array__']):,} {kind}" for kind, value in lists if isinstance(value, dict))
+        metric += ": " + ", ".join(counts)
+    version = ".".join(map(str, facts["format_version"]))
+    k, solution, columns = facts["n_components"], facts.get("solution"), source.get("columns") or ()
+    is_exact, of_frames = facts["estimator"] == "DiffusionMap", source.get("kind") == "frames"
+    chosen = f", selected by {source['select']!r}" if source.get("select") else ""
+    rows: list[tuple[str, Any]] = [
+        ("model", f"{path}: {facts['estimator']}, ldmaps {facts['library_version']}, format {version}"),
+        ("metric", metric + " with weights" * (parameters.get("weights") is not None)),
         ("epsilon", f"{facts['epsilon']:.6g}{squared} ({facts['bandwidth']['rule']})"),
-        ("landmarks", f"{facts['n_landmarks']:,}" + _chosen_by(settings.get("landmarks"))),
+        ("landmarks", f"{facts['n_landmarks']:,}{_chosen_by(settings.get('landmarks'))}"),
+        ("points", "total_weight" in facts and f"{facts['total_weight']:,.10g} (sum of multiplicities)"),
+        ("coordinates", f"{k} (psi2 to psi{k + 1})"),
+        ("spectrum", "spectrum" in facts and _spectrum(facts["eigenvalues"], facts["spectrum"])),
+        ("sampling", (facts.get("sampling") or {}).get("lines")),
+        ("alarms", facts.get("alarms")),
+        ("solved" if is_exact else "learned of", solution is not None and _solved(solution)),
+        ("alpha", k and settings.get("alpha") and f"{settings['alpha']:g}"),
+        ("time", settings.get("t") and f"{settings['t']:g}"),
+        ("atoms", of_frames and [f"{source['n_atoms']}{chosen}", *_some(source.get("atom_labels") or (), 6)]),
+        ("features", not of_frames and [f"{facts['n_features_in']}", *_some(columns, 8)]),
+        ("windows", source.get("windows") and str(Windows.stored(source))),
+        ("fitted on", _some(source.get("files") or (), 3, " and {} more")),
     ]
-    if "total_weight" in facts:
-        rows.append(("points", f"{facts['total_weight']:,.10g} (sum of multiplicities)"))
-    rows.append(("coordinates", f"{facts['n_components']} (psi2 to psi{facts['n_components'] + 1})"))
-    if "spectrum" in facts:
-        rows.append(("spectrum", _spectrum(facts["eigenvalues"], facts["spectrum"])))
-    for place, line in enumerate((facts.get("sampling") or {}).get("lines", [])):
-        rows.append(("" if place else "sampling", line))
-    if "alarms" in facts:
-        rows.append(("alarms", facts["alarms"]))
-    solution = facts.get("solution")
-    if solution is not None:
-        is_exact = facts["estimator"] == "DiffusionMap"
-        rows.append(("solved" if is_exact else "learned of", _solved(solution)))
-    if facts["n_components"] and settings.get("alpha"):
-        rows.append(("alpha", f"{settings['alpha']:g}"))
-    if settings.get("t"):
-        rows.append(("time", f"{settings['t']:g}"))
-    if source.get("kind") == "frames":
-        chosen = f", selected by {source['select']!r}" if source.get("select") else ""
-        rows.append(("atoms", f"{source['n_atoms']}{chosen}"))
-        labels = source.get("atom_labels")
-        if labels:
-            rows.append(("", ", ".join(labels[:6]) + (", ..." if len(labels) > 6 else "")))
-    else:
-        rows.append(("features", f"{facts['n_features_in']}"))
-        columns = source.get("columns")
-        if columns:
-            rows.append(("", ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")))
-    if source.get("windows"):
-        from ldmaps.inputs.windows import Windows
-
-        rows.append(("windows", str(Windows.stored(source))))
-    files = source.get("files")
-    if files:
-        rows.append(
-            ("fitted on", ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else ""))
-        )
     # A line break within a name would pass for a row of its own.
-    return "\n".join(f"{name:<12}{' '.join(value.split())}" for name, value in rows)
+    return "\n".join(
+        f"{'' if place else name:<12}{' '.join(value.split())}"
+        for name, values in rows
+        for place, value in enumerate([values] if isinstance(values, str) else values or [])
+    )
+
+
+def _some(names: Sequence[str], most: int, others: str = ", ...") -> list[str]:
+    """Return the first names in a line, and that there are others; no line if there are none."""
+    more = others.format(len(names) - most) if len(names) > most else ""
+    return [", ".join(names[:most]) + more] if names else []
 
 
 def _solved(solution: dict[str, Any]) -> str:
@@ -168,7 +141,7 @@ def _spectrum(kept: list[float], spectrum: list[float]) -> str:
     others = np.delete(spectrum, places_in_spectrum(kept, spectrum))
     slower = int((others > min(kept)).sum())
     note = (
-        f" ({slower} slower than the fastest coordinate belong{'s' if slower == 1 else ''} to none)"
+        f" ({slower} slower than the fastest coordinate belong{'s' * (slower == 1)} to none)"
         if slower
         else ""
     )
@@ -176,8 +149,6 @@ def _spectrum(kept: list[float], spectrum: list[float]) -> str:
 
 
 def _chosen_by(landmarks: Any) -> str:
-    if isinstance(landmarks, str):
-        return f" ({landmarks})"
-    if isinstance(landmarks, dict) and "__selector__" in landmarks:
-        return f" ({landmarks['__selector__']})"
-    return " (given)"
+    if isinstance(landmarks, dict):
+        landmarks = landmarks.get("__selector__")
+    return f" ({landmarks if isinstance(landmarks, str) else 'given'})"

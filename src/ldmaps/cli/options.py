@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.settings import LANDMARK_FIT, Setting
@@ -12,10 +14,11 @@ from ldmaps.settings import LANDMARK_FIT, Setting
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
-
 #: Arguments of :func:`ldmaps.inputs.open` that options of the same name set.
-_OF_TABLES = ("columns", "array", "missing", "window", "step")
-_SETTINGS = ("top", "select", *_OF_TABLES, "stride", "start", "stop", "chunk", "periodic")
+_SETTINGS = (
+    *("top", "select", "columns", "array", "missing", "window", "step"),
+    *("stride", "start", "stop", "chunk", "periodic", "weights", "kt"),
+)
 
 
 class Once(argparse.Action):
@@ -31,38 +34,44 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def option(group: Any, spec: str, text: str, kind: Any = None, **more: Any) -> None:
-    """Add an option that takes a value, "-o --output FILE", or none, "-q --quiet"; ``text`` is its help."""
-    names = spec.split()
-    if not names[-1].startswith("-"):
-        more["metavar"] = names.pop()
-    elif not more.keys() & {"choices", "action"}:
-        more["action"] = "store_true"
-    if kind is not None:
-        more["type"] = kind
-    group.add_argument(*names, help=text, **more)
+def add(group: Any, table: str, **more: Any) -> None:
+    """Add arguments as ``--help`` lists them: names and what a value is called, two spaces or more, the help.
+
+    A value "some|all" is one of these, and "N=3" is 3 by default, which the help then says; "FILE!" is required,
+    "FILE+", "FILE*" and "FILE?" take several or none. ``more``, by name: what reads a value, or keywords of argparse.
+    """
+    for entry in re.split(r"\n(?=\S)", dedent(table).strip()):
+        spec, _, text = entry.partition("  ")
+        names, keywords = spec.split(), {"help": " ".join(text.split())}
+        if names[-1].startswith("-"):
+            keywords["action"] = "store_true"
+        else:
+            value, mark, default = re.fullmatch(r"(.*?)([!+*?]?)(?:=(.+))?", names.pop()).groups()  # type: ignore[union-attr]
+            has_words = "|" in value and value.islower()
+            keywords |= {"choices": value.split("|")} if has_words else {"metavar": value}
+            keywords |= {"required": True} if mark == "!" else {"nargs": mark} if mark else {}
+            keywords |= {"default": default, "help": f"{keywords['help']} ({default})"} if default else {}
+            keywords |= {"type": _KINDS[value]} if value in _KINDS else {}
+        argument = next((name for name in names if name.startswith("--")), names[0])
+        others = (_KNOWN | more).get(argument.lstrip("-").replace("-", "_"), {})
+        group.add_argument(*names, **(keywords | ({"type": others} if callable(others) else others)))
 
 
-def add_common(
-    parser: argparse.ArgumentParser,
-    *,
-    quiet: bool = True,
-    force: bool = True,
-    threads: bool = True,
-    seed: bool = False,
-) -> None:
-    """Add the options that work alike everywhere."""
+def add_common(parser: argparse.ArgumentParser, without: str = "seed") -> None:
+    """Add the options that work alike everywhere, but for some."""
     group = parser.add_argument_group("general")
-    if quiet:
-        option(group, "-q --quiet", "say nothing but errors")
-    option(group, "--json", "write the summary as JSON to stdout")
-    if seed:
-        add_setting(group, LANDMARK_FIT["random_state"])
-    if threads:
-        add_setting(group, LANDMARK_FIT["n_threads"])
-    if force:
-        option(group, "-f --force", "overwrite an existing output")
-    option(group, "--debug", "show the Python traceback of an error")
+    table = {
+        "quiet": "-q --quiet  say nothing but errors",
+        "json": "--json  write the summary as JSON to stdout",
+        "seed": LANDMARK_FIT["random_state"],
+        "threads": LANDMARK_FIT["n_threads"],
+        "force": "-f --force  overwrite an existing output",
+        "debug": "--debug  show the Python traceback of an error",
+    }
+    for name, entry in table.items():
+        if name not in without.split():
+            adds = add if isinstance(entry, str) else add_setting
+            adds(group, entry)
 
 
 def add_setting(group: Any, setting: Setting, **changes: Any) -> None:
@@ -77,6 +86,11 @@ def add_setting(group: Any, setting: Setting, **changes: Any) -> None:
     group.add_argument(*filter(None, (setting.letter, setting.option)), **(keywords | changes))
 
 
+def chosen(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
+    """Return some options by name, to be passed on."""
+    return {name: getattr(arguments, name) for name in names.split()}
+
+
 def fit_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of a fit that options set, by their names in Python."""
     return {
@@ -86,100 +100,49 @@ def fit_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+#: Which frames or rows of a file to read.
+PARTS = """
+    -s --stride N=1  use every N-th frame
+    --start N        first frame of each file, from 0
+    --stop N         stop before this frame of each file
+"""
+#: What names the atoms and chooses some.
+ATOMS = """
+    -t --top --topology FILE     file that names the atoms: PDB, GRO, PSF, TPR, ...
+    --select ATOMS               atoms to use, in mdtraj's language: "protein and not element H"
+    --periodic whole|keep=whole  join molecules that a periodic box has split, or keep coordinates as they are
+"""
+#: What lets atoms of other names pass, and how they are matched with those of the model.
+NAMING = "--ignore-names  accept atoms of other names; their number must still agree"
+MATCHING = (
+    "--match-atoms  match atoms by name, residue by residue, where residues are named or numbered differently"
+)
+#: What chooses columns of tables, where by default others are used, and what is done with rows.
+COLUMNS = "--columns A,B,...  columns to use, by name or number from 1 ({})"
+ROWS = """
+    --missing drop|error  what a missing value does: leaves its row out, or is an error ({})
+    --step S              take every S-th window of rows (1, or as the model was fitted)
+"""
+#: Where the core of a basin begins.
+ENTER = "--enter CHI=0.7  membership from which a frame is in a basin's core, 0.5 to 1"
+
+
 def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -> None:
     """Add what says which frames, atoms or columns to read."""
     group = parser.add_argument_group("reading")
-    add_atom_options(group)
-    add_part_options(group)
-    option(group, "-c --chunk N", "frames to hold at a time (4 MB)", positive)
-    if tables:
-        add_column_option(group, "all")
-        option(group, "--array NAME", "which array of an .npz file to use")
-        add_row_options(group, "error, or as the model was fitted")
-
-
-def add_part_options(group: Any) -> None:
-    """Add which frames or rows of a file to read."""
-    option(group, "-s --stride N", "use every N-th frame (1)", positive, default=1)
-    option(group, "--start N", "first frame of each file, from 0", not_negative)
-    option(group, "--stop N", "stop before this frame of each file", positive)
-
-
-def add_atom_options(group: Any) -> None:
-    """Add what names the atoms and chooses some."""
-    group.add_argument(
-        *("-t", "--top", "--topology"),
-        dest="top",
-        action=Once,
-        metavar="FILE",
-        help="file that names the atoms: PDB, GRO, PSF, TPR, ...",
+    chunk = "-c --chunk N  frames to hold at a time (4 MB)"
+    of_tables = (
+        COLUMNS.format("all"),
+        "--array NAME  which array of an .npz file to use",
+        ROWS.format("error, or as the model was fitted"),
     )
-    text = 'atoms to use, in mdtraj\'s language: "protein and not element H"'
-    option(group, "--select ATOMS", text, action=Once)
-    option(
-        group,
-        "--periodic",
-        "join molecules that a periodic box has split, or keep coordinates as they are (whole)",
-        choices=("whole", "keep"),
-        default="whole",
-    )
-
-
-def add_column_option(group: Any, default: str) -> None:
-    """Add what chooses columns of tables."""
-    text = f"columns to use, by name or number from 1 ({default})"
-    option(group, "--columns A,B,...", text, names)
-
-
-def add_row_options(group: Any, missing: str) -> None:
-    """Add what is done with rows of tables."""
-    text = f"what a missing value does: leaves its row out, or is an error ({missing})"
-    option(group, "--missing", text, choices=("drop", "error"))
-    option(group, "--step S", "take every S-th window of rows (1, or as the model was fitted)", positive)
+    for table in (ATOMS, PARTS, chunk, *(of_tables if tables else ())):
+        add(group, table)
 
 
 def window(text: str) -> int | str:
     """Read the length of windows."""
     return text if text == "auto" else _whole(text, 2)
-
-
-def add_weight_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says how much each point counts."""
-    group = parser.add_argument_group("weights")
-    option(
-        group,
-        "--weights COLUMN|FILE[:COLUMN]",
-        "how much each point counts: a column of the input tables, or of a table, an array or a PLUMED COLVAR",
-    )
-    option(
-        group,
-        "--kt KT",
-        "the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol",
-        float,
-    )
-
-
-def add_matching_options(parser: argparse.ArgumentParser) -> None:
-    """Add how atoms of the inputs are matched with those of the model."""
-    group = parser.add_argument_group("atoms")
-    add_naming_option(group)
-    option(
-        group,
-        "--match-atoms",
-        "match atoms by name, residue by residue, where residues are named or numbered differently",
-    )
-
-
-def add_naming_option(group: Any) -> None:
-    """Add what lets atoms of other names pass."""
-    text = "accept atoms of other names; their number must still agree"
-    option(group, "--ignore-names", text)
-
-
-def add_enter_option(parser: argparse.ArgumentParser) -> None:
-    """Add where the core of a basin begins."""
-    text = "membership from which a frame is in a basin's core, 0.5 to 1 (0.7)"
-    option(parser, "--enter CHI", text, float, default=0.7)
 
 
 def positive(text: str) -> int:
@@ -202,6 +165,17 @@ def _whole(text: str, lowest: int) -> int:
     return value
 
 
+def seconds(text: str) -> float:
+    """Read a number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"a number of seconds of at least 0 is needed, got {text!r}")
+    return value
+
+
 def _read(setting: Setting, text: str) -> Any:
     """Read a setting that is a number, or a word in its place."""
     if text in setting.words:
@@ -211,11 +185,8 @@ def _read(setting: Setting, text: str) -> Any:
     except ValueError:
         value = None
     if value is None or not setting.holds(value):
-        number = (
-            f"whole number of at least {setting.low}"
-            if setting.kind is int
-            else f"number above {setting.above}"
-        )
+        whole = f"whole number of at least {setting.low}"
+        number = whole if setting.kind is int else f"number above {setting.above}"
         words = f"{', '.join(map(repr, setting.words))} or " if setting.words else ""
         raise argparse.ArgumentTypeError(f"{words}a {number} is needed, got {text!r}")
     return value
@@ -237,6 +208,18 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+#: What values are that have these names, and the values of these options.
+_KINDS = {"N": positive, "S": seconds}
+_KNOWN: dict[str, Any] = {
+    "columns": names,
+    "enter": float,
+    "select": {"action": Once},
+    "start": not_negative,
+    "step": positive,
+    "top": {"action": Once},
+}
+
+
 def open_inputs(
     arguments: argparse.Namespace, inputs: Sequence[str], model_facts: Mapping[str, Any] | None = None
 ) -> PointSource:
@@ -254,14 +237,10 @@ def reading_settings(
         **{name: getattr(arguments, name, None) for name in _SETTINGS},
         "model_facts": named_facts(arguments, model_facts),
         "match_atoms": getattr(arguments, "match_atoms", False),
-        "weights": getattr(arguments, "weights", None),
-        "kt": getattr(arguments, "kt", None),
     }
 
 
-def named_facts(
-    arguments: argparse.Namespace, model_facts: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
+def named_facts(arguments: argparse.Namespace, model_facts: Any) -> Any:
     """Return what a model knows of its inputs, without the names of atoms where --ignore-names says so."""
     if model_facts and model_facts.get("kind") == "frames" and getattr(arguments, "ignore_names", False):
         return {**model_facts, "atom_names": None}

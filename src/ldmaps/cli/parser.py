@@ -82,7 +82,6 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         prog="ldmaps",
         description="Landmark diffusion maps of trajectories and tables.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ldmaps {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
@@ -94,7 +93,6 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
             help=summary,
             description=f"{summary[:1].upper()}{summary[1:]}.",
             epilog=module.EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if only not in (None, name):
             continue

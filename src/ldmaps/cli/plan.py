@@ -7,8 +7,8 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from ldmaps.cli import options
 from ldmaps.cli.fit import add_map_options, estimator_of, metric_of
-from ldmaps.cli.options import add_common, add_input_options, open_inputs
 from ldmaps.cli.session import shown_progress, write_json
 
 if TYPE_CHECKING:
@@ -35,15 +35,13 @@ memory than this machine has left, a stride is named that does not. Fewer atoms
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "inputs",
-        nargs="+",
-        metavar="INPUT",
-        help="trajectories or tables to learn from; or two numbers: of points, and of features or atoms of each",
-    )
+    table = """
+        inputs INPUT+  trajectories or tables to learn from; or two numbers: of points, and of features or atoms of each
+    """
+    options.add(parser, table)
     add_map_options(parser)
-    add_input_options(parser)
-    add_common(parser, force=False)
+    options.add_input_options(parser)
+    options.add_common(parser, "force seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -66,12 +64,12 @@ def _planned(arguments: argparse.Namespace) -> Plan:
         model = estimator_of(arguments, arguments.metric or "euclidean")
         return plan_made_up(model, len(range(0, count, arguments.stride)), width, "float32")
 
-    source = open_inputs(arguments, arguments.inputs)
+    source = options.open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     n_points = source.n_frames
     if n_points is not None and arguments.metric != "precomputed":
         room = min(SAMPLE_POINTS, SAMPLE_BYTES // (4 * math.prod(source.shape)))
         arguments.stride *= max(1, n_points // max(room, PER_LANDMARK * (arguments.n_landmarks or 400)))
-        source = open_inputs(arguments, arguments.inputs)
+        source = options.open_inputs(arguments, arguments.inputs)
     points = source.read().frames
     return plan_fit(model, points, n_points or len(points))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, option, positive
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, tell
 from ldmaps.errors import InvalidInputError
 
-#: As the methods of ``model.plot``; two have a short name, too.
-KINDS = ("embedding", "free_energy", "profile", "spectrum")
+#: What two methods of ``model.plot`` may be called as well.
 _SHORT = {"map": "embedding", "energy": "free_energy"}
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -29,30 +28,22 @@ any; the errors of a profile are those over blocks of the trajectory.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    option(parser, "-o --output FILE", "picture: .png, .svg or .pdf", required=True)
-    option(
-        parser,
-        "--kind",
-        "what to draw (embedding)",
-        lambda text: _SHORT.get(text, text),
-        choices=KINDS,
-        default="embedding",
-    )
-    option(parser, "-x psiN", "coordinate across (psi2)", default="psi2")
-    option(parser, "-y psiN", "coordinate upwards (the next one)")
-    option(
-        parser,
-        "--data TABLE",
-        "rows of ldmaps embed to draw instead of the map's own points, or columns for these",
-    )
-    option(parser, "--colour --color COLUMN", "column of --data to colour the map by")
-    option(parser, "--weights COLUMN", "column of --data with the points' weights")
-    option(parser, "--blocks N", "blocks for the errors of a profile (5)", positive, default=5)
-    option(parser, "--no-landmarks", "leave the landmarks' circles out")
-    option(parser, "--title TEXT", "heading of the picture")
-    option(parser, "--dpi N", "dots per inch of a .png (200)", positive, default=200)
-    add_common(parser, threads=False)
+    table = """
+        model MODEL        file that ldmaps fit or model.save wrote
+        -o --output FILE!  picture: .png, .svg or .pdf
+        --kind embedding|free_energy|profile|spectrum=embedding  what to draw
+        -x psiN=psi2       coordinate across
+        -y psiN            coordinate upwards (the next one)
+        --data TABLE       rows of ldmaps embed to draw instead of the map's own points, or columns for these
+        --colour --color COLUMN  column of --data to colour the map by
+        --weights COLUMN   column of --data with the points' weights
+        --blocks N=5       blocks for the errors of a profile
+        --no-landmarks     leave the landmarks' circles out
+        --title TEXT       heading of the picture
+        --dpi N=200        dots per inch of a .png
+    """
+    options.add(parser, table, kind=lambda text: _SHORT.get(text, text))
+    options.add_common(parser, "threads seed")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -101,18 +92,12 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
 
     x = column_of(arguments.x)
     y = column_of(arguments.y) if arguments.y is not None else x + 1
-    plot = model.plot
     if arguments.kind == "spectrum":
-        return plot.spectrum()
+        return model.plot.spectrum()
+    if arguments.kind == "embedding":
+        colours = {"colour": named(arguments.colour), "label": arguments.colour}
+        return model.plot.embedding(x, y, points=points, landmarks=not arguments.no_landmarks, **colours)
+    weights = named(arguments.weights)
     if arguments.kind == "profile":
-        return plot.profile(x, points=points, weights=named(arguments.weights), blocks=arguments.blocks)
-    if arguments.kind == "free_energy":
-        return plot.free_energy(x, y, points=points, weights=named(arguments.weights))
-    return plot.embedding(
-        x,
-        y,
-        points=points,
-        colour=named(arguments.colour),
-        label=arguments.colour,
-        landmarks=not arguments.no_landmarks,
-    )
+        return model.plot.profile(x, points=points, weights=weights, blocks=arguments.blocks)
+    return model.plot.free_energy(x, y, points=points, weights=weights)

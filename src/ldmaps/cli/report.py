@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ldmaps.cli.options import add_common, add_input_options, open_inputs, option, positive
+from ldmaps.cli import options
 from ldmaps.cli.session import check_output, shown_progress, tell
 from ldmaps.errors import InvalidInputError
 
@@ -34,23 +34,18 @@ read with the same --stride, --start and --stop.
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("model", metavar="MODEL", help="file that ldmaps fit or model.save wrote")
-    option(parser, "-o --output FILE", "page to write (the model's name with .html)")
-    option(
-        parser,
-        "--data TABLE",
-        ".csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own points",
-    )
-    option(
-        parser,
-        "--errors INPUT",
-        "trajectories or tables the map was fitted on: estimate the error of every point from them",
-        nargs="+",
-    )
-    option(parser, "--title TEXT", "heading of the page")
-    option(parser, "--max-points N", "most points to draw (100000)", positive, default=100_000)
-    add_input_options(parser)
-    add_common(parser)
+    table = """
+        model MODEL       file that ldmaps fit or model.save wrote
+        -o --output FILE  page to write (the model's name with .html)
+        --data TABLE      .csv, .tsv, .npy or .parquet: rows of ldmaps embed to show, or columns for the map's own
+                          points
+        --errors INPUT+   trajectories or tables the map was fitted on: estimate the error of every point from them
+        --title TEXT      heading of the page
+        --max-points N=100000  most points to draw
+    """
+    options.add(parser, table)
+    options.add_input_options(parser)
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -99,7 +94,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
         raise InvalidInputError(
             "errors are estimated for landmark maps whose file holds their training points; fit without --no-embedding"
         )
-    source = open_inputs(arguments, arguments.errors, model.source_)
+    source = options.open_inputs(arguments, arguments.errors, model.source_)
     progress = shown_progress(arguments)
     with reporting(progress):
         points = source.read().frames

@@ -7,7 +7,7 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import reading_settings
+from ldmaps.cli import options
 from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, one_line
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _remembers(
     from ldmaps.inputs import open as open_points
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
-    settings = reading_settings(arguments)
+    settings = options.reading_settings(arguments)
     source: Any = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)  # of a map that nobody sees

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,15 +23,12 @@ DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 NOTHING_INSIDE = 5
 #: Options that name files to write; whatever else names a file is read.
 _WRITTEN = frozenset({"output", "table", "events", "quarantine", "outside", "checkpoint", "resume"})
-#: The short name, as all examples spell it.
-_SHORT = {"top": "-t"}
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
 
 def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse.Namespace) -> int:
     """Run a command and turn whatever happens into a message and an exit status."""
-    debug = bool(getattr(arguments, "debug", False))
-    quiet = bool(getattr(arguments, "quiet", False))
+    debug, quiet = (bool(getattr(arguments, name, False)) for name in ("debug", "quiet"))
     parser = getattr(arguments, "command_parser", None)
     try:
         with _clean_streams(debug), _warnings_in_a_line(quiet, parser), _terminated_like_interrupted():
@@ -49,7 +47,12 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     except (LdmapsError, OSError, MemoryError) as error:
         if debug:
             raise
-        complain(f"error: {_message(error, parser)}")
+        text = in_flags(error, parser)
+        if isinstance(error, MemoryError):
+            text = f"not enough memory ({text}); use fewer frames with --stride, or fewer landmarks"
+        elif isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{error.filename}: {error.strerror.lower()}"
+        complain(f"error: {text}")
         return FAULTY_INPUT
     except Exception as error:
         if debug:
@@ -65,9 +68,7 @@ def shown_progress(arguments: argparse.Namespace) -> Progress:
     """Return what shows stages: bars that go again on a terminal, a line per stage elsewhere, nothing with --quiet."""
     from ldmaps.progress import Progress
 
-    if arguments.quiet:
-        return Progress(False)
-    return Progress(None if sys.stderr.isatty() else True)
+    return Progress(not arguments.quiet and (None if sys.stderr.isatty() else True))
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:
@@ -92,14 +93,9 @@ def printable(text: str) -> str:
     """
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(one if one == "\n" or one.isprintable() else _escaped(one) for one in text)
-
-
-def _escaped(character: str) -> str:
-    """Write a character as JSON does, in ASCII."""
     import json
 
-    return json.dumps(character)[1:-1]
+    return "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def write_json(value: Any, stream: TextIO | None = None) -> None:
@@ -154,11 +150,10 @@ def _terminated_like_interrupted() -> Iterator[None]:
     def stop(*_: object) -> None:
         raise _Terminated
 
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: main() was called by a program
+    if threading.current_thread() is not threading.main_thread():  # main() was called by a program
         yield
         return
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
@@ -185,20 +180,16 @@ def _warnings_in_a_line(quiet: bool, parser: argparse.ArgumentParser | None) -> 
 
 @contextmanager
 def _clean_streams(debug: bool) -> Iterator[None]:
-    """Keep what C libraries print (mdtraj's readers do) out of our streams.
-
-    Python's own stdout and stderr move to copies of their descriptors; 1 and 2
-    themselves lead nowhere until the command ends.
-    """
+    """Keep what C libraries print (mdtraj's readers do) out of our streams."""
+    # Python's own stdout and stderr move to copies of their descriptors; 1 and 2 lead nowhere until the command ends.
     streams = sys.stdout, sys.stderr
-    if debug or streams != (sys.__stdout__, sys.__stderr__):
-        yield
-        return
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        copies = os.dup(1), os.dup(2)
-    except (OSError, AttributeError):
+    copies: tuple[int, ...] = ()
+    if not debug and streams == (sys.__stdout__, sys.__stderr__):
+        with suppress(OSError, AttributeError):
+            for stream in streams:
+                stream.flush()
+            copies = os.dup(1), os.dup(2)
+    if not copies:
         yield
         return
     sys.stdout = os.fdopen(copies[0], "w", encoding="utf-8", newline="")
@@ -211,23 +202,17 @@ def _clean_streams(debug: bool) -> Iterator[None]:
         yield
         sys.stdout.flush()
     finally:
-        _flush_c()
+        if "numpy" in sys.modules:  # or else no such library has been loaded
+            with suppress(ImportError, OSError, AttributeError, TypeError):
+                import ctypes
+
+                ctypes.CDLL(None).fflush(None)  # the C library's buffers, while 1 still leads nowhere
         os.dup2(copies[0], 1)
         os.dup2(copies[1], 2)
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):
                 stream.close()
         sys.stdout, sys.stderr = streams
-
-
-def _flush_c() -> None:
-    """Empty the C library's buffers while descriptor 1 still leads nowhere."""
-    if "numpy" not in sys.modules:  # then no such library has been loaded either
-        return
-    with suppress(ImportError, OSError, AttributeError, TypeError):
-        import ctypes
-
-        ctypes.CDLL(None).fflush(None)
 
 
 def _close_stdout() -> None:
@@ -239,14 +224,6 @@ def _close_stdout() -> None:
 def complain(text: str) -> None:
     """Say on stderr what is wrong."""
     print(printable(f"ldmaps: {text}"), file=sys.stderr, flush=True)
-
-
-def _message(error: BaseException, parser: argparse.ArgumentParser | None) -> str:
-    if isinstance(error, MemoryError):
-        return f"not enough memory ({one_line(error)}); use fewer frames with --stride, or fewer landmarks"
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror.lower()}"
-    return in_flags(error, parser)
 
 
 def in_flags(error: object, parser: argparse.ArgumentParser | None = None) -> str:
@@ -262,15 +239,12 @@ def in_flags(error: object, parser: argparse.ArgumentParser | None = None) -> st
 
 
 def _option_of(setting: str, parser: argparse.ArgumentParser | None) -> str | None:
-    """Return the option that sets something, if there is one."""
     if setting in LANDMARK_FIT:
         return LANDMARK_FIT[setting].option or None
-    names = [
-        action.option_strings for action in (parser._actions if parser else ()) if action.dest == setting
-    ]
-    if setting in _SHORT or not names:
-        return _SHORT.get(setting)
-    return max(names[0], key=len)
+    if setting == "top":
+        return "-t"  # as all examples spell it
+    actions = parser._actions if parser else ()
+    return next((max(one.option_strings, key=len) for one in actions if one.dest == setting), None)
 
 
 def _spelled(named: Named, parser: argparse.ArgumentParser | None) -> str:
@@ -280,8 +254,7 @@ def _spelled(named: Named, parser: argparse.ArgumentParser | None) -> str:
     value = named.value
     if value is None or value is True or value is ...:
         return option
+    text = f"{value:g}" if isinstance(value, float) else str(value)
     if isinstance(value, (list, tuple)):
-        return f"{option} {','.join(map(str, value))}"
-    if isinstance(value, float):
-        return f"{option} {value:g}"
-    return f'{option} "{value}"' if " " in str(value) else f"{option} {value}"
+        text = ",".join(map(str, value))
+    return f'{option} "{text}"' if " " in text else f"{option} {text}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import threading
 import time
-from typing import TextIO
 
-from ldmaps.cli.session import complain
+from ldmaps.cli.session import complain, say, write_json
 from ldmaps.maps.outside_reasons import OutsideSample
 from ldmaps.progress import Screen
 from ldmaps.streaming.records import Embedded
@@ -17,128 +17,91 @@ from ldmaps.streaming.summary import StreamSummary
 
 #: Seconds between two drawings.
 _REDRAW = 0.25
-#: Most rejected records to say the reason of.
-_MOST_REASONS = 3
-#: Most beginnings and ends of alarms to tell.
-_MOST_ALARMS = 20
+#: Most rejected records to say the reason of, and most beginnings and ends of alarms to tell.
+_MOST_REASONS, _MOST_ALARMS = 3, 20
 
 
-class Display(Sink):
-    """Rate, latency and coverage, on a terminal."""
+class Observer(Sink):
+    """Watches a stream for the one who runs it: tells what happens, at once as it may go on for days, and ends it.
 
-    name = "the terminal"
+    ``outside`` counts the records that the map covers, ``happened`` is the event of --exit-on that set ``stop``.
+    """
 
-    def __init__(self, engine: StreamEmbedder, stream: TextIO | None = None) -> None:
-        self._engine = engine
-        self._screen = Screen(sys.stderr if stream is None else stream)
+    name = "the messages"
+
+    def __init__(self, arguments: argparse.Namespace, engine: StreamEmbedder) -> None:
+        self._arguments, self._engine = arguments, engine
+        self._rejections = self._alarms = 0
+        self._screen = Screen(sys.stderr) if sys.stderr.isatty() and not arguments.quiet else None
         self._drawn = 0.0
+        self.outside = OutsideSample()
+        self.happened: str | None = None
+        self.stop = threading.Event()
 
     def write(self, embedded: Embedded) -> None:
-        """Draw, if it is time."""
-        now = time.monotonic()
-        if now - self._drawn >= _REDRAW:
+        """Look at records."""
+        self.outside.add(embedded.points, embedded.coverage.inside)
+        for event in embedded.events:
+            name = f"{event.kind}:{event.region}"
+            if name in self._arguments.exit_on and self.happened is None:
+                self.happened = f"{name} at record {event.number}"
+                self.stop.set()
+        if self._screen is not None and time.monotonic() - self._drawn >= _REDRAW:
             self._screen.show(_line(self._engine.summary))
-            self._drawn = now
+            self._drawn = time.monotonic()
+        if not self._arguments.quiet:
+            if self._engine.bad_records != "raise":
+                self._tell_rejections(embedded)
+            self._tell_alarms(embedded)
 
     def close(self) -> None:
         """Clear the line."""
-        if self._drawn:
+        if self._screen is not None and self._drawn:
             self._screen.end()
 
-
-class Rejections(Sink):
-    """Says why the first records that cannot be embedded cannot be."""
-
-    name = "the messages about rejected records"
-
-    def __init__(self, kept_in: str | None) -> None:
-        self._kept_in = kept_in
-        self._count = 0
-
-    def write(self, embedded: Embedded) -> None:
-        """Say it at once: a stream may go on for days."""
-        for one in embedded.rejected:
-            self._count += 1
-            if self._count > _MOST_REASONS:
-                return
+    def _tell_rejections(self, embedded: Embedded) -> None:
+        for one in embedded.rejected[: _MOST_REASONS - self._rejections]:
+            self._rejections += 1
             received = f" (received {one.raw[:80]!r})" if one.raw else ""
             complain(f"record {one.number} is rejected: {one.reason}{received}")
-            if self._count == _MOST_REASONS:
-                where = (
-                    f"see {self._kept_in}"
-                    if self._kept_in
-                    else "--quarantine FILE keeps them with their reasons"
-                )
-                complain(f"further rejected records are only counted; {where}")
+            if self._rejections == _MOST_REASONS:
+                complain(f"further rejected records are only counted; {self._where('quarantine')}")
 
+    def _tell_alarms(self, embedded: Embedded) -> None:
+        alarms = [event for event in embedded.events if event.began is not None and event.kind != "dwell"]
+        for event in alarms[: _MOST_ALARMS + 1 - self._alarms]:
+            self._alarms += 1
+            is_told = self._alarms <= _MOST_ALARMS
+            complain(str(event) if is_told else f"further alarms are only counted; {self._where('events')}")
 
-class Alarms(Sink):
-    """Says when alarms begin and end, and why."""
+    def _where(self, option: str) -> str:
+        path = getattr(self._arguments, option)
+        return f"see {path}" if path else f"--{option} FILE keeps them with their reasons"
 
-    name = "the messages about alarms"
-
-    def __init__(self, kept_in: str | None) -> None:
-        self._kept_in = kept_in
-        self._count = 0
-
-    def write(self, embedded: Embedded) -> None:
-        """Say it at once: a stream may go on for days."""
-        for event in embedded.events:
-            if event.began is None or event.kind == "dwell" or self._count > _MOST_ALARMS:
-                continue
-            self._count += 1
-            complain(
-                str(event)
-                if self._count <= _MOST_ALARMS
-                else f"further alarms are only counted; "
-                f"{f'see {self._kept_in}' if self._kept_in else '--events FILE keeps them with their reasons'}"
-            )
-
-
-class Outside(Sink):
-    """Watches how many records the map covers."""
-
-    name = "the sample of records outside the map"
-
-    def __init__(self) -> None:
-        self.sample = OutsideSample()
-
-    def write(self, embedded: Embedded) -> None:
-        """Count the records."""
-        self.sample.add(embedded.points, embedded.coverage.inside)
-
-
-class ExitOn(Sink):
-    """Ends the stream when one of some events happens."""
-
-    name = "--exit-on"
-
-    def __init__(self, wanted: list[str], stop: threading.Event) -> None:
-        self._wanted = frozenset(wanted)
-        self._stop = stop
-        self.happened: str | None = None
-
-    def write(self, embedded: Embedded) -> None:
-        """Look at the events."""
-        for event in embedded.events:
-            name = f"{event.kind}:{event.region}"
-            if name in self._wanted and self.happened is None:
-                self.happened = f"{name} at record {event.number}"
-                self._stop.set()
+    def report(self) -> None:
+        """Say what became of the stream, on stderr or as JSON."""
+        arguments, engine = self._arguments, self._engine
+        if arguments.json:
+            uses_stdout = "-" in (arguments.output, arguments.events, arguments.quarantine)
+            facts = {**engine.summary.as_dict(), "exit_on": self.happened}
+            write_json(facts, sys.stderr if uses_stdout else None)
+            return
+        say(arguments, as_text(engine.summary))
+        if engine.tracker is not None and engine.model.embedder_.calibration is None:
+            say(arguments, "  alarms mean outside the map, at no promised rate: the map is not calibrated")
+        if self.happened is not None:
+            say(arguments, f"  ended by {self.happened}")
 
 
 def as_text(summary: StreamSummary) -> str:
     """Lay the summary out for reading."""
-    lines = [_line(summary)]
-    if summary.resumed_from:
-        lines.append(f"  {summary.resumed_from:,} of the records in earlier runs")
-    if summary.events:
-        lines.append(
-            "  events: " + ", ".join(f"{name} {count}" for name, count in sorted(summary.events.items()))
-        )
-    if summary.stalls:
-        lines.append(f"  stalls: {summary.stalls}")
-    return "\n".join(lines)
+    events = ", ".join(f"{name} {count}" for name, count in sorted(summary.events.items()))
+    lines = [
+        summary.resumed_from and f"  {summary.resumed_from:,} of the records in earlier runs",
+        events and f"  events: {events}",
+        summary.stalls and f"  stalls: {summary.stalls}",
+    ]
+    return "\n".join([_line(summary), *filter(None, lines)])
 
 
 def _line(summary: StreamSummary) -> str:

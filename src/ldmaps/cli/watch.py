@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ldmaps.cli.options import add_common, not_negative, option, positive
+from ldmaps.cli import options
 from ldmaps.cli.session import say
 from ldmaps.cli.stream import HAPPENED, CommandStream, add_stream_options
 from ldmaps.errors import InvalidInputError, one_line
 
 if TYPE_CHECKING:
     from ldmaps.views import LivePage
-
-PORT = 8765
 
 SHOWN = "output top follow regions host port token open exit_when_done force"
 EPILOG = """\
@@ -37,23 +35,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_stream_options(parser, output=None)
     page = parser.add_argument_group("page")
-    option(page, "--host HOST", "where to serve it (127.0.0.1)", default="127.0.0.1")
-    option(page, "--port N", f"port; 0 takes any that is free ({PORT})", _port, default=PORT)
-    tokens = page.add_mutually_exclusive_group()
-    option(tokens, "--token TOKEN", "what viewers must know, at least 16 characters; auto generates one")
-    option(tokens, "--token-file FILE", "file that holds the token")
-    option(
-        page,
-        "--allow-host NAME",
-        "another name the page may be opened by, such as a proxy's; may be repeated",
-        action="append",
-        default=[],
-    )
-    option(page, "--max-viewers N", "viewers at once (64)", positive, default=64)
-    option(page, "--title TEXT", "heading of the page")
-    option(page, "--open", "open the page in a browser of this machine")
-    option(page, "--exit-when-done", "end with the stream, and the page with it")
-    add_common(parser)
+    table = """
+        --host HOST=127.0.0.1  where to serve it
+        --port N=8765          port; 0 takes any that is free
+    """
+    options.add(page, table, port=_port)
+    table = """
+        --token TOKEN      what viewers must know, at least 16 characters; auto generates one
+        --token-file FILE  file that holds the token
+    """
+    options.add(page.add_mutually_exclusive_group(), table)
+    table = """
+        --allow-host NAME  another name the page may be opened by, such as a proxy's; may be repeated
+        --max-viewers N=64  viewers at once
+        --title TEXT       heading of the page
+        --open             open the page in a browser of this machine
+        --exit-when-done   end with the stream, and the page with it
+    """
+    options.add(page, table, allow_host={"action": "append", "default": []})
+    options.add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int | None:
@@ -67,12 +67,9 @@ def run(arguments: argparse.Namespace) -> int | None:
     page = LivePage(
         engine.model,
         regions=None if engine.tracker is None else engine.tracker.regions,
-        host=arguments.host,
-        port=arguments.port,
         token=token,
         allowed_hosts=arguments.allow_host,
-        title=arguments.title,
-        max_viewers=arguments.max_viewers,
+        **options.chosen(arguments, "host port title max_viewers"),
     )
     with page:
         say(arguments, f"live page: {page.address}")
@@ -129,7 +126,7 @@ def _token(arguments: argparse.Namespace) -> str | None:
 
 
 def _port(text: str) -> int:
-    port = not_negative(text)
+    port = options.not_negative(text)
     if port >= 2**16:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
     return port

@@ -6,12 +6,12 @@ import argparse
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.cli.options import option, positive, size
+from ldmaps.cli import options
 
 if TYPE_CHECKING:
     from ldmaps.cluster import BlockedFiles
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 def add_worker_options(parser: argparse.ArgumentParser) -> None:
     """Add what says who does the work."""
     group = parser.add_argument_group("workers (Dask)")
-    where = group.add_mutually_exclusive_group()
-    option(where, "--workers N", "start N worker processes here, which read the inputs", positive)
-    option(where, "--scheduler ADDRESS", "run on the Dask scheduler at tcp://HOST:PORT")
-    option(group, "--worker-memory SIZE", "memory of each started worker, such as 2GB", default="auto")
-    option(
-        group,
-        "--piece SIZE",
-        "what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four",
-        size,
-    )
+    table = """
+        --workers N          start N worker processes here, which read the inputs
+        --scheduler ADDRESS  run on the Dask scheduler at tcp://HOST:PORT
+    """
+    options.add(group.add_mutually_exclusive_group(), table)
+    table = """
+        --worker-memory SIZE  memory of each started worker, such as 2GB
+        --piece SIZE          what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four
+    """
+    options.add(group, table, worker_memory={"default": "auto"}, piece=options.size)
 
 
 def asks_for_workers(arguments: argparse.Namespace) -> bool:
@@ -55,20 +55,25 @@ def workers_of(arguments: argparse.Namespace) -> Any:
     )
 
 
-def in_blocks(arguments: argparse.Namespace, source: PointSource, settings: dict[str, Any]) -> Any:
+def in_blocks(
+    arguments: argparse.Namespace, source: PointSource, model_facts: Mapping[str, Any] | None = None
+) -> Any:
     """Return the source, for workers to read if there are any."""
     if not asks_for_workers(arguments):
         return source
     from ldmaps.cluster import BlockedFiles
 
-    return BlockedFiles(source, settings, arguments.piece)
+    return BlockedFiles(source, options.reading_settings(arguments, model_facts), arguments.piece)
 
 
 def embed_blocks(
     embedder: Embedder, files: BlockedFiles, output: str, stage: Stage, *, parts: bool
 ) -> OutsideSample:
     """Let workers read and embed files; write one file here, or with ``parts`` let them write one each in a folder."""
+    import json
+
     from ldmaps.cli.writers import open_writer
+    from ldmaps.files import written_whole
     from ldmaps.maps.outside_reasons import OutsideSample
 
     sample = OutsideSample()
@@ -85,7 +90,8 @@ def embed_blocks(
             index.append(entry)
             sample.join(part)
             stage.advance(entry["rows"])
-        _write_index(folder, index)
+        with written_whole(os.path.join(folder, "index.json")) as stream:
+            stream.write(json.dumps({"rows": stage.done, "parts": index}, indent=1).encode())
     return sample
 
 
@@ -100,11 +106,10 @@ def _results(embedder: Embedder, files: BlockedFiles, folder: str | None = None)
         waiting: deque[Any] = deque()
         ahead = 4 * max(1, sum(client.nthreads().values()))
         for number, block in enumerate(blocks.tasks):
-            if folder is None:
-                waiting.append(client.compute(task("embed", embed_piece, block, travelling)))
-            else:
-                arguments = (block, travelling, folder, number, files.files)
-                waiting.append(client.compute(task("embed", write_piece, *arguments)))
+            work = task("embed", embed_piece, block, travelling)
+            if folder is not None:
+                work = task("embed", write_piece, block, travelling, folder, number, files.files)
+            waiting.append(client.compute(work))
             if len(waiting) >= ahead:
                 yield waiting.popleft().result()
         while waiting:
@@ -134,14 +139,8 @@ def write_piece(
     name = f"part-{number:06d}{suffix}"
     with open_writer(os.path.join(folder, name), embedder.n_components, files) as writer:
         writer.write(placed, coordinates, coverage)
-    first, last = int(chunk.numbers[0]), int(chunk.numbers[-1])
-    return {
-        "part": name,
-        "file": shown_name(chunk.file),
-        "first": first,
-        "last": last,
-        "rows": len(chunk),
-    }, sample
+    entry = {"part": name, "file": shown_name(chunk.file), "first": int(chunk.numbers[0])}
+    return {**entry, "last": int(chunk.numbers[-1]), "rows": len(chunk)}, sample
 
 
 @contextmanager
@@ -159,15 +158,3 @@ def _folder(output: str) -> Iterator[str]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _write_index(folder: str, index: list[dict[str, Any]]) -> None:
-    """Write which rows of which file each part holds."""
-    import json
-
-    from ldmaps.files import written_whole
-
-    with written_whole(os.path.join(folder, "index.json")) as stream:
-        stream.write(
-            json.dumps({"rows": sum(entry["rows"] for entry in index), "parts": index}, indent=1).encode()
-        )

@@ -80,10 +80,8 @@ class _TextWriter(Writer):
         write(self._text.header(n_components))
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
-        """Append rows."""
-        self._write(
-            self._text.lines(chunk.numbers, chunk.times, coordinates, coverage, file=shown_name(chunk.file))
-        )
+        file = shown_name(chunk.file)
+        self._write(self._text.lines(chunk.numbers, chunk.times, coordinates, coverage, file=file))
 
 
 class _NpyWriter(Writer):
@@ -92,40 +90,32 @@ class _NpyWriter(Writer):
     def __init__(self, stream: BinaryIO, columns: _Columns, files: Sequence[str]) -> None:
         longest = max((len(shown_name(name)) for name in files), default=1) or 1
         self._dtype = np.dtype([(name, f"U{longest}" if kind == "U" else kind) for name, kind in columns])
-        self._names = [name for name, _ in columns[1:]]
         self._file: str | None = None
         self._block = np.empty(max(1, BLOCK_BYTES // self._dtype.itemsize), dtype=self._dtype)
         self._stream = stream
         self._rows = 0
-        self._header_length = len(self._header(10**18))
-        stream.write(self._header(0))
+        self._write_header()
 
-    def _header(self, rows: int) -> bytes:
-        text = f"{{'descr': {self._dtype.descr!r}, 'fortran_order': False, 'shape': ({rows},), }}"
-        length = getattr(self, "_header_length", 0)
-        # 10 bytes stand before the text, and the whole is a multiple of 64.
-        padded = length - 10 if length else -(-(len(text) + 11) // 64) * 64 - 10
-        return b"\x93NUMPY\x01\x00" + padded.to_bytes(2, "little") + text.ljust(padded - 1).encode() + b"\n"
+    def _write_header(self) -> None:  # which has room for a greater length
+        facts = {"descr": self._dtype.descr, "fortran_order": False, "shape": (self._rows,)}
+        np.lib.format.write_array_header_1_0(self._stream, facts)
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
-        """Append rows."""
         file, *values = _values(chunk, coordinates, coverage)
         if file != self._file:
             # The name takes more room than all numbers of a row, so it is filled in once for many blocks.
-            self._file = file
-            self._block["file"] = file
+            self._block["file"] = self._file = file
         for start in range(0, len(chunk), len(self._block)):
             rows = self._block[: len(chunk) - start]
             part = slice(start, start + len(rows))
-            for name, value in zip(self._names, values, strict=True):
+            for (name, _), value in zip(self._dtype.descr[1:], values, strict=True):
                 rows[name] = np.nan if value is None else value[part]
             self._stream.write(rows.view(np.uint8).data)
         self._rows += len(chunk)
 
     def finish(self) -> None:
-        """Go back and write the true length."""
         self._stream.seek(0)
-        self._stream.write(self._header(self._rows))
+        self._write_header()
         self._stream.seek(0, 2)
 
 
@@ -140,7 +130,6 @@ class _ParquetWriter(Writer):
         self._writer = parquet.ParquetWriter(stream, self._schema)
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
-        """Append a row group."""
         n = len(chunk)
         file, *values = _values(chunk, coordinates, coverage)
         columns = [self._arrow.nulls(n) if value is None else self._arrow.array(value) for value in values]
@@ -148,5 +137,4 @@ class _ParquetWriter(Writer):
         self._writer.write_table(table.cast(self._schema))
 
     def finish(self) -> None:
-        """Write the footer."""
         self._writer.close()

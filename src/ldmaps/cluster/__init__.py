@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.cluster.reading import BlockedFiles, open_blocks
-    from ldmaps.cluster.starting import workers
+    from ldmaps.cluster.reading import BlockedFiles as BlockedFiles
+    from ldmaps.cluster.reading import open_blocks as open_blocks
+    from ldmaps.cluster.starting import workers as workers
 
-__all__ = ["BlockedFiles", "is_blocked", "is_dask_array", "open_blocks", "workers"]
-
-__getattr__, __dir__ = load_on_first_use(
-    __name__, {"BlockedFiles": "reading", "open_blocks": "reading", "workers": "starting"}
+load_on_first_use(
+    __name__,
+    {"": "is_blocked is_dask_array", "reading": "BlockedFiles open_blocks", "starting": "workers"},
 )
 
 

@@ -15,17 +15,14 @@ from ldmaps.settings import check_whole
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MolecularFrames:
-    """A molecule and its configurations over time.
-
-    Every call that returns one makes fresh arrays, so they may be changed freely.
+    """A molecule and its configurations over time, in arrays that may be changed freely.
 
     Attributes
     ----------
-    name : str
-        What the molecule is called.
+    name, description : str
+        What the molecule is called, and how the frames were made.
     frames : ndarray of shape (n, atoms, 3), float32
-        Coordinates in nm; the molecule is whole in every frame. Neither centred nor
-        aligned: the RMSD metric does both.
+        Coordinates in nm of whole molecules, neither centred nor aligned: the RMSD metric does both.
     times : ndarray of shape (n,), float64
         Simulated time of each frame in ps.
     masses : ndarray of shape (atoms,), float64
@@ -36,8 +33,6 @@ class MolecularFrames:
         Counted from 1.
     bonds : ndarray of shape (bonds, 2), int
         Pairs of atom indices.
-    description : str
-        How the frames were made.
     """
 
     name: str
@@ -85,8 +80,7 @@ def c24h50(*, stride: int = 1) -> MolecularFrames:
     Parameters
     ----------
     stride : int, default=1
-        Keep every ``stride``-th frame, beginning with the first. Larger strides
-        give fewer, less correlated frames and a larger smallest connected bandwidth.
+        Keep every ``stride``-th frame, from the first: fewer, less correlated ones, of a larger bandwidth.
 
     Examples
     --------
@@ -115,8 +109,7 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
     Parameters
     ----------
     stride : int, default=1
-        Keep every ``stride``-th frame, beginning with the first. Larger strides
-        give fewer, less correlated frames and a larger smallest connected bandwidth.
+        Keep every ``stride``-th frame, from the first: fewer, less correlated ones, of a larger bandwidth.
 
     Notes
     -----
@@ -144,29 +137,24 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
     )
 
 
-def _load(folder: str, stride: int, *, name: str, description: str) -> MolecularFrames:
+def _load(folder: str, stride: int, **words: str) -> MolecularFrames:
     stride = check_whole("stride", stride, 1)
     resource = files("ldmaps.datasets").joinpath("data", folder, "frames.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {key: archive[key] for key in archive.files}
     grid = unpack(arrays)
     start, interval = arrays["time_start_and_interval"]
-    times = start + interval * np.arange(len(grid))
     # The product in float32 is what xtc readers compute, so the frames equal theirs bit for bit.
-    frames = np.multiply(
-        grid[::stride], arrays["grid_spacing"], dtype=np.float32, casting="unsafe", order="C"
-    )
+    spacing = arrays["grid_spacing"]
+    names = ("atom_names", "elements", "residue_names")
     return MolecularFrames(
-        name=name,
-        frames=frames,
-        times=times[::stride].copy(),
+        **words,
+        frames=np.multiply(grid[::stride], spacing, dtype=np.float32, casting="unsafe", order="C"),
+        times=(start + interval * np.arange(len(grid)))[::stride].copy(),
         masses=arrays["masses"].astype(np.float64),
-        atom_names=tuple(arrays["atom_names"].tolist()),
-        elements=tuple(arrays["elements"].tolist()),
-        residue_names=tuple(arrays["residue_names"].tolist()),
         residue_numbers=arrays["residue_numbers"].astype(np.intp),
         bonds=arrays["bonds"].astype(np.intp),
-        description=description,
+        **{name: tuple(arrays[name].tolist()) for name in names},
     )
 
 

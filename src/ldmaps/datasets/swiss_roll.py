@@ -36,19 +36,12 @@ class SwissRoll:
 
     @property
     def arc_length(self) -> NDArray[np.float64]:
-        """Distance along the strip from its inner end, shape (n,).
-
-        The spiral (t cos t, t sin t) has speed √(1 + t²), so its length from
-        t = 3π/2 is the integral of that, ½ [t √(1 + t²) + asinh t].
-        """
+        """Distance along the strip from its inner end, shape (n,)."""
         return _spiral_length(self.position) - _spiral_length(np.float64(_INNER_END))
 
     @property
     def unrolled(self) -> NDArray[np.float64]:
-        """The flat strip, (arc length, height), shape (n, 2).
-
-        Euclidean distances here are the geodesic distances on the noise-free roll.
-        """
+        """The flat strip, (arc length, height), shape (n, 2): distances here are geodesic, but for noise."""
         return np.column_stack([self.arc_length, self.height])
 
     def __len__(self) -> int:
@@ -59,10 +52,7 @@ class SwissRoll:
 
 
 def swiss_roll(
-    n_points: int = 20_000,
-    *,
-    noise: float = 0.0,
-    random_state: int | np.random.Generator | None = 0,
+    n_points: int = 20_000, *, noise: float = 0.0, random_state: int | np.random.Generator | None = 0
 ) -> SwissRoll:
     """Sample the Swiss roll of the Isomap data set.
 
@@ -73,14 +63,12 @@ def swiss_roll(
     Parameters
     ----------
     n_points : int, default=20_000
-        Number of points. More points bring neighbours closer, which lowers the
-        smallest connected bandwidth; 20,000 is the size of the Isomap set.
+        As many as the Isomap set has. More bring neighbours closer, and need a smaller bandwidth.
     noise : float, default=0.0
-        Standard deviation of isotropic Gaussian noise added to every point. The turns
-        are 2π apart; noise that is not small against that bridges them.
+        Standard deviation of Gaussian noise on every point. The turns are 2π apart; more than a little bridges them.
     random_state : int, numpy Generator or None, default=0
-        Seed. The same integer gives the same points, and, without noise, a smaller
-        set is the beginning of a larger one. None draws fresh points on every call.
+        The same integer gives the same points, and, without noise, a smaller set is the beginning of a larger
+        one. None draws fresh points on every call.
 
     Examples
     --------
@@ -92,8 +80,7 @@ def swiss_roll(
     True
     """
     count = check_whole("n_points", n_points, 1)
-    given: object = noise
-    if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < math.inf:
+    if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= float(noise) < math.inf:
         raise InvalidInputError(
             f"noise must be a finite number that is not negative, got {noise!r}; pass 0 for none"
         )
@@ -109,4 +96,5 @@ def swiss_roll(
 
 
 def _spiral_length(t: NDArray[np.float64] | np.float64) -> NDArray[np.float64]:
+    # (t cos t, t sin t) has the speed √(1 + t²), whose integral this is.
     return np.asarray(0.5 * (t * np.sqrt(1 + t * t) + np.arcsinh(t)), dtype=np.float64)

@@ -1,17 +1,14 @@
 """The method on real data: exact and landmark maps of alanine dipeptide, side by side.
 
-    25,001 frames ──► 80 % ──► ε ──► exact map over all N                      (the truth)
-                        │       └──► landmark maps: PST, k-medoids, distilled  (what one would use)
-                        └ 20 % held out ──► streamed into every map ──► table on stdout, figure
-
-Progress goes to stderr. The landmark maps are judged by the paper's own measure,
-Z against the exact map (eqn Z_error).
+25,001 frames ──► 80 % ──► ε ──► exact map over all N                      (the truth)
+│       └──► landmark maps: PST, k-medoids, distilled  (what one would use)
+└ 20 % held out ──► streamed into every map ──► table on stdout, figure
 """
 
 from __future__ import annotations
 
-import logging
 import math
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,8 +35,6 @@ TRAINING_SHARE = 0.8
 N_MEDOIDS = 400
 #: Z in percent that the distilled map keeps on unseen frames.
 TOLERANCE = 1.0
-
-_log = logging.getLogger("ldmaps.demo")
 
 
 @dataclass(frozen=True)
@@ -99,49 +94,24 @@ def run(*, stride: int = 1, seed: int = 0, n_medoids: int = N_MEDOIDS) -> Demons
     full_embedder = replace(full.embedder_, coefficients=full.embedder_.coefficients[:N_COMPONENTS].copy())
     with _stage(f"full Nyström: {len(new):,} held-out frames against all {n_training:,}"):
         coordinates, rate = _in_batch(full_embedder, new, repeats=2)
-    exact = Mapped(
-        name="exact",
-        n_landmarks=n_training,
-        multiplicities=full.multiplicities_,
-        spectrum=full.spectrum_[:N_EIGENVALUES],
-        landmarks=full.landmark_embedding_[:, :N_COMPONENTS],
-        training=full.embedding_[:, :N_COMPONENTS],
-        held_out=coordinates,
-        fit_seconds=clock[0],
-        frames_per_second=rate,
-        z_training=0.0,
-        z_held_out=0.0,
-        zeta_held_out=np.zeros(len(new)),
-    )
+    first = np.arange(N_COMPONENTS), np.ones(N_COMPONENTS, dtype=np.int8)
+    exact = _mapped("exact", full, clock[0], rate, coordinates, first, None)
 
-    tree = LandmarkDiffusionMap(N_COMPONENTS, metric=metric, landmarks="pst", random_state=seed)
-    medoids = LandmarkDiffusionMap(
-        N_COMPONENTS,
-        metric=metric,
-        landmarks="kmedoids",
-        n_landmarks=min(n_medoids, n_training // 2),
-        random_state=seed,
-    )
+    settings: dict[str, Any] = {"metric": metric, "random_state": seed}
+    medoids = {"landmarks": "kmedoids", "n_landmarks": min(n_medoids, n_training // 2)}
+    tree = LandmarkDiffusionMap(N_COMPONENTS, landmarks="pst", **settings)
+    others = LandmarkDiffusionMap(N_COMPONENTS, **medoids, **settings)
     maps = tuple(
-        _judge(name, model, old, new, exact) for name, model in (("PST", tree), ("k-medoids", medoids))
+        _judge(name, model, old, new, exact) for name, model in (("PST", tree), ("k-medoids", others))
     )
-    few = LandmarkDiffusionMap(N_COMPONENTS, metric=metric, tolerance=TOLERANCE, random_state=seed)
+    few = LandmarkDiffusionMap(N_COMPONENTS, tolerance=TOLERANCE, **settings)
     try:
         distilled, certificate = _judge("distilled", few, old, new, exact), few.certificate_
     except (ToleranceError, InvalidInputError) as error:
         # With --stride there may be too few frames to hold any out for a certificate.
-        _log.info("    no distilled map: %s", error)
+        _say(f"    no distilled map: {error}")
         distilled, certificate = None, None
-    return Demonstration(
-        molecule=molecule,
-        training=training,
-        held_out=held_out,
-        epsilon=full.epsilon_,
-        exact=exact,
-        landmark_maps=maps,
-        distilled=distilled,
-        certificate=certificate,
-    )
+    return Demonstration(molecule, training, held_out, full.epsilon_, exact, maps, distilled, certificate)
 
 
 def _judge(
@@ -157,27 +127,44 @@ def _judge(
             "frames embedded one by one differ from the same frames in a batch; please report this"
         )
     # The training frames decide order and signs; the held-out ones are compared as they are.
-    places, signs = alignment(exact.training, model.embedding_)
-    training, held_out = model.embedding_[:, places] * signs, stream[:, places] * signs
+    return _mapped(name, model, clock[0], rate, stream, alignment(exact.training, model.embedding_), exact)
+
+
+def _mapped(
+    name: str,
+    model: Any,
+    seconds: float,
+    rate: float,
+    held_out: Any,
+    alike: tuple[Any, Any],
+    exact: Mapped | None,
+) -> Mapped:
+    places, signs = alike
+    training, held_out = model.embedding_[:, places] * signs, held_out[:, places] * signs
+    z_training = z_held_out = 0.0
+    zetas = np.zeros(len(held_out))
+    if exact is not None:
+        z_training = rms_error(exact.training, training, aligned=True)
+        z_held_out = rms_error(exact.held_out, held_out, aligned=True)
+        zetas = zeta(exact.held_out, held_out, aligned=True)
     return Mapped(
-        name=name,
-        n_landmarks=model.embedder_.n_landmarks,
-        multiplicities=model.multiplicities_,
-        spectrum=model.spectrum_[:N_EIGENVALUES],
-        landmarks=model.landmark_embedding_[:, places] * signs,
-        training=training,
-        held_out=held_out,
-        fit_seconds=clock[0],
-        frames_per_second=rate,
-        z_training=rms_error(exact.training, training, aligned=True),
-        z_held_out=rms_error(exact.held_out, held_out, aligned=True),
-        zeta_held_out=zeta(exact.held_out, held_out, aligned=True),
+        name,
+        model.embedder_.n_landmarks,
+        model.multiplicities_,
+        model.spectrum_[:N_EIGENVALUES],
+        model.landmark_embedding_[:, places] * signs,
+        training,
+        held_out,
+        seconds,
+        rate,
+        z_training,
+        z_held_out,
+        zetas,
     )
 
 
 def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[NDArray[Any], float]:
     """Embed all frames at once; return the coordinates and the best rate of a few runs."""
-    embedder.extend(embedder.prepare(frames[:2]))  # compiles, if nothing has yet
     best = math.inf
     for _ in range(repeats):
         start = time.perf_counter()
@@ -188,13 +175,17 @@ def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[N
 
 @contextmanager
 def _stage(text: str) -> Iterator[list[float]]:
-    """Log a stage and its time, which is also the yielded list's only entry afterwards."""
-    _log.info("%s ...", text)
+    """Say what begins and the time it took, which is also the yielded list's only entry afterwards."""
+    _say(f"{text} ...")
     seconds: list[float] = []
     start = time.perf_counter()
     yield seconds
     seconds.append(time.perf_counter() - start)
-    _log.info("    %.1f s", seconds[0])
+    _say(f"    {seconds[0]:.1f} s")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 # -- the table -----------------------------------------------------------------

@@ -40,7 +40,9 @@ def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
     figure = import_pyplot().Figure(figsize=(7.2, 4.9), layout="constrained")
     figure.get_layout_engine().set(wspace=0.05, hspace=0.05)
     panels = figure.subplots(2, 3)
-    window = _window(np.vstack([demonstration.exact.training, demonstration.exact.held_out]) * scale)
+    points = np.vstack([demonstration.exact.training, demonstration.exact.held_out]) * scale
+    low, high = points.min(axis=0), points.max(axis=0)
+    window = low - 0.05 * (high - low), high + 0.05 * (high - low)
     _draw_free_energy(figure, panels[0, 0], demonstration.exact.training * scale, window)
     _draw_landmarks(figure, panels[0, 1], first, scale, window)
     _draw_spectrum(panels[0, 2], demonstration)
@@ -57,12 +59,6 @@ def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
         with written_whole(path) as stream:
             figure.savefig(stream, format=path.suffix[1:], dpi=200)
     return picture, vector
-
-
-def _window(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    low, high = points.min(axis=0), points.max(axis=0)
-    margin = 0.05 * (high - low)
-    return low - margin, high + margin
 
 
 def _frame(panel: Any, window: tuple[NDArray[Any], NDArray[Any]], title: str) -> None:
@@ -152,15 +148,8 @@ def _draw_dihedrals(
             if members.any():
                 x, y = np.median(points[members], axis=0)
                 right = x > 0.5 * (window[0][0] + window[1][0])
-                panel.annotate(
-                    basin,
-                    (x, y),
-                    xytext=(-8, 20) if right else (16, 0),
-                    textcoords="offset points",
-                    ha="right" if right else "left",
-                    va="center",
-                    fontsize=8,
-                )
+                where = {"xytext": (-8, 20), "ha": "right"} if right else {"xytext": (16, 0), "ha": "left"}
+                panel.annotate(basin, (x, y), textcoords="offset points", va="center", fontsize=8, **where)
         _frame(panel, window, "Held-out frames by dihedral")
 
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.export.check import check_export
-    from ldmaps.export.folder import export_map
+    from ldmaps.export.folder import check_export as check_export
+    from ldmaps.export.folder import export_map as export_map
 
-__all__ = ["check_export", "export_map"]
-
-__getattr__, __dir__ = load_on_first_use(__name__, {"check_export": "check", "export_map": "folder"})
+load_on_first_use(__name__, {"folder": "check_export export_map"})

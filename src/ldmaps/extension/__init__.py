@@ -1,8 +1,4 @@
-"""Extending a map to new points: one file a method, one online form.
-
-Every extension ends as coefficients B (M×k) of the same online step, w(x)·B with
-w_j(x) = A(x, z_j) s_j / Σ_m A(x, z_m) s_m: M distances and one M×k product.
-"""
+"""Extending a map to new points: one file a method, and one online step w(x)·B for all of them."""
 
 from __future__ import annotations
 
@@ -30,15 +26,7 @@ EXTENSIONS: dict[str, type[Extension]] = {extension.name: extension for extensio
 
 
 def resolve_extension(name: str, *, for_tolerance: bool) -> Extension:
-    """Return the extension that a name means; "auto" is distilled for a tolerance and Nyström otherwise.
-
-    Parameters
-    ----------
-    name : {"auto", "nystrom", "distilled"}
-        As ``extension`` of :class:`~ldmaps.LandmarkDiffusionMap`.
-    for_tolerance : bool
-        Whether the map is fitted to a tolerance.
-    """
+    """Return the extension that a ``name`` means; "auto" is distilled ``for_tolerance`` and Nyström otherwise."""
     if name == "auto":
         return Distilled() if for_tolerance else Nystrom()
     return EXTENSIONS[LANDMARK_FIT["extension"].check(name)]()

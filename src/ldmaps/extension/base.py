@@ -1,11 +1,8 @@
 """The Extension seam: how points between landmarks get coordinates.
 
-    solved map ──teacher──┐
-    landmarks ────────────┼──► Extension.fit ──► OnlineStep (B, s, h) ──► Embedder
-    training points ──────┘
+    solved map (the teacher), landmarks, training points ──► Extension.fit ──► OnlineStep (B, s, h) ──► Embedder
 
-Every extension ends as the numbers of the same online step, w(x)·B, so what is
-chosen here costs a stream nothing.
+Every extension ends as the numbers of one online step, w(x)·B, so what is chosen here costs a stream nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +37,8 @@ class Teacher(Protocol):
 class Extension(ABC):
     """A way to choose the numbers of the online step.
 
-    A new one is a file that subclasses this and a line in the table of
-    :mod:`ldmaps.extension`; ``tests/extension/contract.py`` is the suite it must pass.
+    A new one is a file that subclasses this and a line in the table of :mod:`ldmaps.extension`;
+    ``tests/extension/contract.py`` is the suite it must pass.
     """
 
     #: Key in the extension table.
@@ -77,13 +74,6 @@ class Extension(ABC):
         """
 
     def draws(self, n_landmarks: int, *, is_differentiable: bool = True) -> int:
-        """Return how many draws of so many landmarks are worth trying, the best by ``held_out_z`` to be kept.
-
-        Parameters
-        ----------
-        n_landmarks : int
-            M.
-        is_differentiable : bool
-            Whether the metric is.
-        """
+        """Return how many draws of ``n_landmarks`` are worth trying, by whether the metric ``is_differentiable``."""
+        # The best by ``held_out_z`` is kept.
         return 1

@@ -32,24 +32,14 @@ _PICOSECONDS = {"ps": 1.0, "ns": 1e3, "us": 1e6, "µs": 1e6, "ms": 1e9}
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scores of held-out points, thinned where they are many.
+    """Scores of held-out points, thinned where they are many."""
 
-    Attributes
-    ----------
-    scores : ndarray of shape (m,)
-        Distances in √ε of held-out points, the nearest first: those of :func:`kept_ranks`.
-    n_points : int
-        n.
-    n_independent : float
-        ν: for how many independent points these stand.
-    interval : float or None
-        Median time from one row to the next, in the source's unit (s for dates, ps for frames).
-    """
-
-    scores: NDArray[np.float64]
-    n_points: int
-    n_independent: float
-    interval: float | None = None
+    scores: NDArray[np.float64]  # (m,): distances in √ε, the nearest first: those of :func:`kept_ranks`
+    n_points: int  # n
+    n_independent: float  # ν: for how many independent points these stand
+    interval: float | None = (
+        None  # median time between rows, in the source's unit (s for dates, ps for frames)
+    )
 
     @classmethod
     def of(cls, scores: NDArray[Any], n_independent: float, interval: float | None = None) -> Calibration:
@@ -67,13 +57,7 @@ class Calibration:
         return np.asarray((1.0 + self.n_independent * shares) / (self.n_independent + 1.0))
 
     def p_values(self, distance: NDArray[Any]) -> NDArray[np.float64]:
-        """Return p of points at these distances from the nearest landmark; larger than needed where scores are thinned.
-
-        Parameters
-        ----------
-        distance : ndarray of shape (n,)
-            In √ε.
-        """
+        """Return p of points at these distances in √ε from the nearest landmark; too large where scores are thinned."""
         return self.levels[self.scores.searchsorted(distance, "left")]
 
     def __str__(self) -> str:
@@ -92,13 +76,7 @@ class Calibration:
         return float(self.levels[-1])
 
     def threshold(self, rate: float) -> float:
-        """Return the distance beyond which p is at most ``rate``.
-
-        Parameters
-        ----------
-        rate : float
-            At least :attr:`least_rate`.
-        """
+        """Return the distance beyond which p is at most ``rate``, which is at least :attr:`least_rate`."""
         reached = np.flatnonzero(self.levels[1:] <= rate * (1 + 1e-12))
         if not len(reached):
             times = math.ceil(self.least_rate / rate) if rate > 0 else 0
@@ -113,15 +91,7 @@ class Calibration:
         return float(self.scores[reached[0]])
 
     def rate_of(self, text: str | float | None, *, frames: bool = False) -> float:
-        """Return a rate per record from a number or words such as "1/day"; None asks for the default.
-
-        Parameters
-        ----------
-        text : str, float or None
-            A share of the records, or a number, a slash and a unit of time.
-        frames : bool
-            Whether times are those of frames, in ps.
-        """
+        """Return a rate per record from a share or words such as "1/day", of frames "1/ns"; None gives the default."""
         if text is None:
             return max(DEFAULT_RATE, self.least_rate)
         number, slash, unit = str(text).partition("/")

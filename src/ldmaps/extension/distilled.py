@@ -2,19 +2,14 @@
 
     w_j(x) = exp(−d²(x, z_j)/(2h)) s_j / Σ_m exp(−d²(x, z_m)/(2h)) s_m,    y(x) ≈ w(x)·B
 
-Nyström takes h = ε, s = c and B = ψ/λ of the M×M eigenproblem. The online cost does not
-depend on what these numbers are, so here they are chosen to reproduce a reference
-embedding y of the training points, the exact map's wherever it can be computed:
+Nyström takes h = ε, s = c and B = ψ/λ of the M×M eigenproblem. Here they reproduce a reference embedding y of the
+training points, the exact map's wherever it can be computed, at the same online cost:
 
-1. B by least squares, Σ_i v_i |y_i − w(x_i)·B|² + ρ |B − B₀|², for a few widths h = f·ε.
-   B₀ = y(z)/λ are Nyström's coefficients with the reference's coordinates of the
-   landmarks: a landmark that few points lie near falls back to them.
-2. log s and log h by L-BFGS, with B solved for at every step (variable projection),
-   while M is small enough for that to pay.
-3. Where the landmarks are, likewise, while M is smaller still and d² has a gradient. A
-   training point then stands for each moved landmark: see :class:`MovedLandmarks`.
-4. f, ρ, and whether steps 2 and 3 are kept by the error on points that took no part in
-   the fit; then B once more from all points.
+1. B by least squares, Σ_i v_i |y_i − w(x_i)·B|² + ρ |B − B₀|², for a few widths h = f·ε. B₀ = y(z)/λ are Nyström's
+   coefficients: a landmark that few points lie near falls back to them.
+2. log s and log h by L-BFGS, with B solved for at every step, while M is small enough for that to pay.
+3. Where the landmarks are, likewise, while M is smaller still and d² has a gradient.
+4. f, ρ, and whether steps 2 and 3 are kept by the error on held-out points; then B once more from all points.
 
 The weights sum to 1, so every answer lies in the hull of B, also far from the data.
 """
@@ -32,8 +27,7 @@ from ldmaps.diffusion.spectrum import multiply
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension.base import Extension, Teacher
 from ldmaps.extension.embedder import MovedLandmarks, OnlineStep
-from ldmaps.extension.least_squares import NormalEquations, Problem, Rows, Setting
-from ldmaps.extension.tuning import move, tune
+from ldmaps.extension.least_squares import NormalEquations, Problem, Rows, Setting, move, tune
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
 from ldmaps.metrics.squared_matrix import squared_matrix
@@ -82,9 +76,8 @@ class Distillation(OnlineStep):
     moved : MovedLandmarks or None
         Where landmarks were moved to, if they were.
     held_out_z : float
-        Z in percent on the points held out while choosing (before B was solved for
-        once more from all points); NaN where there were too few to choose by. The
-        best of several, so a little optimistic.
+        Z in percent on the points held out while choosing (before B was solved for once more from all points); NaN
+        where there were too few to choose by. The best of several, so a little optimistic.
     """
 
     ridge: float

@@ -4,10 +4,7 @@ Landmark j reaches to r_j (the radii of :class:`~ldmaps.extension.embedder.Cover
 
     U(x) = −2τ ln Σ_j exp(−u_j/(2τ)) ≤ min_j u_j,        excess = √(U + ε) − √ε  where U > 0, else 0.
 
-For landmarks that reach to √ε and τ → 0 the excess is the distance to the nearest landmark less √ε. A
-softness τ above 0 rounds the places where two landmarks are equally near, and moves the border outwards
-by no more than τ ln(M)/√ε.
-
+A softness τ rounds places where two landmarks are equally near, and moves the border outwards by τ ln(M)/√ε at most.
 Inside, the map's own estimate of how often a place was visited is ρ(x) = Σ_j c_j exp(−d_j²/(2ε)).
 """
 
@@ -32,8 +29,7 @@ def excess_with_gradient(
     embedder: Embedder, X: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far points are beyond the domain, in the metric's units, and the gradient of that."""
-    points = embedder.prepare(X)
-    squared = squared_matrix(embedder.metric, points, embedder.landmarks, 1)
+    squared = squared_matrix(embedder.metric, embedder.prepare(X), embedder.landmarks, 1)
     beyond = squared.astype(np.float64) - embedder.squared_radii
     rate = 0.5 / (SOFTNESS * embedder.epsilon)
     lowest = beyond.min(axis=1, keepdims=True)
@@ -54,8 +50,7 @@ def log_density_with_gradient(
     embedder: Embedder, multiplicities: NDArray[np.float64], X: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return ln ρ(x) and its gradient; finite however far a point is."""
-    points = embedder.prepare(X)
-    squared = squared_matrix(embedder.metric, points, embedder.landmarks, 1)
+    squared = squared_matrix(embedder.metric, embedder.prepare(X), embedder.landmarks, 1)
     rate = 0.5 / embedder.epsilon
     exponents = np.log(multiplicities) - rate * squared.astype(np.float64)
     highest = exponents.max(axis=1, keepdims=True)

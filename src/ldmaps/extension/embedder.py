@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps import kernels
-from ldmaps.diffusion.pairwise import Extended, extend, squared_tile
+from ldmaps.diffusion.pairwise import SCANNED_LANDMARKS, Extended, extend, squared_tile
 from ldmaps.extension.calibration import Calibration
-from ldmaps.extension.single_point import QuickPoint, quick_point
-from ldmaps.metrics.base import Metric, Points, SquaresGradient
+from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import check_unmasked
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 #: Rounding room in "inside the domain", so that a training point is inside however it is batched.
 _DOMAIN_SLACK = 1.0 + 1e-4
+#: Takes one point, an array whose first axis has length 1; returns its coordinates, (1, k), or None.
+QuickPoint = Callable[[NDArray[Any]], NDArray[Any] | None]
 
 
 class Coverage(NamedTuple):
@@ -31,9 +32,8 @@ class Coverage(NamedTuple):
     distance : ndarray of shape (n,)
         Distance to the nearest landmark in units of √ε.
     inside : ndarray of bool, shape (n,)
-        Whether the point is in the map's domain: no farther from its nearest
-        landmark than √ε, or than the farthest training point that this landmark
-        stands for. Beyond it an embedding is an extrapolation.
+        Whether the point is in the map's domain: no farther from its nearest landmark than √ε, or than the farthest
+        training point that this landmark stands for. Beyond it an embedding is an extrapolation.
     nearest : ndarray of int, shape (n,)
         Which landmark (0 … M-1) is nearest.
     p_value : ndarray of shape (n,), or None
@@ -55,8 +55,8 @@ class MovedLandmarks(NamedTuple):
     points : Points
         Where the online step measures from.
     representatives : ndarray of int, shape (M,)
-        The training point that stands for each: of those nearer to it than to any other
-        landmark, the nearest. All different.
+        The training point that stands for each: of those nearer to it than to any other landmark, the nearest. All
+        different.
     """
 
     points: Points
@@ -76,8 +76,7 @@ class OnlineStep:
     bandwidth : float
         h, the squared width of the weights w(x).
     held_out_z : float
-        Z in percent on points that took no part in the choice; NaN where nothing was
-        chosen, or by too few points.
+        Z in percent on points that took no part in the choice; NaN where nothing was chosen, or by too few points.
     moved : MovedLandmarks or None
         None where landmarks stay the points that they were chosen at.
     """
@@ -108,8 +107,8 @@ class Embedder:
     squared_radii : ndarray of shape (M,)
         Squared distance to which each landmark's domain reaches.
     bandwidth : float
-        Bandwidth of the weights w(x): ε for Nyström, the distilled extension's own
-        otherwise. Distances to landmarks are reported in units of √ε always.
+        Bandwidth of the weights w(x): ε for Nyström, the distilled extension's own otherwise. Distances to landmarks
+        are reported in units of √ε always.
     calibration : Calibration or None
         Distances of held-out training points, for p-values.
     """
@@ -132,21 +131,7 @@ class Embedder:
         step: OnlineStep,
         cell_squared_radii: NDArray[np.float64],
     ) -> Embedder:
-        """Bring a map's parts into the form the online step reads.
-
-        Parameters
-        ----------
-        metric : Metric
-            The metric of the map.
-        landmarks : Points
-            The M landmarks, prepared by it.
-        epsilon : float
-            ε of the map.
-        step : OnlineStep
-            What an extension returned: B, s and h.
-        cell_squared_radii : ndarray of shape (M,)
-            Squared distance from each landmark to the farthest point of its cell.
-        """
+        """Make an embedder of ``metric``, ``landmarks``, ``epsilon``, an online ``step`` and ``cell_squared_radii``."""
         dtype = landmarks.dtype
         return cls(
             metric,
@@ -169,57 +154,22 @@ class Embedder:
         return len(self.coefficients)
 
     def prepare(self, X: ArrayLike) -> Points:
-        """Validate new points and bring them into the landmarks' form.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            As they come.
-        """
+        """Validate new points ``X``, as they come, and bring them into the landmarks' form."""
         points = self.metric.prepare(X, self.landmarks.dtype)
         self.metric.check_compatible(points, self.landmarks)
         return points
 
     def extend(self, points: Points, n_threads: int | None = None) -> Extended:
-        """Embed prepared points; the result also holds their nearest landmarks.
-
-        Parameters
-        ----------
-        points : Points
-            What :meth:`prepare` returned.
-        n_threads : int, optional
-            Threads to use; by default all cores.
-        """
-        return extend(
-            self.metric,
-            points,
-            self.landmarks,
-            self.bandwidth,
-            self.source_weights,
-            self.coefficients,
-            n_threads,
-        )
+        """Embed ``points`` that :meth:`prepare` returned on ``n_threads``, by default as many as cores."""
+        step = self.bandwidth, self.source_weights, self.coefficients
+        return extend(self.metric, points, self.landmarks, *step, n_threads)
 
     def place(self, X: ArrayLike, n_threads: int | None = None) -> Placed:
-        """Validate and embed new points, and judge them when that is asked for.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            As they come.
-        n_threads : int, optional
-            Threads to use; by default all cores.
-        """
+        """Validate and embed new points ``X`` on ``n_threads``, and judge them when that is asked for."""
         return Placed(self, self.extend(self.prepare(X), n_threads))
 
     def embed_one(self, x: ArrayLike) -> NDArray[Any]:
-        """Embed a single point with the least overhead; returns (k,).
-
-        Parameters
-        ----------
-        x : array-like of shape (features,), or (atoms, 3) for a frame
-            The point, not prepared.
-        """
+        """Embed a single point ``x``, (features,) or (atoms, 3), with the least overhead; returns (k,)."""
         if type(x) is not np.ndarray:
             check_unmasked(x)
         X = np.asarray(x)[None]
@@ -231,19 +181,53 @@ class Embedder:
 
     @cached_property
     def quick_point(self) -> QuickPoint:
-        """Embeds one point as it comes, or returns None where it must be prepared."""
-        return quick_point(
-            self.metric, self.landmarks, self.bandwidth, self.source_weights, self.coefficients
-        )
+        """Embeds one point as it comes, or returns None where it must be prepared; the same bits as :meth:`extend`."""
+        # Python around the kernels takes longer than they do, so all that does not depend on the point is looked up
+        # here. Any number of threads may call the function at once.
+        dtype, n_landmarks = self.landmarks.dtype, self.n_landmarks
+
+        def new_calls() -> tuple[OneRow, Callable[[], None], Callable[[], NDArray[Any]]] | None:
+            """Return how to measure a point, to embed what was measured and to copy that, with memory of their own."""
+            squared, coordinates = np.empty((1, n_landmarks), dtype), np.empty((1, self.n_components), dtype)
+            fill_row = self.metric.one_row(self.landmarks, squared)
+            if fill_row is None:
+                return None
+            project = kernels.extend.hold(
+                squared=squared,
+                rate=dtype.type(0.5 / self.bandwidth),
+                weights=self.source_weights,
+                coefficients=self.coefficients,
+                coordinates=coordinates,
+                nearest=np.empty(1, np.intp),
+                lowest=np.empty(1, dtype),
+            )
+            return fill_row, project, coordinates.copy
+
+        first = new_calls() if n_landmarks < SCANNED_LANDMARKS else None
+        if first is None:
+            return lambda X: None
+        # What no call is using. A call takes one or makes one, and puts it back; both are atomic.
+        idle: list[Any] = [first]
+
+        def embed(X: NDArray[Any]) -> NDArray[Any] | None:
+            try:
+                calls = idle.pop()
+            except IndexError:
+                calls = new_calls()
+            if calls is None:
+                return None
+            fill_row, project, copied = calls
+            rows: NDArray[Any] | None = None
+            if fill_row(X):
+                project()
+                rows = copied()
+            idle.append(calls)
+            return rows
+
+        return embed
 
     def gradient(self, X: ArrayLike, n_threads: int | None = None) -> NDArray[Any]:
-        """Return ∂y/∂x of new points; see :meth:`extend_with_gradient`.
-
-        Parameters
-        ----------
-        X, n_threads
-            As for :meth:`extend_with_gradient`.
-        """
+        """Return ∂y/∂x of new points ``X`` on ``n_threads``; see :meth:`extend_with_gradient`."""
         return self.extend_with_gradient(X, n_threads)[1]
 
     def extend_with_gradient(
@@ -254,8 +238,7 @@ class Embedder:
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            As they come, not prepared: what preparing does to a point (a frame is
-            centred and turned) is part of what is differentiated.
+            As they come: what preparing does to a point (a frame is centred and turned) is differentiated, too.
         n_threads : int, optional
             Threads to use; by default all cores.
 
@@ -264,9 +247,8 @@ class Embedder:
         extended : Extended
             What :meth:`extend` gives.
         gradient : ndarray of shape (n, k, features), or (n, k, atoms, 3) for frames
-            ∂y/∂x. Finite everywhere; outside the domain, which :meth:`coverage_of` tells,
-            it is the gradient of an extrapolation. Where it does not exist (half a
-            period away from a landmark; superpositions that are not unique) it is that
+            ∂y/∂x. Finite everywhere; outside the domain, which :meth:`coverage_of` tells, that of an extrapolation.
+            Where it does not exist (half a period away from a landmark; superpositions that are not unique) it is that
             of one of the ways out.
 
         Raises
@@ -309,13 +291,7 @@ class Embedder:
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def coverage_of(self, extended: Extended) -> Coverage:
-        """Judge embedded points by their distance to the nearest landmark.
-
-        Parameters
-        ----------
-        extended : Extended
-            What :meth:`extend` returned.
-        """
+        """Judge what :meth:`extend` returned, ``extended``, by distances to the nearest landmark."""
         squared = extended.squared_distance
         distance, inside = np.empty_like(squared), np.empty(len(squared), dtype=np.bool_)
         radii = self.squared_radii

@@ -1,10 +1,4 @@
-"""The atoms of a model among those of a file: the same ones in the same order, in another one, or others.
-
-labels ("ALA2-CB") of file and model are the same, each once ──► the order they give, with a warning
-else: names agree place by place, and so do most residues    ──► as they are (a renumbered file)
-else: asked to match, residues have the same names inside    ──► residue by residue, by name
-else                                                         ──► an error
-"""
+"""The atoms of a model among those of a file: the same ones in the same order, in another one, or others."""
 
 from __future__ import annotations
 
@@ -65,11 +59,7 @@ class Atoms:
 
 
 def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:
-    """Return the bonds between chosen atoms, by their places among the chosen.
-
-    >>> bonds_among(np.array([[0, 1], [1, 2], [2, 4]]), np.array([4, 2, 1]), 5).tolist()
-    [[2, 1], [1, 0]]
-    """
+    """Return the bonds between chosen atoms, by their places among the chosen."""
     place = np.full(n_atoms, -1, dtype=np.intp)
     place[chosen] = np.arange(len(chosen))
     pairs = place[bonds.reshape(-1, 2)]
@@ -93,28 +83,26 @@ def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool
     here, here_labels = [name.upper() for name in atoms.names], [label.upper() for label in atoms.labels]
     if labels == here_labels:
         return None
+    # Labels ("ALA2-CB") that are the same, each once, give the order.
     if len(set(labels)) == len(labels) and set(labels) == set(here_labels):
         return _places(here_labels, labels)
-    if names == here:
+    if names == here:  # a renumbered file
         _check_residues(facts, atoms, file)
         return None
     by_residue = _places_by_residue(labels, here_labels)
     if match and by_residue is not None:
         return by_residue
     place = next(place for place, (old, new) in enumerate(zip(names, here, strict=True)) if old != new)
-    remedy: tuple[Any, ...] = (
-        "the atoms of each residue are the same in another order: have them matched with ",
-        Named("match_atoms", True),
-    )
-    if by_residue is None:
-        remedy = (
-            "choose the same atoms in the same order (if only the naming differs, pass the coordinates as an array, "
-            "or --ignore-names)",
-        )
     expected = (facts.get("atom_labels") or facts["atom_names"])[place]
+    said = f"atom {place} of {file} is {atoms.labels[place]}, but {expected} in the frames the model was fitted on; "
+    if by_residue is None:
+        raise InvalidInputError(
+            f"{said}choose the same atoms in the same order (if only the naming differs, pass the coordinates as an "
+            "array, or --ignore-names)"
+        )
     raise InvalidInputError(
-        f"atom {place} of {file} is {atoms.labels[place]}, but {expected} in the frames the model was fitted on; ",
-        *remedy,
+        f"{said}the atoms of each residue are the same in another order: have them matched with ",
+        Named("match_atoms", True),
     )
 
 
@@ -145,7 +133,11 @@ def _places(here: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
 
 def _places_by_residue(labels: Sequence[str], here: Sequence[str]) -> NDArray[np.intp] | None:
     """Match the first residue with the first and so on, atoms by name; None where that cannot be done."""
-    ours, theirs = _residues(labels), _residues(here)
+    ours, theirs = (
+        # Cut where the residue changes, into atoms' names: [["N", "CA"], ["N"]].
+        [[name for _, name in atoms] for _, atoms in groupby(cut, key=lambda pair: pair[0])]
+        for cut in ([label.partition("-")[::2] for label in listed] for listed in (labels, here))
+    )
     if len(ours) != len(theirs):
         return None
     order: list[NDArray[np.intp]] = []
@@ -156,13 +148,3 @@ def _places_by_residue(labels: Sequence[str], here: Sequence[str]) -> NDArray[np
         order.append(begin + _places(given, wanted))
         begin += len(given)
     return np.concatenate(order) if order else None
-
-
-def _residues(labels: Sequence[str]) -> list[list[str]]:
-    """Cut labels where the residue changes, and return the atoms' names.
-
-    >>> _residues(["ALA1-N", "ALA1-CA", "GLY2-N"])
-    [['N', 'CA'], ['N']]
-    """
-    cut = [label.partition("-")[::2] for label in labels]
-    return [[name for _, name in atoms] for _, atoms in groupby(cut, key=lambda pair: pair[0])]

@@ -1,8 +1,4 @@
-"""What the columns of a table are for: features, the time, and what says nothing about how near two rows are.
-
-Nobody measures a distance between time stamps or row numbers, yet most tables have them. Where no columns are
-chosen, the first rows of a table tell which ones are features; the time is kept for the output.
-"""
+"""What the columns of a table are for: features, the time, and what says nothing about how near two rows are."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from ldmaps.errors import InvalidInputError
 
@@ -35,38 +31,31 @@ class Roles:
 
 
 def is_missing(cell: str) -> bool:
-    """Say whether a cell holds no value.
-
-    >>> is_missing(""), is_missing("NaN"), is_missing("N/A"), is_missing("0")
-    (True, True, True, False)
-    """
+    """Say whether a cell holds no value: nothing, NaN, N/A and the like."""
     return cell.lower() in _MISSING
 
 
-def looks_like_number(cell: str) -> bool:
-    """Say whether a cell is a number but for commas and points that are not ours.
+def is_number(cell: str) -> bool:
+    """Say whether a cell holds a number, NaN and infinity included."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
-    >>> looks_like_number("1.234,5"), looks_like_number("A,5")
-    (True, False)
-    """
+
+def looks_like_number(cell: str) -> bool:
+    """Say whether a cell is a number but for commas and points that are not ours, such as 1.234,5."""
     return _DIGITS.fullmatch(cell) is not None
 
 
 def is_time_name(name: str) -> bool:
-    """Say whether a column of this name is a time.
-
-    >>> is_time_name("Timestamp"), is_time_name("lifetime")
-    (True, False)
-    """
+    """Say whether a column of this name is a time."""
     return name.strip().lower() in _TIME_NAMES
 
 
 def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int, described: str) -> list[int]:
-    """Return the places of columns given by name or by number from 1.
-
-    >>> find_columns(["x", "1"], ["t", "x"], 2, "the table")
-    [1, 0]
-    """
+    """Return the places of columns given by name or by number from 1."""
     places = []
     for name in wanted:
         if names is not None and name in names:
@@ -80,25 +69,15 @@ def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int,
 
 
 def time_places(names: Sequence[str], wanted: str | None) -> list[int]:
-    """Return where columns stand that are times, the one of the name wanted first.
-
-    >>> time_places(["time", "flow", "stamp"], "stamp")
-    [2, 0]
-    """
+    """Return where columns stand that are times, the one of the name wanted first."""
     places = [place for place, name in enumerate(names) if name == wanted or is_time_name(name)]
     return sorted(places, key=lambda place: names[place] != wanted)
 
 
 def moment(cell: str) -> float:
-    """Return the number in a cell, or seconds since 1970 (UTC where no zone is given) of a date; raise otherwise.
-
-    >>> moment("12.5"), moment("1970-01-02"), moment("1970-01-01T00:00:01.5Z"), moment("1970-01-01 01:00+01:00")
-    (12.5, 86400.0, 1.5, 0.0)
-    """
-    try:
+    """Return the number in a cell, or seconds since 1970 (UTC where no zone is given) of a date; raise otherwise."""
+    if is_number(cell):
         return float(cell)
-    except ValueError:
-        pass
     when = datetime.fromisoformat(cell.strip())
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
@@ -106,13 +85,7 @@ def moment(cell: str) -> float:
 def roles_of(
     names: Sequence[str] | None, rows: Sequence[Sequence[str]], index: Collection[str] = ()
 ) -> Roles:
-    """Tell the columns' roles from their names and the cells of the first rows; those of an index are no features.
-
-    >>> roles_of(["time", "flow", "id", "site"], [["2024-05-01", "1.5", "7", "A"], ["2024-05-02", "1.2", "8", "A"]])
-    Roles(features=[1], time=0, left_out=((2, 'counts rows'), (3, 'words')))
-    >>> roles_of(None, [["1", "2"]])
-    Roles(features=[0, 1], time=None, left_out=())
-    """
+    """Tell the columns' roles from their names and the cells of the first rows; those of an index are no features."""
     features, left_out = [], []
     time = None
     for place, cells in enumerate(zip(*rows, strict=True)):
@@ -134,12 +107,7 @@ def roles_of(
 
 def _why_not(name: str | None, cells: Sequence[str]) -> str:
     """Return why a column is no feature; empty where it is one."""
-    numbers = []
-    for cell in cells:
-        try:
-            numbers.append(float(cell))
-        except ValueError:
-            break
+    numbers = [float(cell) for cell in takewhile(is_number, cells)]
     if len(numbers) == len(cells):
         if name is not None and is_time_name(name):
             return "time"

@@ -1,8 +1,4 @@
-"""Which file is what: every suffix that ldmaps knows, once.
-
-Readers, streams, writers and messages ask here, so that a file is the same thing to
-all of them. This module imports nothing slow: ``--help`` names formats too.
-"""
+"""Which file is what: every suffix that ldmaps knows, once. Nothing slow is imported: ``--help`` asks, too."""
 
 from __future__ import annotations
 
@@ -86,11 +82,7 @@ _BY_SUFFIX = {suffix: form for form in FORMATS for suffix in form.suffixes}
 
 
 def format_of(path: str) -> Format | None:
-    """Return the format that a file's name says, or None.
-
-    >>> format_of("RUN.PDB.GZ").name, format_of("rows")
-    ('compressed PDB', None)
-    """
+    """Return the format that a file's name says, or None."""
     lower = path.lower()
     # The longest suffix counts: .pdb.gz before a .gz.
     return next((_BY_SUFFIX[suffix] for suffix in _LONGEST_FIRST if lower.endswith(suffix)), None)
@@ -100,11 +92,7 @@ _LONGEST_FIRST = sorted(_BY_SUFFIX, key=len, reverse=True)
 
 
 def is_mdanalysis_topology(path: str) -> bool:
-    """Say whether MDAnalysis, not mdtraj, reads a file that names atoms.
-
-    >>> is_mdanalysis_topology("topol.tpr"), is_mdanalysis_topology("top.pdb")
-    (True, False)
-    """
+    """Say whether MDAnalysis, not mdtraj, reads a file that names atoms."""
     form = format_of(path)
     return path.lower().endswith(_MDANALYSIS_TOPOLOGIES) or (form is not None and form.reader == "mdanalysis")
 
@@ -127,11 +115,7 @@ def known_format(path: str) -> Format:
 
 
 def conversion(path: str) -> str:
-    """Return how to make a file readable, as the end of a message.
-
-    >>> conversion("run.xtc.gz")
-    'unpack it first: gunzip run.xtc.gz'
-    """
+    """Return how to make a file readable, as the end of a message."""
     tool = next((tool for suffix, tool in _UNPACKING.items() if path.lower().endswith(suffix)), None)
     if tool is not None:
         return f"unpack it first: {tool} {path}"
@@ -152,11 +136,7 @@ _UNPACKING = {
 
 
 def suffixes(*, kind: str | None = None, written_by: str | None = None) -> tuple[str, ...]:
-    """Return the suffixes of finished files of a kind, or of those that a command writes.
-
-    >>> suffixes(written_by="embed")
-    ('.csv', '.tsv', '.npy', '.parquet')
-    """
+    """Return the suffixes of finished files of a kind, or of those that a command writes."""
     return tuple(
         suffix
         for form in FORMATS
@@ -166,11 +146,7 @@ def suffixes(*, kind: str | None = None, written_by: str | None = None) -> tuple
 
 
 def table_streams() -> tuple[str, ...]:
-    """Return the decoders that read tables as they come.
-
-    >>> table_streams()
-    ('csv', 'ndjson', 'npy')
-    """
+    """Return the decoders that read tables as they come: csv, ndjson, npy."""
     return tuple(dict.fromkeys(form.decoder for form in FORMATS if form.kind == "table" and form.decoder))
 
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.files import temporary_beside, written_whole
 from ldmaps.inputs.formats import output_format
-from ldmaps.inputs.frame_blocks import Block, import_mdtraj
-from ldmaps.inputs.frame_bytes import FrameFile
+from ldmaps.inputs.frame_blocks import Block, FrameFile, import_mdtraj
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 
 ANGSTROM_PER_NM = 10.0
@@ -113,11 +112,7 @@ def open_frame_writer(path: str, topology: Any) -> Iterator[FrameWriter]:
 
 
 def _lengths_and_angles(box: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lengths and angles in degrees of lattice vectors (n, 3, 3); a box of zeros has right angles.
-
-    >>> _lengths_and_angles(np.array([[[3.0, 0, 0], [0, 4.0, 0], [0, 0, 5.0]]]))
-    (array([[3., 4., 5.]]), array([[90., 90., 90.]]))
-    """
+    """Return lengths and angles in degrees of lattice vectors (n, 3, 3); a box of zeros has right angles."""
     import_mdtraj()
     from mdtraj.utils import box_vectors_to_lengths_and_angles
 

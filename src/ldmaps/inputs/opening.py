@@ -40,10 +40,9 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     Parameters
     ----------
     path_or_paths : path, glob pattern, several of them, or an object
-        Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else
-        mdtraj or MDAnalysis reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr; "-"
-        is CSV from stdin); or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A
-        file's suffix says what it is.
+        Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else mdtraj or MDAnalysis
+        reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr; "-" is CSV from stdin);
+        or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A file's suffix says what it is.
     top : path or mdtraj Topology, optional
         File that names the atoms, for trajectories that hold coordinates only: PDB, GRO,
         PSF, prmtop, or TPR and others that MDAnalysis reads.
@@ -57,15 +56,13 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     array : str, optional
         Which array of an npz archive to take; needed where it holds several.
     stride, start, stop : int, optional
-        Every ``stride``-th frame or row from ``start`` to before ``stop``, counted from 0
-        in each file.
+        Every ``stride``-th frame or row from ``start`` to before ``stop``, counted from 0 in each file.
     chunk : int, optional
         Frames or rows per chunk; about 4 MB by default.
     periodic : {"whole", "keep"}
-        What to do with molecules that a periodic box has split. "whole" joins them
-        along their bonds and puts molecules into the image nearest to the largest
-        one; where there are no bonds and the atoms spread over more than half the box,
-        it refuses. "keep" takes coordinates as they are.
+        What to do with molecules that a periodic box has split. "whole" joins them along their bonds and puts
+        molecules into the image nearest to the largest one; where there are no bonds and the atoms spread over
+        more than half the box, it refuses. "keep" takes coordinates as they are.
     missing : {"error", "drop"}, optional
         What a missing value in a column that is used does: an empty cell, NaN, NA, null and the like. It is an
         error by default; "drop" leaves the row out, and ``remarks`` says how many were. A model does as it was
@@ -83,10 +80,9 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         k_BT in the unit of that column, which is then the energy V of a bias: a point
         weighs exp(V/k_BT), which undoes a static bias, or one that no longer grows.
     model_facts : mapping, optional
-        ``model.source_`` of a fitted map: its selection or columns are taken where none
-        are given, and other atoms or columns than its own are refused. Where a file has the
-        same atoms, by residue and name, in another order, they are put into the model's
-        order, and a warning says so.
+        ``model.source_`` of a fitted map: its selection or columns are taken where none are given, and other
+        atoms or columns than its own are refused. Where a file has the same atoms, by residue and name, in
+        another order, they are put into the model's order, and a warning says so.
     match_atoms : bool
         Whether to match atoms also where residues are named or numbered differently: the
         first residue with the first and so on, their atoms by name.

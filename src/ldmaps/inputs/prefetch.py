@@ -16,9 +16,8 @@ PATIENCE = 1.0
 def prefetch(items: Iterable[T], depth: int = 3) -> Generator[T, None, None]:
     """Yield what ``items`` yields, computed up to ``depth`` items ahead in another thread.
 
-    An error in ``items`` is raised where its item would have come. When the caller
-    stops early the thread ends after the item it is at; a generator is closed then. The
-    caller waits for that a second at the most.
+    An error in ``items`` is raised where its item would have come. When the caller stops early the thread ends
+    after the item it is at; a generator is closed then. The caller waits for that a second at the most.
 
     Parameters
     ----------

@@ -1,11 +1,4 @@
-"""The PointSource seam: points in chunks, with their numbers, times and file.
-
-    trajectory files (mdtraj) ─┐
-    mdtraj, MDAnalysis objects ┼─► PointSource ──iterate──► FrameChunk ──► fit, transform, the command line
-    tables                    ─┘
-
-Only sources handle units and periodic images.
-"""
+"""The PointSource seam: points in chunks, with their numbers, times and file. Only sources handle units and images."""
 
 from __future__ import annotations
 
@@ -91,12 +84,8 @@ class Reading:
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), lowest)
         if self.stop is not None and self.stop <= self.first:
-            raise InvalidInputError(
-                Named("stop", self.stop),
-                " leaves no frame after ",
-                Named("start", self.first),
-                "; stop is the first frame not read",
-            )
+            both = Named("stop", self.stop), " leaves no frame after ", Named("start", self.first)
+            raise InvalidInputError(*both, "; stop is the first frame not read")
         if self.periodic not in ("whole", "keep"):
             raise InvalidInputError(
                 Named("periodic"),
@@ -113,15 +102,10 @@ class Reading:
         return range(length)[self.first : self.stop : self.stride]
 
     def among(self, begin: int, count: int) -> slice:
-        """Return which of ``count`` frames from number ``begin`` on are to be read.
-
-        >>> Reading(stride=3, start=4, stop=9).among(6, 10)
-        slice(1, 3, 3)
-        """
+        """Return which of ``count`` frames from number ``begin`` on are to be read."""
         first = max(self.first - begin, (self.first - begin) % self.stride)
-        return slice(
-            first, count if self.stop is None else min(count, max(0, self.stop - begin)), self.stride
-        )
+        stop = count if self.stop is None else min(count, max(0, self.stop - begin))
+        return slice(first, stop, self.stride)
 
 
 class PointSource(ABC):
@@ -166,7 +150,7 @@ class PointSource(ABC):
         """Return what a model remembers of the points it was fitted on: JSON values only."""
 
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
-        """Return the source as a model needs its points, or raise when these mean something else.
+        """Return the source, or one that puts its atoms into a model's order; raise when they mean something else.
 
         Parameters
         ----------
@@ -174,11 +158,6 @@ class PointSource(ABC):
             ``model.source_``; None checks nothing.
         match_atoms : bool
             As in :func:`ldmaps.inputs.open`.
-
-        Returns
-        -------
-        PointSource
-            The source itself, or one that puts its atoms into the model's order.
         """
         return self
 
@@ -207,9 +186,9 @@ class PointSource(ABC):
 
     def _weighed(self, points: FrameChunk) -> FrameChunk:
         """Return all points of the source with their weights, if it was opened with some."""
-        return (
-            points if self.weights is None else replace(points, weights=self.weights.of(points, self.files))
-        )
+        if self.weights is None:
+            return points
+        return replace(points, weights=self.weights.of(points, self.files))
 
     def describe(self) -> str:
         """Return a few words for messages."""
@@ -260,16 +239,15 @@ class FrameSource(PointSource):
 
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the frames it was fitted on."""
-        elements = None if self.atoms is None else self.atoms.elements
-        bonds = None if self.atoms is None else self.atoms.bonds
+        known = self.atoms
         return {
             "kind": "frames",
             "units": self.units,
             "n_atoms": self.n_atoms,
-            "atom_names": None if self.atoms is None else list(self.atoms.names),
-            "atom_labels": None if self.atoms is None else list(self.atoms.labels),
-            "elements": None if elements is None else list(elements),
-            "bonds": None if bonds is None else bonds.tolist(),
+            "atom_names": known and list(known.names),
+            "atom_labels": known and list(known.labels),
+            "elements": None if known is None or known.elements is None else list(known.elements),
+            "bonds": None if known is None or known.bonds is None else known.bonds.tolist(),
             "select": self.select,
             "files": [shown_name(name) for name in self.files],
         }
@@ -287,16 +265,13 @@ class FrameSource(PointSource):
         order : ndarray of int
             Where each atom of the new order stands now.
         """
-        raise InvalidInputError(
-            f"the atoms of {self.describe()} cannot be put into the model's order here; give them in that order"
-        )
+        what = f"the atoms of {self.describe()}"
+        raise InvalidInputError(f"{what} cannot be put into the model's order here; give them in that order")
 
     def order_for(
         self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False
     ) -> NDArray[np.intp] | None:
-        """Return where a model's atoms stand among these, None where they are in order.
-
-        Warns of another order, and raises when these are other atoms.
+        """Return where a model's atoms stand among these, with a warning; None in order; raise where they are others.
 
         Parameters
         ----------
@@ -305,14 +280,11 @@ class FrameSource(PointSource):
         """
         if not facts or facts.get("kind") != "frames":
             return None
-        wanted = facts["n_atoms"]
         chosen = f" (selected by {facts['select']!r})" if facts.get("select") else ""
-        fault = wrong_width((self.n_atoms, 3), 3 * wanted, takes_frames=True)
+        fault = wrong_width((self.n_atoms, 3), 3 * facts["n_atoms"], takes_frames=True)
         if fault is not None:
-            raise InvalidInputError(
-                f"{self.describe()} has {fault}{chosen}; choose the same atoms with ",
-                Named("select"),
-            )
+            told = f"{self.describe()} has {fault}{chosen}; choose the same atoms with "
+            raise InvalidInputError(told, Named("select"))
         if facts.get("atom_names") is None or self.atoms is None:
             return None
         order = atom_order(facts, self.atoms, self.describe(), match=match_atoms)
@@ -344,8 +316,7 @@ def check_frames_finite(chunk: FrameChunk) -> None:
 
 def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:
     """Return a file's times rounded to 1 fs: files keep them in float32, where 100 is read as 100.0000076."""
-    rounded: NDArray[np.float64] = np.asarray(times, dtype=np.float64).round(3)
-    return rounded
+    return np.asarray(times, dtype=np.float64).round(3)
 
 
 def default_chunk(n_atoms: int) -> int:

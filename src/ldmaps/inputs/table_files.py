@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, Named
+from ldmaps.errors import InvalidInputError, Named, one_line
 from ldmaps.inputs.column_roles import SAMPLE, Roles, find_columns, roles_of, time_places
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import Reading
@@ -41,8 +41,7 @@ class Table(ABC):
             )
         self.places = find_columns(columns, self.columns, self.shape[0], self.path)
         names = self.columns or []
-        times = time_places(names, time)
-        self.time = next((place for place in times if place not in self.places), None)
+        self.time = next((place for place in time_places(names, time) if place not in self.places), None)
         if self.time is None and not names and time is not None:
             (self.time,) = find_columns([time], None, self.shape[0], self.path)
         self.shape = (len(self.places),)
@@ -117,31 +116,25 @@ def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
     """Return an array, that of a .npy or Zarr as it lies in the file, or raise saying what is wrong."""
     try:
         if form.reader == "array":
-            rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-            return rows
+            return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
         if form.reader == "zarr":
-            opened: NDArray[Any] = _open_zarr(path, name)
-            return opened
+            return _open_zarr(path, name)  # type: ignore[no-any-return]
         # Looked at first, because numpy leaves a file open that is no archive, and reads one that is a .npy.
-        with zipfile.ZipFile(path):
-            pass
+        zipfile.ZipFile(path).close()
         with np.load(path, allow_pickle=False) as archive:
             names = archive.files
             if name is None and len(names) == 1:
                 name = names[0]
             if name not in names:
                 asked = "holds several arrays" if name is None else f"has no array {name!r}"
-                raise InvalidInputError(
-                    f"{path} {asked}; choose one of {', '.join(names)} with ", Named("array")
-                )
+                told = f"{path} {asked}; choose one of {', '.join(names)} with "
+                raise InvalidInputError(told, Named("array"))
             return np.asarray(archive[name])
     except InvalidInputError:
         raise
     # RuntimeError: an archive that is encrypted, or packed in a way that Python does not know.
     except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidInputError(
-            f"{path} cannot be read as an array ({' '.join(str(error).split())})"
-        ) from error
+        raise InvalidInputError(f"{path} cannot be read as an array ({one_line(error)})") from error
 
 
 def _open_zarr(path: str, name: str | None) -> Any:
@@ -154,10 +147,9 @@ def _open_zarr(path: str, name: str | None) -> Any:
         ) from error
     opened = zarr.open(path, mode="r", path=name)
     if isinstance(opened, zarr.Group):
-        names = sorted(opened.array_keys())
+        names = ", ".join(sorted(opened.array_keys())) or "(none)"
         raise InvalidInputError(
-            f"{path} holds a group of arrays; choose one of {', '.join(names) or '(none)'} with ",
-            Named("array"),
+            f"{path} holds a group of arrays; choose one of {names} with ", Named("array")
         )
     return opened
 
@@ -173,16 +165,15 @@ class ParquetTable(Table):
         try:
             self._file = parquet.ParquetFile(path)
         except ArrowInvalid as error:
-            raise InvalidInputError(
-                f"{path} is not a Parquet file ({' '.join(str(error).split())})"
-            ) from error
+            raise InvalidInputError(f"{path} is not a Parquet file ({one_line(error)})") from error
         self.columns = list(self._file.schema_arrow.names)
         self.shape = (len(self.columns),)
         self.n_rows = self._file.metadata.num_rows
 
-    def read(self) -> Any:
-        """Return all of it as a pyarrow table."""
-        return self._file.read()
+    def words(self) -> dict[str, NDArray[Any]]:
+        """Return all columns, as they are."""
+        table = self._file.read()
+        return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
 
     def roles(self) -> Roles:
         """Tell from names, types and first rows; an index that pandas has stored is no feature."""
@@ -208,7 +199,7 @@ class ParquetTable(Table):
             for place, name in enumerate(names):
                 values = batch.column(batch.schema.get_field_index(name))
                 try:
-                    block[:, place] = _seconds(values) if name == time else _numbers(values)
+                    block[:, place] = _numbers(values, are_times=name == time)
                 except (TypeError, ValueError, NotImplementedError) as error:
                     raise InvalidInputError(
                         f"{self.path}, column {name!r}: {values.type} is not a number; leave it out with ",
@@ -219,18 +210,13 @@ class ParquetTable(Table):
 
 def _cell(value: Any) -> str:
     """Return a value as a text table would have it."""
-    if value is None:
-        return ""
-    return str(int(value) if isinstance(value, bool) else value)
+    return "" if value is None else str(int(value) if isinstance(value, bool) else value)
 
 
-def _numbers(values: Any) -> NDArray[np.float64]:
-    """Return numbers, NaN where one is missing."""
-    return np.asarray(values.cast("float64", safe=False).to_numpy(zero_copy_only=False))
-
-
-def _seconds(values: Any) -> NDArray[np.float64]:
-    """Return times as they are, dates as seconds since 1970, NaN where there is none."""
+def _numbers(values: Any, *, are_times: bool) -> NDArray[np.float64]:
+    """Return numbers, dates as seconds since 1970, NaN where one is missing."""
+    if not are_times:
+        return np.asarray(values.cast("float64", safe=False).to_numpy(zero_copy_only=False))
     times = np.asarray(values.to_numpy(zero_copy_only=False))
     if times.dtype.kind in "MO":
         times = times.astype("datetime64[us]")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -25,16 +24,12 @@ MAX_ROWS = 32_768
 
 
 def read_columns(path: str, *, named: bool = True) -> dict[str, NDArray[Any]]:
-    """Return the columns of a table, those of a text table as strings; words are allowed.
-
-    Where they need not be ``named``, text may have any suffix, and columns without names get numbers from 1.
-    """
+    """Return the columns of a table, those of text as strings; without ``named`` of any suffix, numbered if need be."""
     form = _format(path) if named else format_of(path)
     if form is None or form.reader in ("text", None) or form.kind != "table":
         return TextTable(path, named=named).words(None if named else _commented_names(path))
     if form.reader == "parquet":
-        table = ParquetTable(path).read()
-        return {name: np.asarray(table.column(name).to_numpy()) for name in table.column_names}
+        return ParquetTable(path).words()
     rows = load_array(path, form, None)
     if rows.dtype.names is not None:
         return {name: rows[name] for name in rows.dtype.names}
@@ -43,9 +38,8 @@ def read_columns(path: str, *, named: bool = True) -> dict[str, NDArray[Any]]:
             f"{path} has no named columns; give it a .npy that ldmaps embed wrote, or a .csv"
         )
     if rows.ndim not in (1, 2):
-        raise InvalidInputError(
-            f"{path} holds an array of shape {rows.shape}; (rows,) or (rows, columns) is needed"
-        )
+        needed = "(rows,) or (rows, columns) is needed"
+        raise InvalidInputError(f"{path} holds an array of shape {rows.shape}; {needed}")
     return {str(number): values for number, values in enumerate(np.atleast_2d(rows.T), 1)}
 
 
@@ -55,11 +49,7 @@ def is_plumed(path: str) -> bool:
 
 
 def _commented_names(path: str) -> list[str] | None:
-    """Return the names that the first line of PLUMED's COLVAR or of Colvars' trajectory gives columns, or None.
-
-    >>> _commented_names(os.devnull) is None
-    True
-    """
+    """Return the names that the first line of PLUMED's COLVAR or of Colvars' trajectory gives columns, or None."""
     first = next(text_lines(path), (0, ""))[1].split()
     if first[:2] == ["#!", "FIELDS"]:
         return first[2:]
@@ -182,24 +172,15 @@ class TableSource(PointSource):
     @property
     def n_frames(self) -> int | None:
         """Number of rows to come, or None."""
-        total = 0
-        for table in self._tables:
-            if table.n_rows is None or self._drops:
-                return None
-            total += len(self._reading.of(table.n_rows))
-        return total
+        if self._drops or any(table.n_rows is None for table in self._tables):
+            return None
+        return sum(len(self._reading.of(table.n_rows or 0)) for table in self._tables)
 
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the table it was fitted on."""
-        time = {} if self._time is None else {"time": self._time}
-        missing = {"missing": "drop"} if self._drops else {}
-        return {
-            "kind": "table",
-            "columns": self.columns,
-            "files": [shown_name(name) for name in self.files],
-            **time,
-            **missing,
-        }
+        facts = {"kind": "table", "columns": self.columns, "files": [shown_name(name) for name in self.files]}
+        facts |= {} if self._time is None else {"time": self._time}
+        return facts | ({"missing": "drop"} if self._drops else {})
 
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
         """Return the windows of a model; raise where it was fitted on other columns, unless these were chosen."""
@@ -211,9 +192,8 @@ class TableSource(PointSource):
                 Named("columns", list(wanted)),
             )
         windows = Windows.stored(facts)
-        if windows is None or self.shape == (
-            windows.length * (windows.width or 0),
-        ):  # which are windows already
+        # Rows may be windows already.
+        if windows is None or self.shape == (windows.length * (windows.width or 0),):
             return self
         if self.shape != (windows.width,):
             raise InvalidInputError(
@@ -237,11 +217,9 @@ class TableSource(PointSource):
         for table in self._tables:
             count, before = 0, self._n_missing
             for numbers, rows in table.rows(self._chunk, self._reading):
-                chunk = FrameChunk(rows, numbers, None, table.path)
-                if table.time is not None:
-                    chunk = replace(
-                        chunk, frames=np.ascontiguousarray(rows[:, :-1]), times=rows[:, -1].copy()
-                    )
+                times = None if table.time is None else rows[:, -1].copy()
+                features = rows if times is None else np.ascontiguousarray(rows[:, :-1])
+                chunk = FrameChunk(features, numbers, times, table.path)
                 if self._drops and np.isnan(chunk.frames).any():
                     whole = ~np.isnan(chunk.frames).reshape(len(rows), -1).any(axis=1)
                     self._n_missing += int(np.count_nonzero(~whole))

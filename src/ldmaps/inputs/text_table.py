@@ -22,6 +22,7 @@ from ldmaps.inputs.column_roles import (
     SAMPLE,
     Roles,
     is_missing,
+    is_number,
     looks_like_number,
     moment,
     roles_of,
@@ -46,13 +47,7 @@ class TextColumns:
 
     @classmethod
     def of(cls, first_line: str, path: str = "", *, named: bool = False) -> Self:
-        """Find out from the first line; ``named`` says that it is names, which may be numbers and hold spaces.
-
-        >>> TextColumns.of("time; x; y")
-        TextColumns(delimiter=';', names=['time', 'x', 'y'], count=3)
-        >>> TextColumns.of("0.5 1.5")
-        TextColumns(delimiter=None, names=None, count=2)
-        """
+        """Find out from the first line; ``named`` says that it is names, which may be numbers and hold spaces."""
         columns = cls(_delimiter_of(first_line, path), None, 0)
         if named and columns.delimiter is None:
             columns.delimiter = ","
@@ -61,7 +56,7 @@ class TextColumns:
         except UnreadableError:
             cells = first_line.split(columns.delimiter)
         columns.count = len(cells)
-        if named or not any(_is_number(cell) for cell in cells):
+        if named or not any(map(is_number, cells)):
             columns.names = cells
         return columns
 
@@ -94,12 +89,9 @@ class TextColumns:
         cell = self.with_points(cells[place])
         if is_missing(cell):
             return math.nan
-        try:
-            # Python would also take 1_000 and digits of other scripts, which numpy does not.
-            if cell.isascii() and "_" not in cell:
-                return float(cell)
-        except ValueError:
-            pass
+        # Python would also take 1_000 and digits of other scripts, which numpy does not.
+        if cell.isascii() and "_" not in cell and is_number(cell):
+            return float(cell)
         reason = f"{cells[place][:40]!r} is not a number"
         if looks_like_number(cell):
             reason += "; write it with a point and no thousands separators, or separate columns by semicolons"
@@ -115,11 +107,7 @@ class TextColumns:
             ) from error
 
     def title(self, place: int) -> str:
-        """Return what to call a column in messages.
-
-        >>> TextColumns(",", ["time", "x"], 2).title(1)
-        'column 2 (x)'
-        """
+        """Return what to call a column in messages: "column 2 (x)"."""
         return f"column {place + 1}" + (f" ({self.names[place]})" if self.names else "")
 
 
@@ -127,20 +115,8 @@ def _delimiter_of(line: str, path: str) -> str | None:
     form = format_of(path)
     if "\t" in line or (form and form.name == "TSV"):
         return "\t"
-    if "," in line:
-        return ","
-    if ";" in line:
-        return ";"
-    return None if len(line.split()) > 1 else ","
-
-
-def _is_number(cell: str) -> bool:
-    """Say whether a cell holds a number, NaN and infinity included."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    found = next((mark for mark in ",;" if mark in line), None)
+    return found or (None if len(line.split()) > 1 else ",")
 
 
 #: Byte order mark, with which some programs begin a text in UTF-8.
@@ -220,10 +196,8 @@ class TextTable(Table):
                 )
         if not rows:
             raise InvalidInputError(f"{self.path} holds no rows below its header")
-        return {
-            name: np.asarray(values, dtype=object)
-            for name, values in zip(names, zip(*rows, strict=True), strict=True)
-        }
+        columns = zip(names, zip(*rows, strict=True), strict=True)
+        return {name: np.asarray(values, dtype=object) for name, values in columns}
 
     def _raw(self) -> AbstractContextManager[Iterable[bytes]]:
         """Open the file, or go back to the beginning of stdin."""
@@ -261,23 +235,16 @@ class TextTable(Table):
                     row.append(layout.moment(cells, place))
                     continue
                 row.append(layout.number(cells, place))
+                here, cell = f"{where}, {layout.title(place)}", cells[place]
                 if math.isnan(row[-1]) and not self.drops_missing:
-                    raise InvalidInputError(
-                        f"{where}, {layout.title(place)}: "
-                        + (f"{cells[place]!r} is no value" if cells[place] else "the cell is empty")
-                        + "; correct it, remove the line, or leave such rows out with ",
-                        Named("missing", "drop"),
-                    )
+                    fault = f"{cell!r} is no value" if cell else "the cell is empty"
+                    remedy = "correct it, remove the line, or leave such rows out with "
+                    raise InvalidInputError(f"{here}: {fault}; {remedy}", Named("missing", "drop"))
                 if math.isinf(row[-1]):
-                    raise InvalidInputError(
-                        f"{where}, {layout.title(place)}: {cells[place]!r} is not finite; "
-                        "correct it or remove the line"
-                    )
+                    raise InvalidInputError(f"{here}: {cell!r} is not finite; correct it or remove the line")
         except UnreadableError as reason:
-            raise InvalidInputError(
-                f"{where}, {reason}; correct it, remove the line, or leave the column out with ",
-                Named("columns"),
-            ) from reason
+            told = f"{where}, {reason}; correct it, remove the line, or leave the column out with "
+            raise InvalidInputError(told, Named("columns")) from reason
         return row
 
 

@@ -1,8 +1,4 @@
-"""Trajectory files in chunks: XTC, TRR and DCD as bytes, others through mdtraj, or MDAnalysis where that fails.
-
-Coordinates come straight from mdtraj's file objects: making an mdtraj Trajectory
-of every chunk would copy the topology each time.
-"""
+"""Trajectory files in chunks: XTC, TRR and DCD as bytes, others through mdtraj, or MDAnalysis where that fails."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
 from ldmaps.inputs.formats import Format, conversion, known_format
-from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of, import_mdtraj, joined
-from ldmaps.inputs.frame_bytes import FrameFile, cut_off
+from ldmaps.inputs.frame_blocks import Block, FrameFile, block_of, boxes_of, cut_off, import_mdtraj, joined
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
 from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
@@ -79,11 +74,8 @@ class TrajectoryFiles(SelectedFrames):
         last, position = int(numbers[-1]), -1
         if self._is_streamed(path):
             with closing(self._open(path)) as handle:
-                length = len(handle)
-                self._check_number(path, last, length)
-                for begin in range(0, len(numbers), self._chunk):
-                    part = numbers[begin : begin + self._chunk]
-                    yield part, self._picked(handle, path, part)
+                self._check_number(path, last, len(handle))
+                yield from self._picked(handle, path, numbers)
             return
         wanted = set(numbers.tolist())
         for part, block in self._loaded(path):
@@ -102,25 +94,19 @@ class TrajectoryFiles(SelectedFrames):
     # -- one file ---------------------------------------------------------
 
     def _chunks_of(self, path: str) -> Iterator[FrameChunk]:
-        empty = True
-        blocks = self._streamed(path) if self._is_streamed(path) else self._loaded(path)
-        for numbers, block in blocks:
-            empty = False
+        numbers = None
+        for numbers, block in self._streamed(path) if self._is_streamed(path) else self._loaded(path):
             yield self._selection.chunk(block, numbers, path)
-        if empty:
-            raise InvalidInputError(
-                f"{path} has no frame from {self._reading.first} on; lower ", Named("start")
-            )
+        if numbers is None:
+            told = f"{path} has no frame from {self._reading.first} on; lower "
+            raise InvalidInputError(told, Named("start"))
 
     def _streamed(self, path: str) -> Iterator[tuple[NDArray[np.int64], Block]]:
         """Yield frame numbers and coordinates, striding by hand: mdtraj's own stride is not reliable at the end."""
         reading, stop = self._reading, self._reading.stop
         with closing(self._open(path)) as handle:
             if reading.stride >= SEEK_STRIDE:
-                wanted = np.asarray(reading.of(len(handle)), dtype=np.int64)
-                for begin in range(0, len(wanted), self._chunk):
-                    numbers = wanted[begin : begin + self._chunk]
-                    yield numbers, self._picked(handle, path, numbers)
+                yield from self._picked(handle, path, np.asarray(reading.of(len(handle)), dtype=np.int64))
                 if isinstance(handle, FrameFile) and (stop is None or stop > len(handle)):
                     handle.check_end()
                     _check_length(handle, path)
@@ -143,16 +129,20 @@ class TrajectoryFiles(SelectedFrames):
                 if len(numbers):
                     yield numbers, block.take(kept)
 
-    def _picked(self, handle: Any, path: str, numbers: NDArray[np.int64]) -> Block:
-        """Return frames by their numbers, which ascend."""
-        if isinstance(handle, FrameFile):
-            return handle.pick(numbers, self._selection.read_or_none(self._n_file_atoms))
-        blocks = []
-        # Runs of frames are read at once: seeking takes as long as a frame.
-        for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
-            handle.seek(int(run[0]))
-            blocks.append(self._read(handle, path, len(run), int(run[0])))
-        return joined(blocks)
+    def _picked(
+        self, handle: Any, path: str, wanted: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], Block]]:
+        """Yield frames by their numbers, which ascend, a chunk at a time."""
+        for begin in range(0, len(wanted), self._chunk):
+            numbers, blocks = wanted[begin : begin + self._chunk], []
+            if isinstance(handle, FrameFile):
+                yield numbers, handle.pick(numbers, self._selection.read_or_none(self._n_file_atoms))
+                continue
+            # Runs of frames are read at once: seeking takes as long as a frame.
+            for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1):
+                handle.seek(int(run[0]))
+                blocks.append(self._read(handle, path, len(run), int(run[0])))
+            yield numbers, joined(blocks)
 
     def _read(self, handle: Any, path: str, count: int, position: int) -> Block:
         try:
@@ -192,10 +182,9 @@ class TrajectoryFiles(SelectedFrames):
 
     def _load_whole(self, path: str) -> Any:
         form = self._formats[path]
+        top = {} if form.has_topology else {"top": self._topology}
         try:
-            return self._md.load(
-                _ascii_name(path, form), **({} if form.has_topology else {"top": self._topology})
-            )
+            return self._md.load(_ascii_name(path, form), **top)
         except ImportError as error:
             raise InvalidInputError(
                 f"{form.name} needs another package ({one_line(error, 160)}); pip install it, or {conversion(path)}"
@@ -217,14 +206,11 @@ class TrajectoryFiles(SelectedFrames):
             if form.reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
             return _MdtrajFile(self._md.open(path))
-        except InvalidInputError:
+        except (InvalidInputError, FileNotFoundError):
             raise
         except ImportError as error:
-            raise InvalidInputError(
-                f"{path} needs another package ({one_line(error, 160)}); pip install mdtraj tables"
-            ) from error
-        except FileNotFoundError:
-            raise
+            why = f"{path} needs another package ({one_line(error, 160)})"
+            raise InvalidInputError(f"{why}; pip install mdtraj tables") from error
         except Exception as error:
             raise InvalidInputError(
                 f"{path} cannot be opened as a trajectory ({one_line(error, 160)}); is it cut off, or of another "
@@ -241,9 +227,9 @@ class TrajectoryFiles(SelectedFrames):
                     raise InvalidInputError(
                         f"{path} has no readable frame ({one_line(error, 160)}); is it empty, or of another format?"
                     ) from error
-                if not len(frames):
-                    raise InvalidInputError(f"{path} has no frames; check how it was written")
-                self._check_count(path, frames.shape[1])
+            if not len(frames):
+                raise InvalidInputError(f"{path} has no frames; check how it was written")
+            self._check_count(path, frames.shape[1])
         elif self._formats[path].reader == "models":
             self._check_count(path, pdb_atom_count(path))
 
@@ -304,10 +290,9 @@ def _check_length(handle: Any, path: str) -> None:
     """Warn of a DCD that stops early between two frames."""
     # That is no error: programs that write how many frames there will be leave such files while they run.
     if isinstance(handle, FrameFile) and handle.announced and handle.announced > len(handle):
-        whole = len(handle)
         warnings.warn(
-            f"{path} holds {whole} frames but announces {handle.announced}: the run that wrote it was cut short or "
-            f"is still running, or the file was not copied to its end; the {whole} are used",
+            f"{path} holds {len(handle)} frames but announces {handle.announced}: the run that wrote it was cut short "
+            f"or is still running, or the file was not copied to its end; the {len(handle)} are used",
             ShortFileWarning,
             stacklevel=2,
         )

@@ -1,9 +1,4 @@
-"""Weights of points from another file: a column of a table, an array, or a PLUMED COLVAR.
-
-                    ┌ by file and frame, where the table has these columns
-row of the table ───┼ by time, where the table and the points have times, each once
-                    └ in their order, where there are as many rows as points
-"""
+"""Weights of points from another file, whose rows belong to points by file and frame, by time, or by their order."""
 
 from __future__ import annotations
 
@@ -44,12 +39,9 @@ class WeightTable:
         columns = read_columns(path, named=False)
         column = _column(path, columns, column)
         if kt is None and column.lower().endswith("bias"):
-            raise InvalidInputError(
-                f"column {column} of {path} is the energy of a bias by its name, not a weight; give k_BT in its unit "
-                "(",
-                Named("kt", 2.494),
-                " is 300 K in kJ/mol)",
-            )
+            fault = f"column {column} of {path} is the energy of a bias by its name, not a weight"
+            remedy = "; give k_BT in its unit (", Named("kt", 2.494), " is 300 K in kJ/mol)"
+            raise InvalidInputError(fault, *remedy)
         if kt is not None and not 0 < kt < np.inf:
             raise InvalidInputError(
                 Named("kt"), f" must be a number above 0, k_BT in the unit of the bias, got {kt!r}"
@@ -86,12 +78,9 @@ class WeightTable:
             weights = np.exp((values - values.max()) / self.kt)
             return np.asarray(weights / weights.mean())
         if (values < 0).any():
-            raise InvalidInputError(
-                f"{self.name}: a weight must not be negative, got {values[values < 0][0]:g}; of the energy of a bias "
-                "give k_BT in its unit as well (",
-                Named("kt"),
-                ")",
-            )
+            fault = f"{self.name}: a weight must not be negative, got {values[values < 0][0]:g}"
+            remedy = "; of the energy of a bias give k_BT in its unit as well ("
+            raise InvalidInputError(fault, remedy, Named("kt"), ")")
         return values
 
     def _rows(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.intp]:
@@ -102,11 +91,8 @@ class WeightTable:
         if self.times is not None and times is not None and len(np.unique(times)) == n:
             return self._rows_of_times(points, times)
         if len(self.values) != n:
-            why = (
-                "; times that occur in several files do not say which"
-                if several and self.times is not None
-                else ""
-            )
+            by_time = several and self.times is not None
+            why = "; times that occur in several files do not say which" if by_time else ""
             raise InvalidInputError(
                 f"{self.name} has {len(self.values):,} rows for {n:,} points, and nothing says which belong together"
                 f"{why}; give it one row per point that is read, or columns file and frame, or time"
@@ -115,11 +101,9 @@ class WeightTable:
 
     def _rows_of_frames(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.intp]:
         known = {name: place for place, name in enumerate(files)}
-        own = (
-            [0] * len(self.values)
-            if self.files is None
-            else [known.get(str(name), -1) for name in self.files]
-        )
+        named = [""] * len(self.values) if self.files is None else map(str, self.files)
+        known = {"": 0} if self.files is None else known
+        own = [known.get(name, -1) for name in named]
         row_of = {key: row for row, key in enumerate(zip(own, np.asarray(self.frames).tolist(), strict=True))}
         places = [0] * len(points) if points.files is None else points.files.tolist()
         rows = [row_of.get(key, -1) for key in zip(places, points.numbers.tolist(), strict=True)]
@@ -151,11 +135,7 @@ class WeightTable:
 
 
 def split_column(what: str) -> tuple[str | None, str | None]:
-    """Return the file and the column that ``FILE``, ``FILE:COLUMN`` or ``COLUMN`` names; None for what it does not.
-
-    >>> split_column("no such file")
-    (None, 'no such file')
-    """
+    """Return the file and the column that ``FILE``, ``FILE:COLUMN`` or ``COLUMN`` names; None for what it does not."""
     if os.path.exists(what):
         return what, None
     path, colon, column = what.rpartition(":")

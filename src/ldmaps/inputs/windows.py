@@ -1,11 +1,7 @@
-"""Delay windows: consecutive rows of a table, one after the other, as one point.
+"""Delay windows: consecutive rows of a table, one after the other, as one point, named by the last of them."""
 
-    rows  r0 r1 r2 r3 │ r4 r5 r6 …        │ a gap in time, a row left out, another file
-    W = 3: [r0 r1 r2] [r1 r2 r3] │ [r4 r5 r6] …
-
-A window's number and time are those of its last row. Windows are views of the rows; whoever prepares them for a
-metric copies them, a chunk at a time but for the training points of a fit.
-"""
+# rows  r0 r1 r2 r3 │ r4 r5 r6 …        │ a gap in time, a row left out, another file
+# W = 3: [r0 r1 r2] [r1 r2 r3] │ [r4 r5 r6] …
 
 from __future__ import annotations
 
@@ -150,8 +146,9 @@ class Cutter:
         """Return the windows that end in these rows, (n, length · columns), and in which row each ends."""
         windows, n = self._windows, len(rows)
         length, width = windows.length, rows.shape[1]
+        none = np.empty((0, length * width), dtype=rows.dtype), np.empty(0, dtype=np.intp)
         if not n:
-            return np.empty((0, length * width), dtype=rows.dtype), np.empty(0, dtype=np.intp)
+            return none
         moments = np.full(n, np.nan) if times is None else times
         begins = np.diff(numbers, prepend=self._number) != 1
         steps = np.diff(moments, prepend=self._time)
@@ -168,7 +165,7 @@ class Cutter:
         self._run, self._number, self._time = int(runs[-1]), int(numbers[-1]), float(moments[-1])
         self._tail = held[len(held) - min(self._run, length - 1) :].copy()
         if not len(ends):
-            return np.empty((0, length * width), dtype=rows.dtype), ends
+            return none
         views = sliding_window_view(np.ascontiguousarray(held).reshape(-1), length * width)[::width]
         starts = ends + (len(held) - n) - (length - 1)
         if (np.diff(starts) == windows.step).all():  # no gap: a view, which takes no memory
@@ -178,12 +175,8 @@ class Cutter:
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: the rows of the windows under way."""
         rows = np.empty((0, 0)) if self._tail is None else self._tail
-        return {
-            "step": self._windows.step,
-            "rows": rows.tolist(),
-            "dtype": rows.dtype.str,
-            "last": [self._run, self._number, self._time],
-        }
+        last = [self._run, self._number, self._time]
+        return {"step": self._windows.step, "rows": rows.tolist(), "dtype": rows.dtype.str, "last": last}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a checkpoint was written."""

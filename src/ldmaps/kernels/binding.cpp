@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <memory>
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -20,35 +19,34 @@ extern const char* const sources_checksum;
 
 namespace {
 
-constexpr Index MOST = 12;     // arguments
-constexpr int LETTERS = 26;    // names of sizes
-constexpr int NO_LETTER = -1;  // a size that is a number
+constexpr Index MOST = 12;   // arguments
+constexpr int LETTERS = 26;  // names of sizes
 
 struct TypeFault : std::invalid_argument {
     using std::invalid_argument::invalid_argument;
 };
 
+// A letter and what is added to it; a size that is a number has no letter.
 struct Size {
     int letter;
     Index plus;
+    bool is_number() const { return letter < 0; }
 };
 struct Argument {
     std::string name;
     std::vector<Size> shape;
 };
+// A kernel; without forms, a constant.
 struct Definition {
     std::string name, signature;
     std::vector<Form> forms;
+    double constant;
     std::vector<Argument> arguments;
 };
 
 // What is registered while the module is loaded.
 std::vector<Definition>& definitions() {
     static std::vector<Definition> all;
-    return all;
-}
-std::map<std::string, double>& constants() {
-    static std::map<std::string, double> all;
     return all;
 }
 
@@ -59,8 +57,8 @@ std::vector<Argument> parsed(const char* at) {
         arguments.push_back({std::string(at, end), {}});
         at = end;
         while (*at == '[' || *at == ',') {
-            const int letter = std::isalpha(*++at) ? *at++ - 'a' : NO_LETTER;
-            arguments.back().shape.push_back({letter, *at == '+' || letter == NO_LETTER ? std::atoi(at) : 0});
+            const int letter = std::isalpha(*++at) ? *at++ - 'a' : -1;
+            arguments.back().shape.push_back({letter, std::atoi(at)});
             at += std::strcspn(at, ",]");
         }
         at += std::strspn(at, "] ");
@@ -71,11 +69,9 @@ std::vector<Argument> parsed(const char* at) {
 char kind_of_format(const char* format) {
     if (format == nullptr) return 'u';
     if (*format == '@' || *format == '=') ++format;
-    if (format[0] == '\0' || format[1] != '\0') return 'x';
-    if (*format == '?') return '?';
-    if (std::strchr("fd", *format)) return 'f';
-    if (std::strchr("bhilqn", *format)) return 'i';
-    return std::strchr("BHILQN", *format) ? 'u' : 'x';
+    const char *const codes = "?fdbhilqnBHILQN", *const kinds = "?ffiiiiiiuuuuuu";
+    const char* const code = *format ? std::strchr(codes, *format) : nullptr;
+    return code && format[1] == '\0' ? kinds[code - codes] : 'x';
 }
 
 bool is_aligned(const Py_buffer& buffer) {
@@ -88,17 +84,16 @@ std::string described(char kind, Index bytes, int dimensions) {
     if (kind == 'f') text = "float" + std::to_string(8 * bytes);
     if (kind == 'i') text = "int" + std::to_string(8 * bytes);
     if (kind == 'u') text = "uint" + std::to_string(8 * bytes);
-    if (dimensions == 1) text += " with 1 dimension";
-    if (dimensions > 1) text += " with " + std::to_string(dimensions) + " dimensions";
+    if (dimensions > 0) text += " with " + std::to_string(dimensions) + (dimensions > 1 ? " dimensions" : " dimension");
     return text;
 }
 
 // Say what is wrong with an argument that does not fit.
 TypeFault fault(const std::string& name, const Wanted& wanted, PyObject* object) {
     const bool is_array = wanted.dimensions > 0;
-    std::string got = object ? "" : "nothing";
+    std::string got = "nothing";
     if (object) {
-        PyObject* const type = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__name__");
+        PyObject* const type = PyType_GetName(Py_TYPE(object));
         got = PyUnicode_AsUTF8AndSize(type, nullptr);
         Py_DECREF(type);
     }
@@ -121,21 +116,20 @@ void check_shapes(const Definition& definition, const Given* const* given) {
     Index sizes[LETTERS];
     std::fill(sizes, sizes + LETTERS, Index(-1));
     for (const Argument& argument : definition.arguments) {
-        const Given& array = **given++;
-        for (std::size_t axis = 0; axis < argument.shape.size(); ++axis) {
+        const Index* const got = (*given++)->shape();
+        const int dimensions = static_cast<int>(argument.shape.size());
+        const auto wanted = [&](int axis) {
             const Size& size = argument.shape[axis];
-            const Index rest = array.shape()[axis] - size.plus;
-            Index& known = sizes[size.letter < 0 ? 0 : size.letter];
-            if (size.letter >= 0 && known < 0 && rest >= 0) known = rest;
-            if (rest == (size.letter < 0 ? 0 : known)) continue;
-            Index wanted[MOST];
-            for (std::size_t each = 0; each < argument.shape.size(); ++each) {
-                const Size& own = argument.shape[each];
-                const Index value = own.letter < 0 ? 0 : std::max(sizes[own.letter], Index(0));
-                const bool is_open = own.letter >= 0 && sizes[own.letter] < 0 && each > axis;
-                wanted[each] = is_open ? array.shape()[each] : value + own.plus;
-            }
-            refuse_shape(argument.name.c_str(), wanted, array.shape(), static_cast<int>(argument.shape.size()));
+            if (size.is_number()) return size.plus;
+            Index& known = sizes[size.letter];
+            if (known < 0) known = std::max(got[axis] - size.plus, Index(0));
+            return known + size.plus;
+        };
+        for (int axis = 0; axis < dimensions; ++axis) {
+            if (got[axis] == wanted(axis)) continue;
+            Index all[MOST];
+            for (int each = 0; each < dimensions; ++each) all[each] = wanted(each);
+            refuse_shape(argument.name.c_str(), all, got, dimensions);
         }
     }
 }
@@ -144,36 +138,27 @@ void check_shapes(const Definition& definition, const Given* const* given) {
 struct Callable {
     PyObject_HEAD vectorcallfunc call;
     const Definition* definition;
-    struct Held {
-        PyObject* object = nullptr;
-        Given given;
-        ~Held() { Py_XDECREF(object); }
-    }* held;
+    Given* held;
 };
 Callable* as_callable(PyObject* object) { return reinterpret_cast<Callable*>(object); }
 
-// Put what is given into the places of arguments; those held are passed over.
-void place_arguments(const Callable& self, PyObject* const* given, Index n_given, PyObject* names, PyObject** objects) {
-    const std::vector<Argument>& arguments = self.definition->arguments;
+// Put arguments into their places, but not where one is.
+void place(const Definition& definition, PyObject* const* objects, Index n_objects, PyObject* names, Given** given) {
+    const std::vector<Argument>& arguments = definition.arguments;
     const Index n_arguments = static_cast<Index>(arguments.size());
     Index place = 0;
-    const auto pass_held = [&] {
-        while (self.held && place < n_arguments && self.held[place].object) ++place;
-    };
-    for (Index each = 0; each < n_given; ++each, ++place) {
-        pass_held();
-        if (place >= n_arguments) throw TypeFault(self.definition->name + " takes fewer arguments than were given");
-        objects[place] = given[each];
+    for (Index each = 0; each < n_objects; ++each) {
+        while (place < n_arguments && given[place]->object()) ++place;
+        if (place == n_arguments) throw TypeFault(definition.name + " takes fewer arguments than were given");
+        given[place]->take(objects[each]);
     }
     for (Index each = 0; names && each < PyTuple_Size(names); ++each) {
         const char* const name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, each), nullptr);
-        const auto found = std::find_if(arguments.begin(), arguments.end(),
-                                        [=](const Argument& argument) { return argument.name == name; });
-        const Index where = found - arguments.begin();
-        if (found == arguments.end() || objects[where] || (self.held && self.held[where].object)) {
-            throw TypeFault(self.definition->name + " takes no (or no second) argument " + name);
+        for (place = 0; place < n_arguments && arguments[place].name != name;) ++place;
+        if (place == n_arguments || given[place]->object()) {
+            throw TypeFault(definition.name + " takes no (or no second) argument " + name);
         }
-        objects[where] = given[n_given + each];
+        given[place]->take(objects[n_objects + each]);
     }
 }
 
@@ -197,53 +182,42 @@ PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t n_argum
         const Callable& self = *as_callable(object);
         const Definition& definition = *self.definition;
         const Index count = static_cast<Index>(definition.arguments.size());
-        PyObject* objects[MOST] = {};
-        place_arguments(self, arguments, PyVectorcall_NARGS(n_arguments), names, objects);
         Given own[MOST];
-        const Given* given[MOST];
+        Given* given[MOST];
+        for (Index each = 0; each < count; ++each) {
+            given[each] = self.held && self.held[each].object() ? &self.held[each] : &own[each];
+        }
+        place(definition, arguments, PyVectorcall_NARGS(n_arguments), names, given);
         Index most = -1;
         const Form* nearest = nullptr;
         for (const Form& form : definition.forms) {
             Index taken = 0;
-            for (; taken < count; ++taken) {
-                const bool is_held = self.held && self.held[taken].object;
-                Given& one = is_held ? self.held[taken].given : own[taken];
-                if (is_held) objects[taken] = self.held[taken].object;
-                if (!objects[taken] || !one.fits(objects[taken], form.wanted[taken])) break;
-                given[taken] = &one;
-            }
+            while (taken < count && given[taken]->fits(form.wanted[taken])) ++taken;
             if (taken == count) {
                 check_shapes(definition, given);
                 return form.call(form.kernel, given);
             }
             if (taken > most) most = taken, nearest = &form;
         }
-        throw fault(definition.arguments[most].name, nearest->wanted[most], objects[most]);
+        throw fault(definition.arguments[most].name, nearest->wanted[most], given[most]->object());
     });
 }
 
-PyObject* new_callable(PyTypeObject* type, const Definition& definition, Callable::Held* held) {
+PyObject* new_callable(PyTypeObject* type, const Definition& definition, Given* held) {
     Callable* const self = PyObject_New(Callable, type);
     if (self) self->call = call, self->definition = &definition, self->held = held;
     return reinterpret_cast<PyObject*>(self);
 }
 
 // The same kernel with some arguments given once and for all. It may be called by one thread at a time.
-PyObject* hold(PyObject* object, PyObject* arguments, PyObject* named) {
-    return guarded([&]() -> PyObject* {
+PyObject* hold(PyObject* object, PyObject* const* arguments, Py_ssize_t n_arguments, PyObject* names) {
+    return guarded([&] {
         const Callable& self = *as_callable(object);
-        if (PyTuple_Size(arguments) > 0 || self.held) throw TypeFault("hold takes arguments by name, and once");
-        std::unique_ptr<Callable::Held[]> held(new Callable::Held[MOST]);
-        PyObject *name, *value;
-        for (Py_ssize_t at = 0; named && PyDict_Next(named, &at, &name, &value);) {
-            PyObject* objects[MOST] = {};
-            PyObject* const names = PyTuple_Pack(1, name);
-            place_arguments(self, &value, 0, names, objects);
-            Py_DECREF(names);
-            const Index place = std::find(objects, objects + MOST, value) - objects;
-            Py_INCREF(value);
-            held[place].object = value;
-        }
+        if (n_arguments > 0 || self.held) throw TypeFault("hold takes arguments by name, and once");
+        std::unique_ptr<Given[]> held(new Given[MOST]);
+        Given* given[MOST];
+        for (Index each = 0; each < MOST; ++each) given[each] = &held[each];
+        place(*self.definition, arguments, 0, names, given);
         return new_callable(Py_TYPE(object), *self.definition, held.release());
     });
 }
@@ -260,12 +234,12 @@ PyObject* represent(PyObject* object) {
     return PyUnicode_FromFormat("<kernel %s: %s>", definition.name.c_str(), definition.signature.c_str());
 }
 
-PyObject* new_type() {
+PyTypeObject* new_type() {
     static PyMemberDef members[] = {
         {"__vectorcalloffset__", Py_T_PYSSIZET, offsetof(Callable, call), Py_READONLY, nullptr},
         {nullptr, 0, 0, 0, nullptr}};
     static PyMethodDef methods[] = {{"hold", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(hold)),
-                                     METH_VARARGS | METH_KEYWORDS, "The kernel with some arguments given."},
+                                     METH_FASTCALL | METH_KEYWORDS, "The kernel with some arguments given."},
                                     {nullptr, nullptr, 0, nullptr}};
     static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                   {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
@@ -276,41 +250,62 @@ PyObject* new_type() {
     static PyType_Spec spec = {"ldmaps.kernels.Kernel", sizeof(Callable), 0,
                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                slots};
-    return PyType_FromSpec(&spec);
+    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+}
+
+// Whether all forms have the arguments, and their arrays the dimensions, that the signature says.
+bool is_sound(const Definition& definition) {
+    const std::vector<Argument>& arguments = definition.arguments;
+    for (const Form& form : definition.forms) {
+        if (form.n_arguments != Index(arguments.size()) || form.n_arguments > MOST) return false;
+        for (Index each = 0; each < form.n_arguments; ++each) {
+            const Index dimensions = arguments[each].shape.size();
+            if (dimensions > 0 && dimensions != form.wanted[each].dimensions) return false;
+        }
+    }
+    return true;
+}
+
+PyObject* new_object(const Definition& definition, PyTypeObject* type) {
+    if (!definition.forms.empty()) return new_callable(type, definition, nullptr);
+    const double value = definition.constant;
+    return value == std::floor(value) ? PyLong_FromDouble(value) : PyFloat_FromDouble(value);
 }
 
 }  // namespace
 
-Registered::Registered(const char* name, const char* signature, std::vector<Form> forms) {
-    definitions().push_back({name, signature, std::move(forms), parsed(signature)});
+Registered::Registered(const char* name, const char* signature, std::vector<Form> forms, double constant) {
+    definitions().push_back({name, signature, std::move(forms), constant, parsed(signature)});
 }
-Registered::Registered(const char* name, double constant) { constants()[name] = constant; }
 
-bool Given::fits(PyObject* object, const Wanted& wanted) {
+bool Given::fits(const Wanted& wanted) {
+    if (fitted_ == &wanted) return true;  // since an earlier call
+    if (!object_) return false;
     if (wanted.dimensions > 0) {
-        if (!is_held_) is_held_ = PyObject_GetBuffer(object, &buffer_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0;
-        if (is_held_) {
-            const bool is_odd = !is_aligned(buffer_);
-            const bool fits = buffer_.ndim == wanted.dimensions && buffer_.itemsize == wanted.bytes &&
-                              kind_of_format(buffer_.format) == wanted.kind &&
-                              !(wanted.is_written && (buffer_.readonly || is_odd));
-            if (fits && is_odd && !aligned_) {
-                aligned_.reset(new double[static_cast<std::size_t>(buffer_.len) / sizeof(double) + 1]);
-                std::memcpy(aligned_.get(), buffer_.buf, static_cast<std::size_t>(buffer_.len));
-            }
-            data_ = aligned_ ? aligned_.get() : buffer_.buf;
-            return fits;
+        if (!buffer_.obj && PyObject_GetBuffer(object_, &buffer_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
+            PyErr_Clear();
+            return false;
         }
-    } else if (wanted.kind == '?') {
-        whole_ = PyObject_IsTrue(object);
+        const bool is_odd = !is_aligned(buffer_);
+        const bool fits = buffer_.ndim == wanted.dimensions && buffer_.itemsize == wanted.bytes &&
+                          kind_of_format(buffer_.format) == wanted.kind &&
+                          !(wanted.is_written && (buffer_.readonly || is_odd));
+        if (!fits) return false;
+        if (is_odd && !aligned_) {
+            aligned_.reset(new double[static_cast<std::size_t>(buffer_.len) / sizeof(double) + 1]);
+            std::memcpy(aligned_.get(), buffer_.buf, static_cast<std::size_t>(buffer_.len));
+        }
     } else if (wanted.kind == 'f') {
-        real_ = PyFloat_AsDouble(object);
+        real_ = PyFloat_AsDouble(object_);
     } else {
-        whole_ = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+        whole_ = wanted.kind == '?' ? PyObject_IsTrue(object_) : PyNumber_AsSsize_t(object_, PyExc_OverflowError);
     }
-    if (!PyErr_Occurred()) return true;
-    PyErr_Clear();
-    return false;
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return false;
+    }
+    fitted_ = &wanted;
+    return true;
 }
 
 }  // namespace ldmaps
@@ -324,25 +319,13 @@ INITIALISE(LDMAPS_MODULE) {
     static PyModuleDef described = {
         PyModuleDef_HEAD_INIT, module_name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
     PyObject* const module = PyModule_Create(&described);
-    PyObject* const type = new_type();
+    PyTypeObject* const type = new_type();
     if (!module || !type) return nullptr;
     PyModule_AddStringConstant(module, "_sources", sources_checksum);
-    for (const auto& [name, value] : constants()) {
-        const bool is_whole = value == std::floor(value);
-        PyModule_AddObject(module, name.c_str(), is_whole ? PyLong_FromDouble(value) : PyFloat_FromDouble(value));
-    }
     for (const Definition& definition : definitions()) {
-        for (const Form& form : definition.forms) {
-            bool fits = form.n_arguments == Index(definition.arguments.size()) && form.n_arguments <= MOST;
-            for (Index each = 0; fits && each < form.n_arguments; ++each) {
-                const Index dimensions = definition.arguments[each].shape.size();
-                fits = dimensions == 0 || dimensions == form.wanted[each].dimensions;
-            }
-            if (!fits)
-                return PyErr_Format(PyExc_ImportError, "%s is not what its signature says", definition.name.c_str());
-        }
-        PyModule_AddObject(module, definition.name.c_str(),
-                           new_callable(reinterpret_cast<PyTypeObject*>(type), definition, nullptr));
+        const char* const name = definition.name.c_str();
+        if (!is_sound(definition)) return PyErr_Format(PyExc_ImportError, "%s is not what its signature says", name);
+        PyModule_AddObject(module, name, new_object(definition, type));
     }
     return PyErr_Occurred() ? nullptr : module;
 }

@@ -39,18 +39,21 @@ constexpr char kind_of() {
 // One argument as it was given; an array is held as long as this is.
 class Given {
 public:
-    Given() = default;
+    Given() { buffer_.obj = nullptr; }
     Given(const Given&) = delete;
     ~Given() {
-        if (is_held_) PyBuffer_Release(&buffer_);
+        if (buffer_.obj) PyBuffer_Release(&buffer_);
+        Py_XDECREF(object_);
     }
+    void take(PyObject* object) { object_ = Py_NewRef(object); }
+    PyObject* object() const { return object_; }
     // Says whether it fits.
-    bool fits(PyObject* object, const Wanted& wanted);
+    bool fits(const Wanted& wanted);
     const Index* shape() const { return buffer_.shape; }
 
     template <class T, int N>
     void get(Array<T, N>& array) const {
-        array = {static_cast<T*>(data_), buffer_.shape};
+        array = {static_cast<T*>(aligned_ ? aligned_.get() : buffer_.buf), buffer_.shape};
     }
     template <class T>
     void get(T& number) const {
@@ -62,12 +65,12 @@ public:
     }
 
 private:
+    PyObject* object_ = nullptr;
+    const Wanted* fitted_ = nullptr;
     Py_buffer buffer_;
-    void* data_ = nullptr;
     std::unique_ptr<double[]> aligned_;  // a copy of what stands at an odd byte, as messages between processes have it
     double real_ = 0.0;
     Index whole_ = 0;
-    bool is_held_ = false;
 };
 
 template <class T>
@@ -137,8 +140,7 @@ Form form(Result (*kernel)(Parameters...)) {
 // Makes a kernel known to the module. Several forms are one kernel for several element types: the first that fits is
 // called, and if none does, the error is about the argument that the nearest one does not take.
 struct Registered {
-    Registered(const char* name, const char* signature, std::vector<Form> forms);
-    Registered(const char* name, double constant);
+    Registered(const char* name, const char* signature, std::vector<Form> forms, double constant = 0.0);
 };
 
 }  // namespace ldmaps
@@ -146,4 +148,5 @@ struct Registered {
 #define KERNEL_OF(name, signature, ...) const Registered name##_registered{#name, signature, {__VA_ARGS__}};
 #define KERNEL(name, signature) KERNEL_OF(name, signature, form(name<float>), form(name<double>))
 // A number that Python reads too.
-#define CONSTANT(name) const Registered name##_registered{#name, double(name)};
+#define CONSTANT_OF(name, value) const Registered name##_registered{#name, "", {}, double(value)};
+#define CONSTANT(name) CONSTANT_OF(name, name)

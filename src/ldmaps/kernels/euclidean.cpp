@@ -7,7 +7,8 @@
 namespace ldmaps {
 namespace {
 
-const Registered negligible32{"NEGLIGIBLE32", negligible<float>()}, negligible64{"NEGLIGIBLE64", negligible<double>()};
+CONSTANT_OF(NEGLIGIBLE32, negligible<float>())
+CONSTANT_OF(NEGLIGIBLE64, negligible<double>())
 
 // With so few features a distance is computed in less time than it takes to store it.
 constexpr Index MAX_SCANNED_FEATURES = 3;

@@ -1,10 +1,10 @@
 // Frames, centred, weighed, turned and scaled into panels (see panels.h).
 //
 // All in float64: only the finished coordinates are rounded to the panels' precision, so an offset of any size costs no
-// accuracy that the input still had. TOGETHER frames go through side by side, a frame to a lane, each by the same
-// operations, so a frame's result does not depend on its neighbours.
+// accuracy that the input still had. A register of frames goes through side by side, a frame to a lane, each by the
+// same operations, so a frame's result does not depend on its neighbours.
 #include "binding.h"
-#include "side.h"
+#include "panels.h"
 
 namespace ldmaps {
 namespace {
@@ -20,21 +20,30 @@ constexpr int JACOBI_SWEEPS = 4;
 // Moments that differ by a smaller share of their sum have no axes: no d² shows them, and their squares underflow.
 constexpr double NO_EXTENT = 1e-140;
 
+// A number of each of the frames that are prepared together.
+using Side = Wide<double>;
+constexpr Index TOGETHER = WIDTH<double>;
+
+// An atom of each.
+struct Atom {
+    Side x, y, z;
+};
+
 // Clear an off-diagonal entry x of symmetric matrices by a rotation of the axes p and q, and turn these along.
 inline void rotate(Side& moment_p, Side& moment_q, Side& x, Side& pr, Side& qr, Side (&p)[3], Side (&q)[3]) {
     const Side difference = moment_q - moment_p;
-    const SideMask is_growing = difference >= 0.0;
+    const auto is_growing = difference >= 0.0;
     const Side root = sqrt(fused(difference, difference, (x * 4.0) * x));
-    const Side below = choose(is_growing, difference, -difference) + root;
-    const SideMask is_turned = root > NO_EXTENT;
-    const Side size = choose(is_turned, (x * 2.0) / below, 0.0);
-    const Side t = choose(is_growing, size, -size);
+    const Side below = (is_growing ? difference : -difference) + root;
+    const auto is_turned = root > NO_EXTENT;
+    const Side size = is_turned ? (x * 2.0) / below : Side{};
+    const Side t = is_growing ? size : -size;
     // Not 1/sqrt(1 + t²), so that the two divisions do not wait for each other.
-    const Side c = choose(is_turned, sqrt((below * 0.5) / root), 1.0);
+    const Side c = is_turned ? sqrt((below * 0.5) / root) : spread<Side>(1.0);
     const Side s = t * c;
     moment_p = fused(-t, x, moment_p);
     moment_q = fused(t, x, moment_q);
-    x = 0.0;
+    x = Side{};
     const auto turn = [&c, &s](Side& u, Side& v) {
         const Side before = u;
         u = fused(c, before, -(s * v));
@@ -46,11 +55,11 @@ inline void rotate(Side& moment_p, Side& moment_q, Side& x, Side& pr, Side& qr, 
 
 // Exchange two axes where the second has the larger moment; a sign keeps them right-handed.
 inline void order(Side& moment_p, Side& moment_q, Side (&p)[3], Side (&q)[3]) {
-    const SideMask swap = moment_q > moment_p;
+    const auto swap = moment_q > moment_p;
     const auto exchange = [&swap](Side& u, Side& v, const Side negated) {
         const Side before = u;
-        u = choose(swap, v, before);
-        v = choose(swap, negated, v);
+        u = swap ? v : before;
+        v = swap ? negated : v;
     };
     exchange(moment_p, moment_q, moment_p);
     for (int row = 0; row < 3; ++row) exchange(p[row], q[row], -p[row]);
@@ -59,7 +68,7 @@ inline void order(Side& moment_p, Side& moment_q, Side (&p)[3], Side (&q)[3]) {
 // Write the axes of symmetric 3×3 matrices, that of the largest moment first; right-handed.
 inline void principal_axes(Side xx, Side yy, Side zz, Side xy, Side xz, Side yz, Side (&axes)[3][3]) {
     for (int axis = 0; axis < 3; ++axis) {
-        for (int row = 0; row < 3; ++row) axes[axis][row] = axis == row ? 1.0 : 0.0;
+        for (int row = 0; row < 3; ++row) axes[axis][row] = spread<Side>(axis == row ? 1.0 : 0.0);
     }
     for (int sweep = 0; sweep < JACOBI_SWEEPS; ++sweep) {
         rotate(xx, yy, xy, xz, yz, axes[0], axes[1]);
@@ -71,71 +80,94 @@ inline void principal_axes(Side xx, Side yy, Side zz, Side xy, Side xz, Side yz,
     order(xx, yy, axes[0], axes[1]);
 }
 
+// What stands `place` elements after where each frame begins.
+template <class Given, std::size_t... Lane>
+inline Side gathered(const Given* const* begins, Index place, std::index_sequence<Lane...>) {
+    const Vector<Given, TOGETHER * Index(sizeof(Given))> numbers = {begins[Lane][place]...};
+    return __builtin_convertvector(numbers, Side);
+}
+
 // Prepare the frames from `first` on. Lanes beyond the last frame repeat it; for a panel that there is not stands
 // `spare`.
 template <class Given, class Real>
 void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<const double> root_weights, double* lanes,
           Cube<Real> panels, Real* spare, Real (&moments)[MOMENTS][TOGETHER]) {
-    constexpr Index width = PANEL_LANES<Real>;
+    // Frames that stand together both in a register and in a panel.
+    constexpr Index width = PANEL_LANES<Real>, piece = std::min(width, TOGETHER);
     const Index n_kept = kept.size(), last = frames.shape(0) - 1, frame_size = frames.shape(1) * 3;
     const Index* chosen = kept.data();
     const double* roots = root_weights.data();
     const auto frame = [&](Index index) { return frames.data() + std::min(index, last) * frame_size; };
     const Given* begins[TOGETHER];
     for (Index lane = 0; lane < TOGETHER; ++lane) begins[lane] = frame(first + lane);
-    const auto atom = [&](Index k) { return gather(begins, 3 * chosen[k], std::make_index_sequence<Side::WIDTH>{}); };
+    const auto atom = [&](Index k) {
+        const auto along = [&](Index axis) {
+            return gathered(begins, 3 * chosen[k] + axis, std::make_index_sequence<TOGETHER>{});
+        };
+        return Atom{along(0), along(1), along(2)};
+    };
     // Relative to the first atom, because differences of nearby numbers are exact.
     const Atom origin = atom(0);
-    Atom centre = {0.0, 0.0, 0.0};
+    Atom centre = {};
     for (Index k = 0; k < n_kept; ++k) {
-        const Side weight = roots[k] * roots[k];
+        const auto weight = spread<Side>(roots[k] * roots[k]);
         const Atom here = atom(k);
         const Side x = here.x - origin.x, y = here.y - origin.y, z = here.z - origin.z;
         double* row = lanes + 3 * k * TOGETHER;
-        x.store(row), y.store(row + TOGETHER), z.store(row + 2 * TOGETHER);
+        store(x, row), store(y, row + TOGETHER), store(z, row + 2 * TOGETHER);
         centre.x = fused(weight, x, centre.x);
         centre.y = fused(weight, y, centre.y);
         centre.z = fused(weight, z, centre.z);
     }
-    Side xx = 0.0, yy = 0.0, zz = 0.0, xy = 0.0, xz = 0.0, yz = 0.0;
+    const auto stored = [=](Index k, Index axis) { return load<Side>(lanes + (3 * k + axis) * TOGETHER); };
+    Side xx{}, yy{}, zz{}, xy{}, xz{}, yz{};
     const Given* upcoming = frame(first + TOGETHER);
     for (Index k = 0; k < n_kept; ++k) {
-        // Processors do not foresee that eight frames will be read at once.
+        // Processors do not foresee that several frames will be read at once.
         for (Index line = 0; line < 3 * TOGETHER * Index(sizeof(Given)); line += 64) {
             __builtin_prefetch(reinterpret_cast<const char*>(upcoming + 3 * TOGETHER * k) + line);
         }
         double* row = lanes + 3 * k * TOGETHER;
-        const Side root = roots[k];
-        const Side u = root * (Side::load(row) - centre.x), v = root * (Side::load(row + TOGETHER) - centre.y),
-                   w = root * (Side::load(row + 2 * TOGETHER) - centre.z);
-        u.store(row), v.store(row + TOGETHER), w.store(row + 2 * TOGETHER);
+        const Side u = roots[k] * (stored(k, 0) - centre.x), v = roots[k] * (stored(k, 1) - centre.y),
+                   w = roots[k] * (stored(k, 2) - centre.z);
+        store(u, row), store(v, row + TOGETHER), store(w, row + 2 * TOGETHER);
         xx = fused(u, u, xx), yy = fused(v, v, yy), zz = fused(w, w, zz);
         xy = fused(u, v, xy), xz = fused(u, w, xz), yz = fused(v, w, yz);
     }
+    // Round, write each piece to a place of its own, and return the rounded numbers.
+    const auto rounded = [](Side numbers, auto place) {
+        const auto narrow = __builtin_convertvector(numbers, Vector<Real, TOGETHER * Index(sizeof(Real))>);
+        for (Index at = 0; at < TOGETHER; at += piece) {
+            const Real* from = reinterpret_cast<const Real*>(&narrow) + at;
+            store(load<Vector<Real, piece * Index(sizeof(Real))>>(from), place(at));
+        }
+        return __builtin_convertvector(narrow, Side);
+    };
+    const auto round_to = [&](Side numbers, Real* to) { return rounded(numbers, [=](Index at) { return to + at; }); };
+    const auto one = spread<Side>(1.0);
     // Rounded before the division, so that s times the stored frame is the frame.
-    Real sizes[TOGETHER];
-    const Side size = sqrt(xx + yy + zz).round_to(sizes);
-    const Side finite = choose(size < std::numeric_limits<double>::infinity(), size, 1.0);
-    const Side scale = choose(finite > 0.0, finite, 1.0), inverse = Side(1.0) / scale, square = inverse * inverse;
+    const Side size = round_to(sqrt(xx + yy + zz), moments[SCALE]);
+    const Side finite = size < std::numeric_limits<double>::infinity() ? size : one;
+    const Side scale = finite > 0.0 ? finite : one, inverse = one / scale, square = inverse * inverse;
     Side axes[3][3];
     principal_axes(xx * square, yy * square, zz * square, xy * square, xz * square, yz * square, axes);
     for (auto& axis : axes) {
         for (Side& entry : axis) entry = entry * inverse;
     }
-    Real* places[Side::PIECES<Real>];
-    for (Index piece = 0; piece < Side::PIECES<Real>; ++piece) {
-        const Index number = first + piece * Side::PIECE<Real>, panel = number / width;
-        places[piece] = panel < panels.shape(0) ? panels[panel].data() + number % width : spare;
+    Real* places[TOGETHER / piece];
+    for (Index at = 0; at < TOGETHER; at += piece) {
+        const Index panel = (first + at) / width;
+        places[at / piece] = panel < panels.shape(0) ? panels[panel].data() + (first + at) % width : spare;
     }
-    Atom total = {0.0, 0.0, 0.0};
+    Atom total = {};
     for (Index start = 0; start < n_kept; start += ATOM_BLOCK) {
-        Atom part = {0.0, 0.0, 0.0};
+        Atom part = {};
         for (Index k = start; k < std::min(start + ATOM_BLOCK, n_kept); ++k) {
-            const double* row = lanes + 3 * k * TOGETHER;
-            const Side u = Side::load(row), v = Side::load(row + TOGETHER), w = Side::load(row + 2 * TOGETHER);
+            const Side u = stored(k, 0), v = stored(k, 1), w = stored(k, 2);
             // Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
             const auto add = [&](const Side(&axis)[3], Index offset, Side& sum) {
-                const Side turned = fused(u, axis[0], fused(v, axis[1], w * axis[2])).round_to(places, offset * width);
+                const Side turned = rounded(fused(u, axis[0], fused(v, axis[1], w * axis[2])),
+                                            [&](Index at) { return places[at / piece] + offset * width; });
                 sum = fused(turned, turned, sum);
             };
             add(axes[0], 3 * k, part.x), add(axes[1], 3 * k + 1, part.y), add(axes[2], 3 * k + 2, part.z);
@@ -143,9 +175,9 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
         total = {total.x + part.x, total.y + part.y, total.z + part.z};
     }
     const auto& [a, b, c] = total;
-    (((a + b + c) * scale) * scale).round_to(moments[SQUARED_NORM]);
-    scale.round_to(moments[SCALE]);
-    sqrt(a * b + a * c + b * c).round_to(moments[AREA]);
+    round_to(((a + b + c) * scale) * scale, moments[SQUARED_NORM]);
+    round_to(scale, moments[SCALE]);
+    round_to(sqrt(a * b + a * c + b * c), moments[AREA]);
 }
 
 template <class Given>

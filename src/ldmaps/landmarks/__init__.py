@@ -32,21 +32,9 @@ SELECTORS: dict[str, type[LandmarkSelector]] = {
 
 
 def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int) -> LandmarkSelector:
-    """Return the selector meant by a name, a selector or an array of indices.
+    """Return the selector meant by ``landmarks``: a name, a selector, of which a copy is returned, or indices.
 
-    Parameters
-    ----------
-    landmarks : str, LandmarkSelector or array-like of int
-        A name of the table, a selector, or the landmarks themselves.
-    n_landmarks : int or None
-        The estimator's setting; must not contradict the selector's own.
-    default_count : int
-        How many landmarks to take where neither says so.
-
-    Returns
-    -------
-    LandmarkSelector
-        A copy where a selector was given.
+    The estimator's ``n_landmarks`` must not contradict the selector's own; ``default_count`` holds without either.
     """
     if isinstance(landmarks, str):
         if landmarks not in SELECTORS:

@@ -33,8 +33,8 @@ class Landmarks:
     multiplicities : ndarray of shape (M,)
         c_i, total weight of the points in the Voronoi cell of landmark i (eqn ldmap_mult).
     assignment : ndarray of shape (N,)
-        Which landmark (0 … M-1) each point belongs to (eqn clustering). A point as
-        near to two landmarks goes to the first; a landmark always to itself.
+        Which landmark (0 … M-1) each point belongs to (eqn clustering). A point as near to two landmarks goes to the
+        first; a landmark always to itself.
     squared_distances : ndarray of shape (N,)
         d² of each point to its landmark.
     """
@@ -52,56 +52,23 @@ class Landmarks:
         return radii
 
     def cells_of(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return which landmark some of the points belong to.
-
-        Parameters
-        ----------
-        points : ndarray of int
-            Indices of training points.
-        """
+        """Return which landmark the training points at indices ``points`` belong to."""
         return self.assignment[points]
 
     def points_in(self, cells: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Return which points belong to some of the landmarks.
-
-        Parameters
-        ----------
-        cells : ndarray of bool, shape (M,)
-            Which landmarks.
-        """
+        """Return which points belong to some of the landmarks: those of which ``cells``, (M,), is True."""
         return np.flatnonzero(cells[self.assignment])
 
     def beyond(self, squared: float) -> NDArray[np.intp]:
-        """Return which points are farther from their landmark than this squared distance.
-
-        Parameters
-        ----------
-        squared : float
-            As d².
-
-        Returns
-        -------
-        ndarray of int
-            Indices of points.
-        """
+        """Return the indices of points whose d² from their landmark is above ``squared``."""
         return np.flatnonzero(self.squared_distances > squared)
 
     def in_order(self, order: NDArray[np.intp]) -> Landmarks:
-        """Return the same landmarks and cells with landmark ``order[i]`` as the i-th.
-
-        Parameters
-        ----------
-        order : ndarray of shape (M,)
-            A permutation.
-        """
+        """Return the same landmarks and cells with landmark ``order[i]`` as the i-th; ``order`` is a permutation."""
         place = np.empty(len(order), dtype=np.intp)
         place[order] = np.arange(len(order))
-        return Landmarks(
-            self.indices[order],
-            self.multiplicities[order],
-            place[self.assignment],
-            self.squared_distances,
-        )
+        mine = self.indices[order], self.multiplicities[order]
+        return Landmarks(*mine, place[self.assignment], self.squared_distances)
 
 
 class PointsElsewhere(Points):
@@ -128,8 +95,8 @@ class Cover(ABC):
 class LandmarkSelector(ABC):
     """A way to choose landmarks.
 
-    A new one is a file that subclasses this and a line in the table of
-    :mod:`ldmaps.landmarks`; ``tests/landmarks/contract.py`` is the suite it must pass.
+    A new one is a file that subclasses this and a line in the table of :mod:`ldmaps.landmarks`;
+    ``tests/landmarks/contract.py`` is the suite it must pass.
     """
 
     #: Key in the selector table.
@@ -145,26 +112,13 @@ class LandmarkSelector(ABC):
 
     @abstractmethod
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
-        """Choose landmarks among the training points.
+        """Choose landmarks among the points of a ``walk``, whose weights are positive; ``rng`` decides random choices.
 
-        Must not hold an N×N matrix. The generator alone decides random choices.
-
-        Parameters
-        ----------
-        walk : Walk
-            Points, metric, ε and weights; the weights are positive.
-        rng : numpy.random.Generator
-            For random choices.
+        Must not hold an N×N matrix.
         """
 
     def of_size(self, n_landmarks: int) -> Self:
-        """Return a selector with the same settings for another number of landmarks.
-
-        Parameters
-        ----------
-        n_landmarks : int
-            How many.
-        """
+        """Return a selector with the same settings for ``n_landmarks``."""
         resized = copy.copy(self)
         resized.n_landmarks = n_landmarks
         return resized

@@ -1,15 +1,11 @@
 """Landmarks that must cover all points, where these are in blocks and too many to bring together.
 
-Both methods choose among a uniform sample and let workers say which of all points lie
-farthest from what was chosen:
+Both methods choose among a uniform sample and let workers say which of all points lie farthest from what was chosen:
 
-- Farthest points. M landmarks are traversed in the sample, with δ the distance at which the
-  next would come. The M + 1 points are at least δ apart, so no M landmarks cover them within
-  less than δ/2. All points are within R of the landmarks. Where R ≤ 1.1 δ the landmarks are
-  within 2.2 times the best radius; otherwise the farthest points join the sample, and the
-  traversal is done again.
-- Within √ε. The sample's landmarks come first. Then points farther than √ε from all
-  landmarks become landmarks, the farthest first, until there are none.
+- Farthest points. M landmarks are traversed in the sample, with δ the distance at which the next would come: no M
+  landmarks cover the points within less than δ/2. All points are within R of the landmarks. Where R ≤ 1.1 δ these are
+  within 2.2 times the best radius; otherwise the farthest points join the sample, and it is traversed again.
+- Within √ε. The sample's landmarks come first, then points farther than √ε from all landmarks, the farthest first.
 
 Which points these are does not depend on how blocks are cut.
 """

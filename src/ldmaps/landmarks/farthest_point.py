@@ -5,22 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ldmaps.diffusion.walk import Walk
-from ldmaps.landmarks.base import (
-    Landmarks,
-    LandmarkSelector,
-    PointsElsewhere,
-    assign,
-    check_n_landmarks,
-)
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign, check_n_landmarks
 from ldmaps.landmarks.elsewhere import farthest_elsewhere, traverse
 
 
 class FarthestPoint(LandmarkSelector):
     """Start at a random point, then always take the point farthest from all landmarks so far.
 
-    Covers the data evenly whatever the density, within twice the best possible
-    radius (Gonzalez, Theor. Comput. Sci. 38, 293 (1985)); sensitive to outliers. Of points in
-    blocks beyond one process, within 2.2 times; see :mod:`~ldmaps.landmarks.elsewhere`.
+    Covers the data evenly whatever the density, within twice the best possible radius (Gonzalez, Theor. Comput. Sci.
+    38, 293 (1985)); sensitive to outliers. Of points in blocks beyond one process, within 2.2 times; see
+    :mod:`~ldmaps.landmarks.elsewhere`.
 
     Parameters
     ----------

@@ -31,15 +31,7 @@ class Given(LandmarkSelector):
         return assign(walk, check_indices(self.indices, len(walk.points)))
 
     def among(self, used: NDArray[np.intp], n_points: int) -> Given:
-        """Return the same landmarks by their places among some of the points, those of positive weight.
-
-        Parameters
-        ----------
-        used : ndarray of int
-            Indices of the points of positive weight, in ascending order.
-        n_points : int
-            Number of points, those of weight 0 included.
-        """
+        """Return the same landmarks by their places among ``used``, sorted: those of ``n_points`` with a weight."""
         indices = check_indices(self.indices, n_points)
         places = np.searchsorted(used, indices)
         places[places == len(used)] = 0

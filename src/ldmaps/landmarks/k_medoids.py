@@ -35,28 +35,24 @@ MOSTLY_MOVED = 0.7
 class KMedoids(LandmarkSelector):
     """Partition the data into M cells by Voronoi iteration; the medoids are the landmarks.
 
-    An iteration takes at most N·M + Σ|S_i|² distances, where S_i are the cells, and
-    fewer the fewer medoids still move; O(N) memory. The sum of weighted distances to
-    the medoids never rises. Beyond 50,000 points (or 100 per landmark, if that is
-    more) the iteration runs on a random sample of that size: medoids of so many
-    members hardly move with more of them. Multiplicities always count all points.
+    An iteration takes at most N·M + Σ|S_i|² distances, where S_i are the cells, and fewer the fewer medoids still
+    move; O(N) memory. The sum of weighted distances to the medoids never rises. Beyond 50,000 points (or 100 per
+    landmark) it runs on a random sample of that size: medoids of so many members hardly move with more.
 
     Parameters
     ----------
     n_landmarks : int, optional
         How many; left out, the estimator's ``n_landmarks`` holds.
     init : {"k-means++", "random"}
-        Seeds drawn with probability proportional to the squared distance to the
-        seeds so far (Arthur & Vassilvitskii, SODA 2007; several to a round, as
-        Bahmani et al., VLDB 2012), or uniformly as in the paper. The former starts
-        closer and needs fewer iterations.
+        Seeds drawn with probability proportional to the squared distance to the seeds so far (Arthur & Vassilvitskii,
+        SODA 2007; several to a round, as Bahmani et al., VLDB 2012), which needs fewer iterations, or uniformly as in
+        the paper.
     max_iter : int
         Most iterations to do; stops earlier when no medoid moves.
 
     Notes
     -----
-    A medoid minimises Σ_j w_j d(m, x_j) over its cell with sample weights w; the
-    paper's is w = 1.
+    A medoid minimises Σ_j w_j d(m, x_j) over its cell with sample weights w; the paper's is w = 1.
     """
 
     name = "kmedoids"
@@ -89,7 +85,7 @@ class KMedoids(LandmarkSelector):
         sample = walk if drawn is None else walk.take(drawn)
         if self.init == "k-means++":
             # A pool of a few points per seed spreads them as well as all points; the iteration moves them anyway.
-            pool = np.sort(rng.permutation(len(sample.points))[: _pool_size(count)])
+            pool = np.sort(rng.permutation(len(sample.points))[: max(MIN_POOL, POOL_PER_LANDMARK * count)])
             seeds = pool[_spread_seeds(sample.take(pool), count, rng)]
         else:
             seeds = rng.choice(len(sample.points), count, replace=False)
@@ -114,11 +110,6 @@ class KMedoids(LandmarkSelector):
 def sample_size(n_landmarks: int) -> int:
     """Return on how many points the iteration runs at most."""
     return max(MIN_SAMPLE, SAMPLE_PER_LANDMARK * n_landmarks)
-
-
-def _pool_size(n_landmarks: int) -> int:
-    """Return from how many points seeds are drawn at most."""
-    return max(MIN_POOL, POOL_PER_LANDMARK * n_landmarks)
 
 
 def _reassign(walk: Walk, before: Landmarks, indices: NDArray[np.intp]) -> Landmarks:

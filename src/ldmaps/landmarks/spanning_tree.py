@@ -21,29 +21,23 @@ from ldmaps.landmarks.elsewhere import cover_elsewhere
 class PrunedSpanningTree(LandmarkSelector):
     """Grow a spanning tree over hops of at most √ε and prune its leaves; what is left are landmarks.
 
-    The number of landmarks follows from ε and the data. Every point is within √ε
-    of a landmark (eqn covering) and the landmarks are connected by hops of at
-    most √ε (eqn connectivity), because a pruned leaf's parent stays and so does
-    the tree between parents. Of points in blocks beyond one process, a sample's tree is
-    pruned, and points that it leaves uncovered become landmarks: every point is within
-    √ε of a landmark as before, and landmarks hang together over hops of at most 3√ε
-    wherever the points do over √ε.
+    The number of landmarks follows from ε and the data. Every point is within √ε of a landmark (eqn covering) and the
+    landmarks are connected by hops of at most √ε (eqn connectivity), because a pruned leaf's parent stays and so does
+    the tree between parents. Of points in blocks beyond one process, a sample's tree is pruned, and points that it
+    leaves uncovered become landmarks: connected over hops of at most 3√ε wherever the points are over √ε.
 
     Parameters
     ----------
     growth : {"adopting", "literal"}
-        "adopting": a random node of the tree's rim adopts every neighbour that is
-        not in the tree yet. Many leaves to a parent, so few landmarks, and only
-        about M rows of distances are needed.
-        "literal": Algorithm 1 to the letter: one edge, drawn uniformly from all
-        edges between tree and rest, is added at a time. Leaves about half of all
-        points as landmarks whatever the density, and needs all N rows.
+        "adopting": a random node of the tree's rim adopts every neighbour that is not in the tree yet. Many leaves to
+        a parent, so few landmarks, and only about M rows of distances are needed. "literal": Algorithm 1 to the
+        letter: one edge, drawn uniformly from all edges between tree and rest, is added at a time. Leaves about half
+        of all points as landmarks whatever the density, and needs all N rows.
 
     Notes
     -----
-    The numbers of landmarks that the paper reports (28 % of the Swiss roll, 1.2 %
-    and 1.7 % of the molecular sets) cannot come from uniformly drawn edges; only
-    trees whose parents adopt many neighbours get so low. Hence the default.
+    The numbers of landmarks that the paper reports (28 % of the Swiss roll, 1.2 % and 1.7 % of the molecular sets)
+    cannot come from uniformly drawn edges; only trees whose parents adopt many neighbours get so low.
     """
 
     name = "pst"
@@ -75,12 +69,17 @@ class PrunedSpanningTree(LandmarkSelector):
         return assign(walk, _prune(parent))
 
 
-def _prune(parent: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the nodes of degree above one; the root's parent is -1."""
+def _degrees(parent: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return how many neighbours each node has; a root's parent is -1."""
     child = np.flatnonzero(parent >= 0)
     degree = np.bincount(parent[child], minlength=len(parent))
     degree[child] += 1
-    inner = np.flatnonzero(degree > 1)
+    return degree
+
+
+def _prune(parent: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the nodes of degree above one."""
+    inner = np.flatnonzero(_degrees(parent) > 1)
     if len(inner) < 2:
         # A pair is all leaves and a star is one hub; leaves stay until there are two, as a map needs two landmarks.
         leaves = np.setdiff1d(np.arange(len(parent)), inner)
@@ -91,13 +90,9 @@ def _prune(parent: NDArray[np.intp]) -> NDArray[np.intp]:
 def _sampled_tree(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return the landmarks of a sample that may fall apart, as the points between its parts are missing."""
     parent = _grow_adopting(walk, rng, may_fall_apart=True)
-    child = np.flatnonzero(parent >= 0)
-    degree = np.bincount(parent[child], minlength=len(parent))
-    degree[child] += 1
-    inner = degree > 1
+    inner, stays = _degrees(parent) > 1, parent < 0
     # A root alone, or with one leaf, stands for its part.
-    stays = parent < 0
-    stays[parent[child[inner[child]]]] = False
+    stays[parent[inner & (parent >= 0)]] = False
     return np.flatnonzero(inner | stays)
 
 

@@ -7,35 +7,24 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.maps.absorbing import Absorption, absorb
-    from ldmaps.maps.diffusion_map import DiffusionMap
-    from ldmaps.maps.landmark_cover import UnreachableError
-    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-    from ldmaps.maps.loading import load
-    from ldmaps.maps.planning import plan
-    from ldmaps.maps.tolerance import Certificate
+    from ldmaps.maps.absorbing import Absorption as Absorption
+    from ldmaps.maps.absorbing import absorb as absorb
+    from ldmaps.maps.diffusion_map import DiffusionMap as DiffusionMap
+    from ldmaps.maps.landmark_cover import UnreachableError as UnreachableError
+    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
+    from ldmaps.maps.loading import load as load
+    from ldmaps.maps.planning import plan as plan
+    from ldmaps.maps.tolerance import Certificate as Certificate
 
-__all__ = [
-    "Absorption",
-    "Certificate",
-    "DiffusionMap",
-    "LandmarkDiffusionMap",
-    "UnreachableError",
-    "absorb",
-    "load",
-    "plan",
-]
-
-__getattr__, __dir__ = load_on_first_use(
+load_on_first_use(
     __name__,
     {
-        "Absorption": "absorbing",
-        "Certificate": "tolerance",
-        "DiffusionMap": "diffusion_map",
-        "LandmarkDiffusionMap": "landmark_diffusion_map",
-        "UnreachableError": "landmark_cover",
-        "absorb": "absorbing",
-        "load": "loading",
-        "plan": "planning",
+        "absorbing": "Absorption absorb",
+        "diffusion_map": "DiffusionMap",
+        "landmark_cover": "UnreachableError",
+        "landmark_diffusion_map": "LandmarkDiffusionMap",
+        "loading": "load",
+        "planning": "plan",
+        "tolerance": "Certificate",
     },
 )

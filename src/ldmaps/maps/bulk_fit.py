@@ -22,8 +22,9 @@ from ldmaps.quality.diagnosis import named_points
 JOINED_HOP = 3.0
 #: Most points that are left out, as a share of all (one in any case), and most fits.
 MOST_LEFT_OUT, MOST_FITS = 0.05, 40
-#: What ε is raised by at first, so that disjoint parts of the data still have much the same; more each time after.
-FIRST_RAISE = 1.2
+#: What ε is raised by at first, and more each time after; how closely the smallest that does is then found, so that
+#: disjoint parts of the data still have much the same.
+FIRST_RAISE, RAISED_WITHIN = 1.2, 1.1
 
 Result = TypeVar("Result")
 
@@ -32,37 +33,60 @@ def fit_bulk(
     fit: Callable[[Training], Result], choose: Callable[[str, Training], Bandwidth], training: Training
 ) -> Result:
     """Return what ``fit`` makes of the points that belong together; warn of those left out and of a raised ε."""
-    whole, rule_epsilon, n_fits, raised = training, None, 1, FIRST_RAISE
-    refused: ToleranceError | None = None
-    while True:
+    whole, refused = training, None
+    fitted, training, rule_epsilon = _joined(fit, whole, whole)
+    if isinstance(fitted, ToleranceError):
+        refused = fitted
+        narrow = training.bandwidth or choose("bulk", training)
+        wide = choose("connected", replace(training, bandwidth=None))
+        if wide.epsilon <= narrow.epsilon:
+            raise refused
+        rule_epsilon = narrow.epsilon if rule_epsilon is None else rule_epsilon
+        training = replace(training, bandwidth=wide, n_tried=refused.n_tried)
+        fitted, training, _ = _joined(fit, whole, training)
+        if isinstance(fitted, ToleranceError):
+            raise min(refused, fitted, key=lambda each: each.best_bound)
+    _tell(whole, training, rule_epsilon, refused)
+    return fitted
+
+
+def _joined(
+    fit: Callable[[Training], Result], whole: Training, training: Training
+) -> tuple[Result | ToleranceError, Training, float | None]:
+    """Return a fit in one piece (or why its tolerance is refused), its training, and ε of the first in pieces."""
+    first, too_small, raised = None, 0.0, FIRST_RAISE
+    found: tuple[Result | ToleranceError, Training] | None = None
+    for n_fits in range(1, MOST_FITS + 1):
         try:
-            fitted = fit(training)
-            break
+            found = _fitted(fit, training), training
         except DisconnectedError as error:
-            if n_fits == MOST_FITS:
+            if n_fits == MOST_FITS and found is None:
                 raise
-            rule_epsilon = error.epsilon if rule_epsilon is None else rule_epsilon
+            first = error.epsilon if first is None else first
             n_left = len(whole.used) - len(training.used)
             most = max(1.0, MOST_LEFT_OUT * len(whole.used))
             if error.outside is not None and n_left + len(error.outside) <= most:
-                bandwidth = Bandwidth(error.epsilon, "bulk")
-                training = training.without(error.outside, bandwidth, error.remaining)
-            else:
-                joining = 0.0 if error.outside is not None else error.joining_epsilon / JOINED_HOP**2
+                training = training.without(error.outside, Bandwidth(error.epsilon, "bulk"), error.remaining)
+                continue
+            joining = 0.0 if error.outside is not None else error.joining_epsilon / JOINED_HOP**2
+            too_small = max(error.epsilon, joining)
+            if found is None:
                 training = replace(whole, bandwidth=Bandwidth(max(raised * error.epsilon, joining), "bulk"))
                 raised *= FIRST_RAISE
-            n_fits += 1
-        except ToleranceError as error:
-            if refused is not None:
-                raise min(refused, error, key=lambda each: each.best_bound) from None
-            narrow = training.bandwidth or choose("bulk", training)
-            wide = choose("connected", replace(training, bandwidth=None))
-            if wide.epsilon <= narrow.epsilon:
-                raise
-            refused, rule_epsilon = error, narrow.epsilon if rule_epsilon is None else rule_epsilon
-            training = replace(training, bandwidth=wide, n_tried=error.n_tried)
-    _tell(whole, training, rule_epsilon, refused)
-    return fitted
+                continue
+        bandwidth = found[1].bandwidth
+        if bandwidth is None or not 0.0 < too_small * RAISED_WITHIN < bandwidth.epsilon:
+            break
+        training = replace(whole, bandwidth=Bandwidth((too_small * bandwidth.epsilon) ** 0.5, "bulk"))
+    assert found is not None
+    return *found, first
+
+
+def _fitted(fit: Callable[[Training], Result], training: Training) -> Result | ToleranceError:
+    try:
+        return fit(training)
+    except ToleranceError as refused:
+        return refused
 
 
 def _tell(

@@ -208,7 +208,7 @@ class DiffusionMap(DiffusionEstimator):
     def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:
         """Become a solved map, and embed the points of weight 0."""
         walk = solved.walk
-        sampled = SampledMap.of(training, walk, np.arange(len(walk.points)))
+        sampled = SampledMap.of_all(training, walk)
         kept = self._coordinates_kept(solved, sampled)
         embedder = kept.embedder()
         own = kept.own_coordinates.astype(walk.points.dtype)

@@ -28,7 +28,6 @@ from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import SampledMap, Training
 from ldmaps.metrics import resolve_metric
-from ldmaps.metrics.base import Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
@@ -239,7 +238,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 if error.outside is not None:
                     error.outside = training.places(error.outside, few)
                 raise
-            fit, bandwidth, solved, certificate, held = found
+            fit, bandwidth, solved, certificate, held, sampled = found
             if few is training and training.held is not None:
                 # These have chosen nothing but the number of landmarks.
                 rows = np.zeros(len(training.points), dtype=bool)
@@ -247,8 +246,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 training = replace(training, held=rows)
             fit = training.adopted(fit, few)
             walk = training.walk(bandwidth, self)
-            moved = None if fit.step.moved is None else fit.embedder.landmarks
-            sampled = self._sampled_of(training, walk, fit.landmarks, moved)
+            if fit.solved is not None:
+                sampled = self._sampled_of(training, walk, fit.landmarks)
+            else:
+                sampled = sampled if few is training else SampledMap.of_all(training, walk)
+                sampled = sampled and sampled.told_of(fit.landmarks.indices)
         else:
             training = self._held_out(training, selector, extension)
             fit, bandwidth, solved, sampled = self._fit_once(extension, selector, training, rng)
@@ -350,24 +352,24 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)
         del all_squared
-        sampled = self._sampled_of(training, walk, landmarks)
+        # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
+        sampled = (
+            SampledMap.of_all(training, walk) if is_taught else self._sampled_of(training, walk, landmarks)
+        )
         teacher = self._coordinates_kept(solved, sampled)
         may_move = not isinstance(selector, Given)  # those that the user names stay
         with stage("distillation", unit="") if is_taught else nullcontext():
             step = extension.fit(teacher, landmarks, every, rng, may_move=may_move)
         fit = LandmarkFit.of(walk, landmarks, step, None if is_taught else teacher)
-        if fit.landmarks is not landmarks:
-            sampled = self._sampled_of(training, walk, fit.landmarks, fit.embedder.landmarks)
+        if is_taught and sampled is not None:
+            sampled = sampled.told_of(fit.landmarks.indices)
         return fit, bandwidth, solved, sampled
 
-    def _sampled_of(
-        self, training: Training, walk: Walk, landmarks: Landmarks, places: Points | None = None
-    ) -> SampledMap | None:
-        """Return what resampling needs of landmarks, which are points of the walk unless they were moved."""
+    def _sampled_of(self, training: Training, walk: Walk, landmarks: Landmarks) -> SampledMap | None:
+        """Return what resampling needs of a map whose walk is over landmarks."""
         if isinstance(walk.points, PointsElsewhere):
             return None
-        points = walk.points.take(landmarks.indices) if places is None else places
-        over = replace(walk, points=points, weights=landmarks.multiplicities)
+        over = replace(walk, points=walk.points.take(landmarks.indices), weights=landmarks.multiplicities)
         return SampledMap.of(training, over, landmarks.assignment)
 
     # -- the map to learn from ------------------------------------------------------
@@ -411,15 +413,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         selector: LandmarkSelector,
         training: Training,
         rng: np.random.Generator,
-    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None, NDArray[np.intp]]:
-        """Find the fewest landmarks that meet the tolerance; the last are the points they were not chosen from."""
+    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None, NDArray[np.intp], SampledMap | None]:
+        """Find the fewest landmarks that meet the tolerance; return points they were not chosen from, too."""
         held = hold_out(len(training.members), rng)
         size = self._reference_size(training, DEFAULT_LANDMARKS)
         bandwidth, squared = self._reference_bandwidth(training, size, rng)
         walk = training.walk(bandwidth, self)
         solved = self._solve_reference(walk, size, squared, rng)
         del squared
-        every = SampledMap.of(training, walk, np.arange(len(walk.points)))
+        every = SampledMap.of_all(training, walk)
         reference = self._coordinates_kept(solved, every)
         search = ToleranceSearch(
             extension=extension,
@@ -432,7 +434,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         with stage("search", unit=""):
             fit, certificate = search.run(tolerance, training.n_tried)
         unseen = np.concatenate([held.search, held.certify])
-        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate, unseen
+        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate, unseen, every
 
     # -- errors ---------------------------------------------------------------------
 

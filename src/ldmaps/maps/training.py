@@ -28,7 +28,7 @@ from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.quality.error_estimate import Reference, sample_reference
 from ldmaps.quality.held_out import calibrate
-from ldmaps.quality.resampled_modes import fitted_modes
+from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
@@ -173,6 +173,7 @@ class SampledMap:
     cells: NDArray[np.intp]  # (n,): the landmark of each training point of positive weight
     weights: NDArray[np.float64]
     order: Order
+    landmarks: NDArray[np.intp] | None = None  # points of the walk that errors are told of, if not all
 
     @classmethod
     def of(cls, training: Training, walk: Walk, cells: NDArray[np.intp]) -> SampledMap | None:
@@ -180,6 +181,19 @@ class SampledMap:
         if isinstance(training.points, PointsElsewhere):
             return None
         return cls(walk, cells, training.member_weights, order_of(training))
+
+    @classmethod
+    def of_all(cls, training: Training, walk: Walk) -> SampledMap | None:
+        """Take the walk over all points, as of an exact map and of one that learned from it."""
+        return cls.of(training, walk, np.arange(len(walk.points)))
+
+    def told_of(self, landmarks: NDArray[np.intp]) -> SampledMap:
+        """Return the same with errors told of some of the walk's points."""
+        told = replace(self, landmarks=landmarks)
+        if "judged" in vars(self):  # which takes time, and was needed to choose coordinates
+            errors = self.judged.landmark_errors[landmarks]
+            vars(told)["judged"] = replace(self.judged, landmark_errors=errors)
+        return told
 
     @cached_property
     def judged(self) -> Sampling:
@@ -194,8 +208,9 @@ class SampledMap:
         kernel = np.exp(squared.astype(np.float64) / (-2.0 * walk.epsilon))
         fitted = fitted_modes(kernel, walk.weights, walk.alpha)
         found = judge_sampling(fitted, cells, self.weights, self.order, n_threads=walk.n_threads, **options)
-        if places is not None:
-            found = replace(found, landmark_errors=found.landmark_errors[places])
+        for rows in (places, self.landmarks):
+            if rows is not None:
+                found = replace(found, landmark_errors=found.landmark_errors[rows])
         return found
 
 

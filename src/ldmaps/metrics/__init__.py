@@ -52,8 +52,8 @@ def resolve_metric(metric: Metric | str | Callable[..., Any]) -> Metric:
     Parameters
     ----------
     metric : Metric, str or callable
-        A metric is returned as it is; a name gives that metric with its default
-        settings; a callable f(x, y) -> float becomes :class:`Function`.
+        A metric is returned as it is; a name gives that metric with its default settings; a callable f(x, y) -> float
+        becomes :class:`Function`.
 
     Returns
     -------

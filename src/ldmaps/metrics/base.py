@@ -1,11 +1,9 @@
-"""The Metric seam: prepare points once, then fill blocks of squared distances.
+"""The Metric seam: prepare points once, then fill blocks of squared distances, which the Gaussian kernel takes.
 
     X ──prepare──► Points ──squared_block(a, rows, b, cols, out)──► d²
 
-Squared distances, because the Gaussian kernel takes squares. ``Points`` are
-prepared once (landmarks at fit time, a stream's points as they arrive) so that a
-block costs only the distances themselves. Only :mod:`ldmaps.metrics.squared_matrix`, which keeps
-what it computes, and :mod:`ldmaps.diffusion.pairwise`, which does not, loop over blocks.
+Only :mod:`ldmaps.metrics.squared_matrix`, which keeps what it computes, and :mod:`ldmaps.diffusion.pairwise`, which
+does not, loop over blocks.
 """
 
 from __future__ import annotations
@@ -23,19 +21,16 @@ from ldmaps.errors import GradientError, InvalidInputError
 from ldmaps.metrics.checked_arrays import check_stored_names, stored_array
 from ldmaps.metrics.squared_matrix import squared_matrix
 
+Array = NDArray[Any]
 #: Fills, for the rows of a slice, which point is nearest and its d².
-NearestScan = Callable[[slice, NDArray[np.intp], NDArray[Any]], None]
+NearestScan = Callable[[slice, NDArray[np.intp], Array], None]
 #: Takes points, rows of them, weights s and coefficients Bᵀ; fills their coordinates, nearest landmarks and d².
-ExtensionScan = Callable[
-    ["Points", slice, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.intp], NDArray[Any]], None
-]
-
+ExtensionScan = Callable[["Points", slice, Array, Array, Array, NDArray[np.intp], Array], None]
 #: Takes one point, not prepared; says whether the row of its d² to the landmarks was filled.
-OneRow = Callable[[NDArray[Any]], bool]
-
+OneRow = Callable[[Array], bool]
 #: Takes points x_i as they came, (n, features) in float64, their d² to landmarks z_j, (n, M), and shares g, (n, k, M);
 #: writes Σ_j g_cj ∂d²(x_i, z_j)/∂x_i to (n, k, features). All C-contiguous; trusted; safe on several threads.
-SquaresGradient = Callable[[NDArray[np.float64], NDArray[Any], NDArray[Any], NDArray[Any]], None]
+SquaresGradient = Callable[[NDArray[np.float64], Array, Array, Array], None]
 
 
 class Places(NamedTuple):
@@ -58,20 +53,14 @@ class Points(ABC):
 
     @abstractmethod
     def take(self, indices: NDArray[np.intp] | slice) -> Points:
-        """Return the points at ``indices``, in that order, as a copy.
-
-        Parameters
-        ----------
-        indices : ndarray of int, or slice
-            Which points; they may repeat.
-        """
+        """Return the points at ``indices``, which may repeat, in that order, as a copy."""
 
 
 class Metric(ABC):
     """A distance between points.
 
-    A new metric is one file that subclasses this and one line in the table of
-    :mod:`ldmaps.metrics`; ``tests/metrics/contract.py`` is the suite it must pass.
+    A new metric is one file that subclasses this and one line in the table of :mod:`ldmaps.metrics`;
+    ``tests/metrics/contract.py`` is the suite it must pass.
     """
 
     #: Key in the metric table and in model files.
@@ -98,42 +87,24 @@ class Metric(ABC):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            The points. Raise :class:`~ldmaps.errors.InvalidInputError` for those that
-            have no distance.
+            The points. Raise :class:`~ldmaps.errors.InvalidInputError` for those that have no distance.
         dtype : float32 or float64, optional
-            Precision to compute in. By default float32 stays float32 and
-            everything else becomes float64.
+            Precision to compute in. By default float32 stays float32 and everything else becomes float64.
         """
 
     def learned(self, X: NDArray[Any], weights: NDArray[np.float64], lags: int = 1) -> Metric:
-        """Return the metric with what it takes from training points; most take nothing.
+        """Return the metric with what it takes from training points ``X`` of ``weights``; most take nothing.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, features)
-            Training points that are no frames.
-        weights : ndarray of shape (n,)
-            How much each counts.
-        lags : int
-            How many rows a point is, where points are windows: features are then the same columns over and over.
+        These are no frames. Where points are windows of ``lags`` rows, features are the same columns over and over.
         """
         return self
 
     @abstractmethod
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
-        """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``; trusts its input.
+        """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``, finite and not negative; trusts its input.
 
-        Safe to call from several threads.
-
-        Parameters
-        ----------
-        a, b : Points
-            As :meth:`prepare` returned them.
-        rows, cols : slice
-            Which of ``a`` and of ``b``: non-negative start and stop, step 1.
-        out : ndarray of shape (rows, cols)
-            To be filled with finite values that are never negative; C-contiguous, of
-            the points' dtype.
+        Points ``a`` and ``b`` are prepared, slices have start, stop and step 1, and the block is C-contiguous, of the
+        points' dtype. Safe to call from several threads.
         """
 
     def group_distance_sums(
@@ -143,22 +114,11 @@ class Metric(ABC):
         weights: NDArray[np.float64],
         sums: NDArray[np.float64],
     ) -> None:
-        """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``; trusts its input.
+        """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``, by ``weights`` w; trusts its input.
 
-        Override it where groups are small and distances cheap: one kernel call for
-        many groups saves more than it computes. Safe to call from several threads for
-        different groups.
-
-        Parameters
-        ----------
-        points : Points
-            Sorted by group.
-        bounds : ndarray of shape (groups + 1,)
-            Group g is ``bounds[g]`` to before ``bounds[g + 1]``.
-        weights : ndarray of shape (n,)
-            w_j.
-        sums : ndarray of shape (n,)
-            To be filled.
+        Group g of the ``points`` is ``bounds``[g] to before bounds[g + 1]. Override it where groups are small and
+        distances cheap: one kernel call for many groups saves more than it computes. Safe to call from several threads
+        for different groups.
         """
         for first, last in itertools.pairwise(bounds.tolist()):
             group = slice(first, last)
@@ -169,54 +129,30 @@ class Metric(ABC):
     def nearest_scan(self, a: Points, b: Points) -> NearestScan | None:
         """Return a search for the nearest of ``b`` that is quicker than scanning blocks of d², or None.
 
-        It is called with rows of ``a`` and two arrays to fill for them: which of ``b`` is nearest, the first among
-        equals, and its d². Safe to call from several threads.
-
-        Parameters
-        ----------
-        a, b : Points
-            Points, and those among which to find the nearest.
+        It is called with rows of ``a`` and two arrays to fill for them: which of b is nearest, the first among equals,
+        and its d². Safe to call from several threads.
         """
         return None
 
     def extension_scan(self, landmarks: Points, rate: Any) -> ExtensionScan | None:
-        """Return a way to embed points that skips landmarks which cannot matter, or None.
+        """Return a way to embed points that skips ``landmarks`` which cannot matter, or None where that does not pay.
 
-        Asked for every batch. It gives the same bits as embedding by blocks of d², and is safe to call from several
-        threads; None where skipping does not pay at this rate.
-
-        Parameters
-        ----------
-        landmarks : Points
-            The map's landmarks.
-        rate : float
-            Weights are exp(−rate·d²) s_j.
+        Asked for every batch; weights are exp(−``rate``·d²) s_j. It gives the same bits as embedding by blocks of d²,
+        and is safe to call from several threads.
         """
         return None
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to check and measure one point that takes less time than preparing it, or None.
 
-        It is called with an array whose first axis has length 1, by one thread at a time, and returns False for
-        whatever needs a conversion or an explanation; the point is then prepared.
-
-        Parameters
-        ----------
-        landmarks : Points
-            The map's landmarks.
-        row : ndarray of shape (1, M)
-            What each call fills with the same bits as preparing and measuring give.
+        It is called with an array whose first axis has length 1, by one thread at a time, and fills ``row``, (1, M),
+        with the same bits as preparing it and measuring from the ``landmarks`` give. It returns False for whatever
+        needs a conversion or an explanation; the point is then prepared.
         """
         return None
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
-        """Return a function that sums up gradients of d² to these landmarks; by default d² has none.
-
-        Parameters
-        ----------
-        landmarks : Points
-            The map's landmarks.
-        """
+        """Return a function that sums up gradients of d² to ``landmarks``; by default d² has none."""
         raise GradientError(
             f"the metric {self!r} has no gradient, so neither has a map fitted with it; "
             "gradients need Euclidean, Periodic, RMSD or Features: fit the map with one of these"
@@ -228,13 +164,7 @@ class Metric(ABC):
         return type(self).squares_gradient is not Metric.squares_gradient
 
     def places(self, points: Points) -> Places:
-        """Return where points are, for moving them along the gradient of d², if it has one.
-
-        Parameters
-        ----------
-        points : Points
-            What :meth:`prepare` returned.
-        """
+        """Return where ``points`` are, for moving them along the gradient of d², if it has one."""
         raise GradientError(f"points of the metric {self!r} cannot be moved: it has no gradient")
 
     def of_places(self) -> Metric:
@@ -246,13 +176,7 @@ class Metric(ABC):
         return ""
 
     def distance_unit(self, units: str | None) -> str | None:
-        """Return the unit of d for points in ``units``: by default the same.
-
-        Parameters
-        ----------
-        units : str or None
-            As a model knows them.
-        """
+        """Return the unit of d for points in ``units``, as a model knows them: by default the same."""
         return units
 
     def pairwise(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[Any]:
@@ -273,13 +197,7 @@ class Metric(ABC):
         return squared
 
     def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`~ldmaps.errors.InvalidInputError` where ``a`` and ``b`` cannot be compared: other features.
-
-        Parameters
-        ----------
-        a, b : Points
-            As :meth:`prepare` returned them.
-        """
+        """Raise :class:`~ldmaps.errors.InvalidInputError` where points ``a`` and ``b`` have other features."""
         left, right = (getattr(points, "n_features", None) for points in (a, b))
         if left != right:
             raise InvalidInputError(
@@ -288,24 +206,12 @@ class Metric(ABC):
             )
 
     def check_training(self, points: Points) -> None:
-        """Raise :class:`~ldmaps.errors.InvalidInputError` when a map cannot be fitted to points; by default it can.
-
-        Parameters
-        ----------
-        points : Points
-            As :meth:`prepare` returned them.
-        """
-        return
+        """Raise :class:`~ldmaps.errors.InvalidInputError` when a map cannot be fitted to ``points``."""
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return random points that :meth:`prepare` takes, near a sheet of three dimensions as real ones often are.
 
-        Parameters
-        ----------
-        n_points, n_features : int
-            Their shape; for frames ``n_features`` is the number of atoms.
-        rng : numpy.random.Generator
-            Draws them.
+        There are ``n_points`` of ``n_features``, three per atom for frames; ``rng`` draws them.
         """
         places = rng.uniform(size=(n_points, 3)) @ rng.uniform(size=(3, n_features))
         return places + rng.uniform(0.1, 0.2, size=places.shape)
@@ -317,44 +223,20 @@ class Metric(ABC):
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        """Return a metric with these settings.
-
-        Parameters
-        ----------
-        parameters : Mapping
-            As :meth:`parameters` returned them.
-        """
+        """Return a metric with settings that :meth:`parameters` returned as ``parameters``."""
         return cls(**parameters)
 
     def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
-        """Return the arrays that a model file stores, whose first axis is the points'; by default rows of features.
-
-        Parameters
-        ----------
-        points : Points
-            As :meth:`prepare` returned them.
-        """
+        """Return the arrays of ``points`` that a model file stores; by default rows of features."""
         return {"values": cast(Any, points).values}
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> Points:
-        """Return points from stored arrays, after checking every one of them; by default rows, which are prepared.
-
-        Parameters
-        ----------
-        arrays : Mapping of str to ndarray
-            As :meth:`export_points` returned them, or as a file claims it did.
-        """
+        """Return points from what a file claims :meth:`export_points` returned as ``arrays``, all checked."""
         check_stored_names(arrays, ("values",))
         return self.prepare(stored_array(arrays, "values", (None, None)))
 
     def joined(self, first: Points, second: Points) -> Points:
-        """Return the points of both, those of ``second`` last, for the right-hand side; trusts its input.
-
-        Parameters
-        ----------
-        first, second : Points
-            As :meth:`prepare` returned them.
-        """
+        """Return the points of ``first`` and ``second``, for the right-hand side; trusts its input."""
         arrays, more = self.export_points(first), self.export_points(second)
         return self.import_points({name: np.concatenate([arrays[name], more[name]]) for name in arrays})
 

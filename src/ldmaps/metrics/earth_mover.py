@@ -24,19 +24,16 @@ ROUNDING = 1e-3
 class EarthMover(Metric):
     """Least work that turns one histogram into another: mass moved times the distance it is moved.
 
-    Each row is a histogram over the same bins: values are not negative, and are
-    divided by their sum.
+    Each row is a histogram over the same bins: values are not negative, and are divided by their sum.
 
     Parameters
     ----------
     positions : array-like of shape (bins,), optional
-        Strictly increasing positions of the bins on a line, by default 0, 1, 2, …
-        The distance is then ``W₁ = Σ_k |F_k − G_k| (x_{k+1} − x_k)`` with F and G the
-        cumulative histograms, at the cost of a subtraction per bin.
+        Strictly increasing positions of the bins on a line, by default 0, 1, 2, … The distance is then ``W₁ = Σ_k |F_k
+        − G_k| (x_{k+1} − x_k)`` with F and G the cumulative histograms, at the cost of a subtraction per bin.
     ground_distance : array-like of shape (bins, bins), optional
-        Symmetric distances between bins that do not lie on a line. Each pair of
-        histograms is then a transport problem, solved exactly by POT
-        (``pip install POT``): thousands of times slower.
+        Symmetric distances between bins that do not lie on a line. Each pair of histograms is then a transport
+        problem, solved exactly by POT (``pip install POT``): thousands of times slower.
 
     Examples
     --------

@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import ExtensionScan, Metric, NearestScan, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.base import (
+    Array,
+    ExtensionScan,
+    Metric,
+    NearestScan,
+    OneRow,
+    Places,
+    Points,
+    SquaresGradient,
+)
 from ldmaps.metrics.checked_arrays import as_float_array
 
 #: Up to here direct differences over columns are as fast as a matrix product, exact, and independent of tiling.
@@ -136,13 +145,11 @@ class Euclidean(Metric):
 
     Notes
     -----
-    Up to 32 features differences are taken directly, and the value for a pair does
-    not depend on how the work was cut. Beyond, ``d² = |x|² + |y|² − 2 x·y`` comes from a
-    matrix product on points moved to the mean of the right-hand side, so that a
-    common offset costs no digits; pairs whose terms nearly cancel are computed again
-    by differences. Identical points are at distance exactly 0, d² is never negative,
-    and its relative error is at most about (f + 8)·1.2e-13 for f features
-    (float32: (f + 8)·1e-6), and usually far smaller.
+    Up to 32 features differences are taken directly, and the value for a pair does not depend on how the work was cut.
+    Beyond, ``d² = |x|² + |y|² − 2 x·y`` comes from a matrix product on points moved to the mean of the right-hand
+    side, so that a common offset costs no digits; pairs whose terms nearly cancel are computed again by differences.
+    Identical points are at distance exactly 0, d² is never negative, and its relative error is at most about (f +
+    8)·1.2e-13 for f features (float32: (f + 8)·1e-6), and usually far smaller.
 
     Examples
     --------
@@ -220,29 +227,9 @@ class Euclidean(Metric):
             return None
         columns, (lower, upper) = landmarks.columns, boxes
 
-        def scan(
-            points: Points,
-            rows: slice,
-            weights: NDArray[Any],
-            coefficients: NDArray[Any],
-            coordinates: NDArray[Any],
-            nearest: NDArray[np.intp],
-            squared: NDArray[Any],
-        ) -> None:
-            kernels.extend_euclidean(
-                cast(ColumnPoints, points).columns,
-                rows.start,
-                rows.stop,
-                columns,
-                lower,
-                upper,
-                rate,
-                weights,
-                coefficients,
-                coordinates,
-                nearest,
-                squared,
-            )
+        def scan(points: Points, rows: slice, *rest: Array) -> None:
+            left = cast(ColumnPoints, points).columns
+            kernels.extend_euclidean(left, rows.start, rows.stop, columns, lower, upper, rate, *rest)
 
         return scan
 
@@ -292,20 +279,13 @@ class Euclidean(Metric):
         else:
             super().group_distance_sums(points, bounds, weights, sums)
 
-    def check_compatible(self, a: Points, b: Points) -> None:
-        """Raise :class:`InvalidInputError` when the numbers of features differ."""
-        if not (type(a) is type(b) is ColumnPoints and len(a.columns) == len(b.columns)):
-            super().check_compatible(a, b)
-
 
 def vector_gradient(landmarks: Points, period: NDArray[np.float64] | None = None) -> SquaresGradient:
     """Return sums of ∂d²/∂x = 2(x − z_j) of rows, taken the shorter way round where they are periodic."""
     columns = np.ascontiguousarray(cast(RowPoints, landmarks).values.T, np.float64)
     periods = np.zeros(len(columns)) if period is None else period
 
-    def add_up(
-        X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-    ) -> None:
+    def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
         if period is not None:
             X = X - period * np.rint(X / period)  # angles may be many periods away
         kernels.vector_gradients(columns, X, periods, shares, gradient)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
+from ldmaps.metrics.base import Array, Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints
 from ldmaps.metrics.feature_choice import KINDS, checked_atoms, chosen_features
@@ -76,8 +76,8 @@ class _Resolved(NamedTuple):
 class Features(Periodic):
     """Distance of frames by internal coordinates: d² = Σ_k (s_k t_k)², t_k being how far feature k differs.
 
-    Neither translation nor rotation changes a feature, so nothing is superposed: what a far part of a chain does,
-    does not hide a torsion. Dihedrals are compared the shorter way round.
+    Neither translation nor rotation changes a feature, so nothing is superposed: what a far part of a chain does, does
+    not hide a torsion. Dihedrals are compared the shorter way round.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ class Features(Periodic):
     contacts : array-like of int, shape (any, 2), optional
         1/(1 + (r/0.8)⁶), 1 where two atoms touch and 0 where they are apart, for r in nm.
     scales : array-like of shape (features,), optional
-        How much each feature counts, in the order of the arguments above. By default 1, and 10 for distances
-        beside other features, so that 0.1 nm counts as much as 1 rad.
+        How much each feature counts, in the order of the arguments above. By default 1, and 10 for distances beside
+        other features, so that 0.1 nm counts as much as 1 rad.
     names : sequence of str, optional
         What each is called.
 
@@ -140,10 +140,10 @@ class Features(Periodic):
             What :func:`ldmaps.inputs.open` returned, or its ``atoms``.
         what : str
             "dihedrals" (φ, ψ, ω of proteins; all torsions of bonded atoms other than hydrogen in other molecules),
-            "chi" (those of side chains), "distances" (between all Cα, or all atoms other than hydrogen),
-            "contacts" (the same, at least three atoms apart), "angles" (of bonded atoms other than hydrogen),
-            several with commas between them, or a file with a feature per line: its kind, its atoms by label
-            ("ALA2-CA") or number from 0, and perhaps ``scale=2``.
+            "chi" (those of side chains), "distances" (between all Cα, or all atoms other than hydrogen), "contacts"
+            (the same, at least three atoms apart), "angles" (of bonded atoms other than hydrogen), several with commas
+            between them, or a file with a feature per line: its kind, its atoms by label ("ALA2-CA") or number from 0,
+            and perhaps ``scale=2``.
         """
         atoms = getattr(source, "atoms", source)
         if not getattr(atoms, "names", None):
@@ -195,13 +195,7 @@ class Features(Periodic):
         return ", ".join(told)
 
     def values(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the features of frames, not scaled, shape (n, features).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, atoms, 3) or (n, 3·atoms)
-            Frames, in nm.
-        """
+        """Return the features of frames ``X`` in nm, (n, atoms, 3) or (n, 3·atoms), not scaled: (n, features)."""
         return self._values(self._frames(X))
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> FeaturePoints:
@@ -250,9 +244,7 @@ class Features(Periodic):
         groups, scales, _ = self._resolved
         by_scaled = super().squares_gradient(landmarks)
 
-        def add_up(
-            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-        ) -> None:
+        def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
             frames = np.ascontiguousarray(X.reshape(len(X), -1, 3))
             values = self._values(frames)
             by_value = np.empty((*shares.shape[:2], len(scales)), gradient.dtype)
@@ -275,15 +267,7 @@ class Features(Periodic):
         return Periodic(self.period)
 
     def structures(self, points: Points, n_atoms: int) -> NDArray[np.float64]:
-        """Return the frames that points are features of, centred; see :meth:`RMSD.structures`.
-
-        Parameters
-        ----------
-        points : Points
-            What :meth:`prepare` returned.
-        n_atoms : int
-            Atoms of the frames.
-        """
+        """Return the frames that ``points`` are features of, centred, of ``n_atoms`` atoms."""
         frames = _frames_of(points)
         if frames is None:
             raise InvalidInputError("these points were moved, and no frame has their features")
@@ -292,13 +276,7 @@ class Features(Periodic):
         return centred
 
     def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
-        """Return all atoms, of equal weight; see :meth:`RMSD.weighed_atoms`.
-
-        Parameters
-        ----------
-        n_atoms : int
-            How many.
-        """
+        """Return all ``n_atoms`` atoms, of equal weight."""
         return resolve_atoms(None, None, n_atoms)
 
     def made_up(self, n_points: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -20,14 +20,13 @@ class Function(Metric):
     Parameters
     ----------
     function : callable
-        Takes two rows (1-D, read-only arrays) and returns their distance, a finite
-        real number not below 0. It should be symmetric, and 0 for identical points;
-        that is not checked. It must be safe to call from several threads.
+        Takes two rows (1-D, read-only arrays) and returns their distance, a finite real number not below 0. It should
+        be symmetric, and 0 for identical points; that is not checked. It must be safe to call from several threads.
 
     Notes
     -----
-    A call costs about a microsecond where a built-in metric needs a nanosecond.
-    Model files hold only the function's name: pass it again to ``ldmaps.load``.
+    A call costs about a microsecond where a built-in metric needs a nanosecond. Model files hold only the function's
+    name: pass it again to ``ldmaps.load``.
 
     Examples
     --------

@@ -17,9 +17,8 @@ from ldmaps.metrics.euclidean import ColumnPoints
 class Hamming(Metric):
     """Fraction of features in which two points differ, between 0 and 1.
 
-    Features are any numbers: bits, symbols, numbered states. They are compared for
-    equality in the points' precision, so integers too large for it are refused
-    instead of being taken for equal.
+    Features are any numbers: bits, symbols, numbered states. They are compared for equality in the points' precision,
+    so integers too large for it are refused instead of being taken for equal.
 
     Examples
     --------

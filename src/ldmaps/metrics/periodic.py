@@ -22,9 +22,8 @@ class Periodic(Metric):
     Parameters
     ----------
     period : float or array-like of shape (features,), default 2π
-        Length after which a coordinate repeats: 2π for radians, 360 for degrees, one
-        value for all features or one each. Angles may lie anywhere; they need not be
-        wrapped.
+        Length after which a coordinate repeats: 2π for radians, 360 for degrees, one value for all features or one
+        each. Angles may lie anywhere; they need not be wrapped.
 
     Examples
     --------

@@ -55,11 +55,10 @@ class PrecomputedPoints(Points):
 class Precomputed(Metric):
     """Distances looked up in a matrix instead of computed.
 
-    For ``fit`` the points are a square, symmetric matrix of distances (not squared)
-    with a zero diagonal. For new points they are a matrix with one row per new point
-    and either one column per training point, in the order of ``fit``, or one
-    column per landmark, in the order of the landmarks. (If there are as many landmarks
-    as training points, columns are training points.)
+    For ``fit`` the points are a square, symmetric matrix of distances (not squared) with a zero diagonal. For new
+    points they are a matrix with one row per new point and either one column per training point, in the order of
+    ``fit``, or one column per landmark, in the order of the landmarks. (If there are as many landmarks as training
+    points, columns are training points.)
 
     The matrix is not copied unless its type must change; leave it alone while in use.
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Metric, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.base import Array, Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
 from ldmaps.metrics.rmsd_panels import (
@@ -36,24 +36,21 @@ class RMSD(Metric):
     Parameters
     ----------
     weights : array-like of shape (atoms,), optional
-        How much each atom counts, in the superposition and in the mean alike; for
-        example masses. Atoms of weight 0 are left out. By default all count equally.
-        Light atoms that spin freely (methyl hydrogens) can hide slow motions in an
-        unweighted RMSD.
+        How much each atom counts, in the superposition and in the mean alike; for example masses. Atoms of weight 0
+        are left out. By default all count equally. Light atoms that spin freely (methyl hydrogens) can hide slow
+        motions in an unweighted RMSD.
     align : array-like of int, optional
-        Indices of at least three atoms that alone determine the superposition (with
-        their weights); the deviation is then measured over all atoms. This shows how
-        the rest moves relative to a part, and is tens of times slower. The result is
-        no longer a true metric, and where the chosen atoms lie on a line the
-        superposition is not unique.
+        Indices of at least three atoms that alone determine the superposition (with their weights); the deviation is
+        then measured over all atoms. This shows how the rest moves relative to a part, and is tens of times slower.
+        The result is no longer a true metric, and where the chosen atoms lie on a line the superposition is not
+        unique.
 
     Notes
     -----
-    Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is
-    then the unit of the distance. Errors of d² are a few roundings of the squared
-    radii of gyration in the precision used, for every pair of structures (mirror
-    images and atoms in a plane or on a line included). ``weights`` and ``align``
-    must not be changed in place once the metric has been used.
+    Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is then the unit of the distance.
+    Errors of d² are a few roundings of the squared radii of gyration in the precision used, for every pair of
+    structures (mirror images and atoms in a plane or on a line included). ``weights`` and ``align`` must not be
+    changed in place once the metric has been used.
 
     Examples
     --------
@@ -124,6 +121,14 @@ class RMSD(Metric):
         else:
             kernels.squared_rmsd_aligned(
                 a.panels, a.fit_panels, a.moments, i, i_end, b.panels, b.fit_panels, b.moments, j, j_end, out
+            )
+
+    def check_training(self, points: Points) -> None:
+        """See :meth:`Metric.check_training`."""
+        if cast(RMSDPoints, points).n_atoms == 1:
+            raise InvalidInputError(
+                "one atom of each frame is selected, and superposition puts it into the same place in all: no two "
+                "frames differ. Select more atoms"
             )
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
@@ -201,9 +206,7 @@ class RMSD(Metric):
             fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
             frames = np.ascontiguousarray(frames / root_weights[:, None])
 
-        def add_up(
-            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-        ) -> None:
+        def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
             gradient[:] = 0
             x, by_atom = X.reshape(len(X), -1, 3), gradient.reshape(*shares.shape[:2], -1, 3)
             if fitted is None:  # ∂d²/∂x_a = 2 w_a (x_a − R_j z_ja)
@@ -234,21 +237,13 @@ class RMSD(Metric):
 
     def check_compatible(self, a: Points, b: Points) -> None:
         """Raise :class:`InvalidInputError` when the frames differ in atoms, precision or alignment."""
-        if (
-            type(a) is type(b) is RMSDPoints
-            and a.fit_panels is b.fit_panels is None
-            and a.panels.shape[1] == b.panels.shape[1]
-            and a.dtype is b.dtype
-        ):
-            return  # the rest is for those who need an explanation
         for points in (a, b):
             if not isinstance(points, RMSDPoints):
                 raise InvalidInputError(
                     f"RMSD compares frames prepared by RMSD.prepare, got {type(points).__name__}; "
                     "prepare them first"
                 )
-        assert isinstance(a, RMSDPoints)
-        assert isinstance(b, RMSDPoints)
+        a, b = cast(RMSDPoints, a), cast(RMSDPoints, b)
         if a.n_atoms != b.n_atoms:
             raise InvalidInputError(
                 f"frames of {a.n_atoms} and of {b.n_atoms} atoms cannot be compared; "
@@ -266,19 +261,10 @@ class RMSD(Metric):
             )
 
     def structures(self, points: Points, n_atoms: int) -> NDArray[np.float64]:
-        """Return frames as they were before they were weighed and scaled; centred, and turned to their own axes.
+        """Return prepared ``points`` as they were before they were weighed and scaled, in the unit of the frames.
 
-        Parameters
-        ----------
-        points : Points
-            Frames that :meth:`prepare` returned.
-        n_atoms : int
-            Atoms of the frames that were prepared.
-
-        Returns
-        -------
-        ndarray of shape (n, atoms with a weight, 3)
-            In the unit of length of the frames; :meth:`weighed_atoms` says which atoms.
+        They are centred, and turned to their own axes, of shape (n, atoms with a weight, 3); :meth:`weighed_atoms`
+        says which of the ``n_atoms`` of the frames these are.
         """
         arrays = self.export_points(points)
         frames = arrays["coordinates"].astype(np.float64)
@@ -340,13 +326,7 @@ class RMSD(Metric):
 
     # -- weights and alignment --------------------------------------------
     def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
-        """Return which atoms count and how much; remembered, because a stream prepares one frame at a time.
-
-        Parameters
-        ----------
-        n_atoms : int
-            Atoms per frame, those without a weight included.
-        """
+        """Return which of ``n_atoms`` atoms count and how much; remembered, as streams prepare frame by frame."""
         kept = self._resolved
         if kept is None or kept[0] is not self.weights or kept[1] is not self.align or kept[2] != n_atoms:
             kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Places, Points, SquaresGradient
+from ldmaps.metrics.base import Array, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, Euclidean, RowPoints
 
@@ -26,10 +26,10 @@ class Scaled(Euclidean):
     Parameters
     ----------
     scale : {"standard", "robust"} or array-like of shape (features,), default "standard"
-        s_k. "standard": the standard deviation over the training points, each counted with its weight. "robust":
-        the distance of the quartiles, as a normal distribution has it (times 0.741), which outliers do not change,
-        and the standard deviation where more than half of the values are equal. Numbers, positive, are taken as they
-        are. Infinity leaves a feature out of the distance, as is done with one that never varies.
+        s_k. "standard": the standard deviation over the training points, each counted with its weight. "robust": the
+        distance of the quartiles, as a normal distribution has it (times 0.741), which outliers do not change, and the
+        standard deviation where more than half of the values are equal. Numbers, positive, are taken as they are.
+        Infinity leaves a feature out of the distance, as is done with one that never varies.
 
     Examples
     --------
@@ -73,9 +73,7 @@ class Scaled(Euclidean):
         factors = self._factors(cast(RowPoints, landmarks).n_features)
         by_scaled = super().squares_gradient(landmarks)
 
-        def add_up(
-            X: NDArray[np.float64], squared: NDArray[Any], shares: NDArray[Any], gradient: NDArray[Any]
-        ) -> None:
+        def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
             by_scaled(X * factors, squared, shares, gradient)  # ∂d²/∂x_k = 2 (x_k − z_k)/s_k²
             gradient *= factors.astype(gradient.dtype)
 

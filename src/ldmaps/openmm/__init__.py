@@ -7,45 +7,27 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.openmm.actions import Branch, Save, Snapshot, Stop, StopSimulation
-    from ldmaps.openmm.bias_log import BiasLog
-    from ldmaps.openmm.forces import bias_variable, coordinate_force, domain_wall, outward_force
-    from ldmaps.openmm.reporter import LandmarkReporter, run_until
-    from ldmaps.openmm.reweighting import effective_number, metadynamics_weights
+    from ldmaps.openmm.actions import Branch as Branch
+    from ldmaps.openmm.actions import Save as Save
+    from ldmaps.openmm.actions import Snapshot as Snapshot
+    from ldmaps.openmm.actions import Stop as Stop
+    from ldmaps.openmm.actions import StopSimulation as StopSimulation
+    from ldmaps.openmm.biased_runs import BiasLog as BiasLog
+    from ldmaps.openmm.biased_runs import effective_number as effective_number
+    from ldmaps.openmm.biased_runs import metadynamics_weights as metadynamics_weights
+    from ldmaps.openmm.forces import bias_variable as bias_variable
+    from ldmaps.openmm.forces import coordinate_force as coordinate_force
+    from ldmaps.openmm.forces import domain_wall as domain_wall
+    from ldmaps.openmm.forces import outward_force as outward_force
+    from ldmaps.openmm.reporter import LandmarkReporter as LandmarkReporter
+    from ldmaps.openmm.reporter import run_until as run_until
 
-__all__ = [
-    "BiasLog",
-    "Branch",
-    "LandmarkReporter",
-    "Save",
-    "Snapshot",
-    "Stop",
-    "StopSimulation",
-    "bias_variable",
-    "coordinate_force",
-    "domain_wall",
-    "effective_number",
-    "metadynamics_weights",
-    "outward_force",
-    "run_until",
-]
-
-__getattr__, __dir__ = load_on_first_use(
+load_on_first_use(
     __name__,
     {
-        "BiasLog": "bias_log",
-        "Branch": "actions",
-        "LandmarkReporter": "reporter",
-        "Save": "actions",
-        "Snapshot": "actions",
-        "Stop": "actions",
-        "StopSimulation": "actions",
-        "bias_variable": "forces",
-        "coordinate_force": "forces",
-        "domain_wall": "forces",
-        "effective_number": "reweighting",
-        "metadynamics_weights": "reweighting",
-        "outward_force": "forces",
-        "run_until": "reporter",
+        "actions": "Branch Save Snapshot Stop StopSimulation",
+        "biased_runs": "BiasLog effective_number metadynamics_weights",
+        "forces": "bias_variable coordinate_force domain_wall outward_force",
+        "reporter": "LandmarkReporter run_until",
     },
 )

@@ -171,10 +171,8 @@ class Save(_OnEvent):
     ----------
     folder : path-like
         Created if missing.
-    kind : {"leave", "enter", "dwell"}
-        Which events to act on.
-    region : str, optional
-        By default any region.
+    kind, region
+        As for :class:`Stop`.
 
     Attributes
     ----------
@@ -212,10 +210,8 @@ class Branch(_OnEvent):
 
     Parameters
     ----------
-    kind : {"leave", "enter", "dwell"}
-        Which events to act on.
-    region : str, optional
-        By default any region.
+    kind, region
+        As for :class:`Stop`.
     most : int
         Snapshots to keep; the oldest go first.
 

@@ -1,14 +1,6 @@
-"""A map's coordinates, and the border of its domain, as forces of an OpenMM system.
+"""A map's coordinates, and the border of its domain, as forces of an OpenMM system."""
 
-    force = coordinate_force(model, 0, topology=simulation.topology)
-    variable = app.BiasVariable(force, -0.02, 0.02, 0.001)          # or bias_variable(model, 0, ...)
-    metadynamics = app.Metadynamics(system, [variable], 300, 8, 1.0, 500)
-    system.addForce(domain_wall(model, 5000.0, topology=topology))
-
-The energy of a coordinate's force is the coordinate, in kJ/mol by OpenMM's custom; it is meant for
-``CustomCVForce``, ``BiasVariable`` and whatever else takes a collective variable. Positions are as OpenMM
-integrates them, not wrapped into the box: map the atoms of one molecule.
-"""
+# Positions are as OpenMM integrates them, not wrapped into the box: map the atoms of one molecule.
 
 from __future__ import annotations
 
@@ -92,11 +84,9 @@ def coordinate_force(
     model : LandmarkDiffusionMap, DiffusionMap or path
         Fitted on frames in nm with RMSD or Features, or the ``.ldm`` file of such a map.
     coordinate : int
-        Which column of ``model.transform``, from 0: 0 is the slowest motion, ψ₂ of the
-        paper.
+        Which column of ``model.transform``, from 0: 0 is the slowest motion, ψ₂ of the paper.
     atoms : array-like of int, optional
-        Which particles of the system the map was fitted on, in its order. By default
-        all atoms of ``topology``.
+        Which particles of the system the map was fitted on, in its order. By default all atoms of ``topology``.
     topology : openmm.app.Topology, optional
         The simulation's. Needed to check the atoms' names where the model knows them.
     ignore_names : bool
@@ -106,15 +96,13 @@ def coordinate_force(
     Returns
     -------
     openmm.PythonForce
-        For ``CustomCVForce.addCollectiveVariable`` or ``BiasVariable``. It can be
-        serialized; reading it needs ldmaps and a trusted file,
-        because OpenMM stores Python objects as pickles.
+        For ``CustomCVForce.addCollectiveVariable`` or ``BiasVariable``. It can be serialized; reading it needs
+        ldmaps and a trusted file, because OpenMM stores Python objects as pickles.
 
     Raises
     ------
     InvalidInputError
-        For atoms, units or coordinates that do not fit; ``GradientError`` for a map
-        without gradients.
+        For atoms, units or coordinates that do not fit; ``GradientError`` for a map without gradients.
     """
     model = fitted_on_frames(model)
     k = int(model.n_components_)
@@ -178,12 +166,10 @@ def outward_force(
 ) -> Any:
     """Return an OpenMM force that drives a simulation to where a map has few points, and beyond.
 
-    Its energy is strength·ln(1 + ρ(x)/ρ₀), where ρ is the map's own estimate of how
-    often a place was visited and ρ₀ what its most isolated landmark contributes at the
-    reach; beyond, the energy falls to 0. A strength of kT makes the known free energy
-    landscape flat; above, rarely visited places are favoured.
-    Coordinates alone cannot do this: at the border of the data their slope across it
-    vanishes.
+    Its energy is strength·ln(1 + ρ(x)/ρ₀), where ρ is the map's own estimate of how often a place was visited
+    and ρ₀ what its most isolated landmark contributes at the reach; beyond, the energy falls to 0. A strength
+    of kT makes the known free energy landscape flat; above, rarely visited places are favoured. Coordinates
+    alone cannot do this: at the border of the data their slope across it vanishes.
 
     Parameters
     ----------
@@ -231,9 +217,8 @@ def bias_variable(
         Standard deviation of the Gaussian bumps, in the coordinate's units. By default
         1/30 of the range that the landmarks span.
     limits : (float, float), optional
-        Where OpenMM's table of the bias begins and ends; beyond it the bias is 0, so a
-        simulation must not get there. By default the range of the map's coefficients,
-        which no point can exceed.
+        Where OpenMM's table of the bias begins and ends; beyond it the bias is 0, so a simulation must not get
+        there. By default the range of the map's coefficients, which no point can exceed.
     grid_width : int, optional
         Points of the table; by default OpenMM's choice, five per width.
     """
@@ -253,9 +238,6 @@ def bias_variable(
     if not low < high:
         raise InvalidInputError(f"limits must be a lower and a higher number, got {limits!r}")
     return app.BiasVariable(force, low, high, width, False, grid_width)
-
-
-# -- pieces -----------------------------------------------------------------------------
 
 
 def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names: bool) -> NDArray[np.intp]:

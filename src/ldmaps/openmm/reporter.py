@@ -1,19 +1,9 @@
-"""Embeds an OpenMM simulation while it runs, and acts when it enters or leaves a region.
-
-    model = ldmaps.load("map.ldm")
-    tracker = RegionTracker(learn_basins(model).regions)
-    reporter = LandmarkReporter(model, 100, tracker=tracker, on_event=Stop("leave", "basin 1"))
-    event = run_until(simulation, 1_000_000, reporter)     # None if it never left
-
-Positions are asked for in nm and as OpenMM integrates them, not wrapped into the box:
-then the molecules it was started with whole stay whole. Atoms of several molecules may
-drift into different images of a periodic box; map the atoms of one molecule there.
-"""
+"""Embeds an OpenMM simulation while it runs, and acts when it enters or leaves a region."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +28,8 @@ class LandmarkReporter(FrameReporter):
     """An OpenMM reporter that embeds the current frame every so many steps.
 
     Append it to ``simulation.reporters`` as the last one: when an action stops the run,
-    later reporters do not see that frame.
+    later reporters do not see that frame. Positions are not wrapped into the box, so that molecules stay
+    whole; atoms of several may drift into different images of it, so map the atoms of one molecule there.
 
     Parameters
     ----------
@@ -47,8 +38,7 @@ class LandmarkReporter(FrameReporter):
     report_interval : int
         Steps between two frames.
     atoms : array-like of int, optional
-        Which atoms of the simulation the map was fitted on, in its order. By default
-        all of them.
+        Which atoms of the simulation the map was fitted on, in its order. By default all of them.
     tracker : RegionTracker, optional
         Turns frames into regions and events.
     sink : Sink, optional
@@ -83,7 +73,13 @@ class LandmarkReporter(FrameReporter):
         super().__init__(model, report_interval, atoms, ignore_names)
         self._engine = RecordEmbedder(self._model, tracker=tracker, n_threads=1)
         self.sink = sink
-        self.actions: tuple[Action, ...] = _actions(on_event)
+        actions: Any = () if on_event is None else [on_event] if callable(on_event) else on_event
+        self.actions: tuple[Action, ...] = tuple(actions)
+        for action in self.actions:
+            if not callable(action):
+                raise InvalidInputError(
+                    f"on_event takes functions of an event and a simulation, got {action!r}"
+                )
         if self.actions and tracker is None:
             raise InvalidInputError("on_event needs a tracker, which reports the events; pass tracker=")
         self.last: Embedded | None = None
@@ -150,16 +146,3 @@ def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event 
     finally:
         simulation.reporters[:] = before
     return None
-
-
-# -- pieces -------------------------------------------------------------------------
-
-
-def _actions(on_event: Action | Iterable[Action] | None) -> tuple[Action, ...]:
-    if on_event is None:
-        return ()
-    actions: Sequence[Any] = [on_event] if callable(on_event) else list(on_event)
-    for action in actions:
-        if not callable(action):
-            raise InvalidInputError(f"on_event takes functions of an event and a simulation, got {action!r}")
-    return tuple(actions)

@@ -7,32 +7,21 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.quality.error_estimate import ErrorEstimate
-    from ldmaps.quality.fidelity import align, alignment, rms_error, zeta
-    from ldmaps.quality.perturbation import Perturbation, predict_errors
-    from ldmaps.quality.sampling import Sampling
+    from ldmaps.quality.error_estimate import ErrorEstimate as ErrorEstimate
+    from ldmaps.quality.fidelity import align as align
+    from ldmaps.quality.fidelity import alignment as alignment
+    from ldmaps.quality.fidelity import rms_error as rms_error
+    from ldmaps.quality.fidelity import zeta as zeta
+    from ldmaps.quality.perturbation import Perturbation as Perturbation
+    from ldmaps.quality.perturbation import predict_errors as predict_errors
+    from ldmaps.quality.sampling import Sampling as Sampling
 
-__all__ = [
-    "ErrorEstimate",
-    "Perturbation",
-    "Sampling",
-    "align",
-    "alignment",
-    "predict_errors",
-    "rms_error",
-    "zeta",
-]
-
-__getattr__, __dir__ = load_on_first_use(
+load_on_first_use(
     __name__,
     {
-        "ErrorEstimate": "error_estimate",
-        "Perturbation": "perturbation",
-        "Sampling": "sampling",
-        "align": "fidelity",
-        "alignment": "fidelity",
-        "predict_errors": "perturbation",
-        "rms_error": "fidelity",
-        "zeta": "fidelity",
+        "error_estimate": "ErrorEstimate",
+        "fidelity": "align alignment rms_error zeta",
+        "perturbation": "Perturbation predict_errors",
+        "sampling": "Sampling",
     },
 )

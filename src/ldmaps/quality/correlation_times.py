@@ -2,15 +2,19 @@ r"""How long coordinates remember: autocorrelation, and the number of independen
 
     ρ(t) = ⟨(x_i − x̄)(x_{i+t} − x̄)⟩ / ⟨(x_i − x̄)²⟩,   τ = ½ + Σ_{t=1}^{W} ρ(t)
 
-in points, over pairs within the same file, with Sokal's window: the first W ≥ 5τ. A mean over N points
-is as good as one over N/(2τ) independent ones, and τ itself is known to τ√(4(W + ½ − τ)/N) (Wolff 2004).
+in points, over pairs within the same file, with Sokal's window: the first W ≥ 5τ. A mean over N points is as good as
+one over N/(2τ) independent ones, and τ itself is known to τ√(4(W + ½ − τ)/N) (Wolff 2004).
+
+A yardstick is the slowest that a linear combination of functions w(x) reaches, which maximises the autocorrelation of
+b·w(x) at a lag (VAC: Noé & Nüske 2013): C_t b = ρ C_0 b, C_0 = ½(X₀ᵀX₀ + X_tᵀX_t)/n, C_t = ½(X₀ᵀX_t + X_tᵀX₀)/n. What
+is fitted to one half of the pairs is judged on the other: in the half it was fitted to, noise looks slow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -20,20 +24,16 @@ from numpy.typing import NDArray
 WINDOW = 5.0
 #: Fewer independent samples say little of how slow a coordinate is.
 FEW_INDEPENDENT = 20.0
+#: Directions of C_0 below this share of its largest are left out: the functions are nearly dependent.
+RANK_TOLERANCE = 1e-5
 
 
-@dataclass(frozen=True)
-class CorrelationTime:
+class CorrelationTime(NamedTuple):
     """How long one coordinate remembers, in points."""
 
     time: float  # τ and its standard error
     error: float
     n_independent: float  # N/(2τ)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the run is long enough to say."""
-        return self.n_independent >= FEW_INDEPENDENT
 
 
 def runs_of(n_points: int, files: NDArray[np.int32] | None) -> list[slice]:
@@ -73,3 +73,48 @@ def correlation_time(values: NDArray[np.float64], runs: Sequence[slice]) -> Corr
     time = max(float(times[window]), 0.5)
     error = time * float(np.sqrt(4.0 * max(window + 0.5 - time, 0.5) / n))
     return CorrelationTime(time, error, n / (2.0 * time))
+
+
+def lagged_pairs(runs: list[slice], lag: int, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first points of pairs a lag apart, at most so many, and which of two folds each pair is in."""
+    # A fold is a stretch of consecutive points, and no pair has a point within a lag of the other's.
+    starts = np.concatenate([np.arange(run.start, max(run.start, run.stop - lag)) for run in runs])
+    cut = np.arange(len(starts)) * 2 // max(len(starts), 1)
+    # Pairs that end in the next fold, or in the lag behind its beginning, are in none.
+    near = np.zeros(len(starts), dtype=bool)
+    near[: max(len(starts) - lag, 0)] = cut[: len(starts) - lag] != cut[lag:]
+    starts, cut = starts[~near], cut[~near]
+    stride = -(-len(starts) // most) if len(starts) else 1
+    return starts[::stride].astype(np.intp), cut[::stride].astype(np.intp)
+
+
+def slowest_combinations(
+    now: NDArray[np.float64], later: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return autocorrelations of combinations of functions, the slowest first, their b in columns, and the means."""
+    mean = 0.5 * (now.mean(axis=0) + later.mean(axis=0))
+    first, second = now - mean, later - mean
+    instant = 0.5 * (first.T @ first + second.T @ second) / len(now)
+    lagged = 0.5 * (first.T @ second + second.T @ first) / len(now)
+    lengths, turns = scipy.linalg.eigh(instant)
+    keep = lengths > RANK_TOLERANCE * lengths[-1]
+    white = turns[:, keep] / np.sqrt(lengths[keep])
+    values, mixed = scipy.linalg.eigh(white.T @ lagged @ white)
+    return values[::-1], white @ mixed[:, ::-1], mean
+
+
+def held_out_correlation(
+    now: NDArray[np.float64], later: NDArray[np.float64], folds: NDArray[np.intp]
+) -> float:
+    """Return the autocorrelation of the slowest combination on pairs that it was not fitted to, the mean over folds."""
+    found = []
+    for fold in np.unique(folds):
+        test = folds == fold
+        values, combinations, mean = slowest_combinations(now[~test], later[~test])
+        if not len(values):
+            return np.nan  # nothing moved in the other fold
+        first, second = (now[test] - mean) @ combinations[:, 0], (later[test] - mean) @ combinations[:, 0]
+        centre = 0.5 * (first.mean() + second.mean())
+        first, second = first - centre, second - centre
+        found.append(first @ second / max(0.5 * (first @ first + second @ second), 1e-300))
+    return float(np.mean(found))

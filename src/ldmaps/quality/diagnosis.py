@@ -4,10 +4,9 @@ A coordinate is carried by about
 
     n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴
 
-points, its participation ratio, with c scaled to add up to the number of points: N
-where all count alike, 1 where a single point stands out. And the bandwidth of a
-connected walk is decided by the last edge of the minimum spanning tree, which may lead
-to one broken frame.
+points, its participation ratio, with c scaled to add up to the number of points: N where all count alike, 1 where a
+single point stands out. And the bandwidth of a connected walk is decided by the last edge of the minimum spanning
+tree, which may lead to one broken frame.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""Errors of a landmark map estimated without the exact map.
 
-A map f of any extension is held against the operator P of a reference: the training
-points, or a sample of them that stands for the same cells.
+A map f of any extension is held against the operator P of a reference: the training points, or a sample of them that
+stands for the same cells.
 
     F = [1, f, further modes]                        trial functions on the reference, R×p
     H = Fᵀ W D P F,  G = Fᵀ W D F                    p×p, a tiled pass over R² pairs
@@ -9,11 +9,10 @@ points, or a sample of them that stands for the same cells.
     F ← [F, PFy − μFy], and the same again           a further pass, until it changes little
     ψ(x) ≈ (1/μ) Σ_j P(x, x_j) (F y)(j)              and one step of Nyström over the reference
 
-The step damps what the trial functions lack by λ_l/λ_i, so the result is nearer
-to the exact map by an order than f is, and f(x) − ψ(x) is f's error. To first order
-in f's error this is the expansion of :mod:`ldmaps.quality.perturbation` with the landmark
-map as the unperturbed one; the small eigenproblem keeps it right where eigenvalues
-lie close.
+The step damps what the trial functions lack by λ_l/λ_i, so the result is nearer to the exact map by an order than f
+is, and f(x) − ψ(x) is f's error. To first order in f's error this is the expansion of
+:mod:`ldmaps.quality.perturbation` with the landmark map as the unperturbed one; the small eigenproblem keeps it right
+where eigenvalues lie close.
 """
 
 from __future__ import annotations
@@ -60,16 +59,15 @@ class ErrorEstimate:
     Attributes
     ----------
     change : ndarray of shape (n, k)
-        Landmark map minus exact map, estimated. Subtract it from the coordinates for
-        better ones.
+        Landmark map minus exact map, estimated. Subtract it from the coordinates for better ones.
     ranges : ndarray of shape (k,)
         max − min of each coordinate over the reference.
     inside : ndarray of bool, shape (n,)
-        Whether a landmark or reference point is within √ε. Beyond that the exact map
-        itself extrapolates, and there is no error to speak of.
+        Whether a landmark or reference point is within √ε. Beyond that the exact map itself extrapolates, and there is
+        no error to speak of.
     sampling : ndarray of shape (n,)
-        Standard error of ``change``, its length, where the estimate rests on a sample of the
-        training points; 0 where it rests on all of them.
+        Standard error of ``change``, its length, where the estimate rests on a sample of the training points; 0 where
+        it rests on all of them.
     n_reference : int
         How many points the estimate rests on.
     """

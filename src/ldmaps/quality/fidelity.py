@@ -20,9 +20,8 @@ SAME_SHARE = 0.5
 def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return the order and the signs of columns that best match ``embedding`` to ``reference``.
 
-    Eigenvectors are defined up to sign, and near-degenerate ones may come in
-    another order. Columns are matched one to one so that the total of ``|cosine|``
-    between matched columns is largest.
+    Eigenvectors are defined up to sign, and near-degenerate ones may come in another order. Columns are matched one to
+    one so that the total of ``|cosine|`` between matched columns is largest.
 
     Parameters
     ----------
@@ -73,11 +72,10 @@ def zeta(
     reference, embedding : array-like of shape (n, k)
         True and approximate coordinates of the same points.
     ranges : array-like of shape (k,), optional
-        max − min of each true coordinate; by default that of ``reference``. Pass
-        the training set's to judge test points on the same scale.
+        max − min of each true coordinate; by default that of ``reference``. Pass the training set's to judge test
+        points on the same scale.
     aligned : bool
-        True compares the columns as they stand; by default they are first matched
-        in order and sign by :func:`align`.
+        True compares the columns as they stand; by default they are first matched in order and sign by :func:`align`.
     """
     reference, embedding = _matching_pair(reference, embedding)
     if not aligned:

@@ -1,9 +1,7 @@
 r"""What collapsing points onto landmarks does to the eigenpairs (section meth_err).
 
-The landmark map is the exact map of displaced data: point i stands where its
-landmark γ(i) is, so d_ij becomes d′_ij = d(z_γ(i), z_γ(j)). With weights w the
-operator P = D⁻¹AW becomes P′ = P + δP (:mod:`ldmaps.quality.collapsed_walk`), and ψ′
-and λ′ are expanded in the eigenpairs of P:
+The landmark map is the exact map of displaced data: point i stands where its landmark γ(i) is, so d_ij becomes d′_ij =
+d(z_γ(i), z_γ(j)), and P = D⁻¹AW becomes P′ = P + δP. Its eigenpairs are expanded in those of P:
 
     P ψ_l = λ_l ψ_l,  φ_l = W D ψ_l / (ψ_lᵀ W D ψ_l)    right and left eigenvectors, φ_mᵀψ_l = δ_ml
     Π = Σ_{l<p} ψ_l φ_lᵀ                                 the p leading modes, the trivial one among them
@@ -11,24 +9,27 @@ and λ′ are expanded in the eigenpairs of P:
     H(E) = Λ + ΦᵀδPΨ + ΦᵀP′R/E,   H(μ) y = μ y           a p×p problem
     ψ′_i ∝ Ψy + Ry/μ,  λ′_i = μ
 
-Displacements within a cell cancel on average, so what mixes the leading modes is of
-second order in the distance to the landmark, in ΦᵀδPΨ as in ΦᵀP′R: first order, as the
-paper's, keeps one of two terms of the same size.
+Displacements within a cell cancel on average, so what mixes the leading modes is of second order in the distance to
+the landmark, in ΦᵀδPΨ as in ΦᵀP′R: first order, as the paper's, keeps one of two terms of the same size.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps import kernels
+from ldmaps.diffusion.pairwise import apply_operator, extend, squared_tile
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError
-from ldmaps.quality.collapsed_walk import CollapsedWalk
+from ldmaps.metrics.base import Points
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.settings import is_whole_number
+from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap
@@ -38,6 +39,66 @@ if TYPE_CHECKING:
 _ROUNDS = 4
 
 _Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CollapsedWalk:
+    """A walk P over N points, and P′ over the M places they are moved to."""
+
+    # P′ acts through the landmarks alone, (P′f)(i) = Σ_m A(z_γ(i), z_m) F_m / Σ_m A(z_γ(i), z_m) c_m with F_m the
+    # weighted sum of f over cell m: products of size M×M, and no loop over pairs of points.
+
+    walk: Walk  # the N points with their weights, all positive; α is 0
+    landmarks: Points  # the M places, prepared
+    assignment: NDArray[np.intp]  # (N,): γ(i); every landmark has a point
+
+    def degrees(self) -> _Array:
+        """Return D of the walk over the points where they are."""
+        walk, nothing = self.walk, np.empty((len(self.walk.points), 0))
+        return apply_operator(
+            walk.metric, walk.points, walk.points, walk.epsilon, walk.weights, nothing, walk.n_threads
+        )[0]
+
+    def extended(self, values: _Array, rows: Points) -> _Array:
+        """Return P′f at any points, by Nyström's extension, for functions f, (N, p) values at the training points."""
+        walk, count = self.walk, len(self.landmarks)
+        cells = np.bincount(self.assignment, weights=walk.weights, minlength=count)
+        means = [
+            np.bincount(self.assignment, weights=walk.weights * column, minlength=count) / cells
+            for column in values.T
+        ]
+        step = cells.astype(rows.dtype), np.array(means, dtype=rows.dtype)
+        products = extend(walk.metric, rows, self.landmarks, walk.epsilon, *step, walk.n_threads)
+        return products.coordinates.astype(np.float64)
+
+    def displaced(self, values: _Array) -> _Array:
+        """Apply P′ to functions."""
+        return self.extended(values, self.landmarks)[self.assignment]
+
+    def linear_change(self, lam: _Array, psi: _Array) -> _Array:
+        """Return (P′ − P)ψ of eigenpairs to first order in the changes of distances (eqns Mijerror, err3)."""
+        walk, points, n = self.walk, self.walk.points, len(self.walk.points)
+        degrees, degree_changes, sums = np.empty(n), np.empty(n), np.empty((n, psi.shape[1]))
+        between = squared_matrix(walk.metric, self.landmarks, n_threads=walk.n_threads)
+        fixed = self.assignment, 0.5 / walk.epsilon, walk.weights, np.ascontiguousarray(psi.T)
+
+        def work(tile: slice) -> None:
+            block = squared_tile(walk.metric, points, tile, points)
+            own = degrees[tile], degree_changes[tile], sums[tile]
+            kernels.first_order_rows(block, between[self.assignment[tile]], *fixed, *own)
+
+        run_tiles(n, tile_rows(n, points.dtype.itemsize), work, resolve_threads(walk.n_threads))
+        # δM = δA/D − (δD/D²) A, and (A/D)ψ = λψ
+        return np.asarray(sums / degrees[:, None] - (degree_changes / degrees)[:, None] * (psi * lam))
+
+    def squared_distances(self) -> _Array:
+        """Return each point's squared distance to its landmark."""
+        points, squared = self.walk.points, np.empty(len(self.walk.points))
+        for cell in range(len(self.landmarks)):
+            members = np.flatnonzero(self.assignment == cell)
+            here = self.landmarks.take(np.array([cell]))
+            squared[members] = squared_matrix(self.walk.metric, points.take(members), here)[:, 0]
+        return squared
 
 
 @dataclass(frozen=True)
@@ -53,19 +114,18 @@ class Perturbation:
     eigenvalue_changes : ndarray of shape (k,)
         δλ, landmark minus exact.
     at_landmarks : ndarray of shape (N, k)
-        δψ of the perturbed N-point problem: ψ′(z_γ(i)) − ψ(x_i), the coordinates of
-        a point's landmark minus its own exact ones. The paper's δψ.
+        δψ of the perturbed N-point problem: ψ′(z_γ(i)) − ψ(x_i), the coordinates of a point's landmark minus its own
+        exact ones. The paper's δψ.
     at_points : ndarray of shape (N, k)
-        ψ′(x_i) − ψ(x_i): the landmark map extended by Nyström to the point itself
-        (what ``transform`` and ``embedding_`` give) minus the exact coordinates.
-        ``method="paper"`` does not tell the two apart.
+        ψ′(x_i) − ψ(x_i): the landmark map extended by Nyström to the point itself (what ``transform`` and
+        ``embedding_`` give) minus the exact coordinates. ``method="paper"`` does not tell the two apart.
     ranges : ndarray of shape (k,)
         max − min of the exact coordinates, for ζ.
     distance : ndarray of shape (N,)
         Distance of each point to its landmark in units of √ε.
     square_sums : ndarray of shape (k,)
-        Squared length of the change across ψ_i; in the paper's method the sum under
-        the square root of eqn alpha_ii. Above 1 the expansion means nothing.
+        Squared length of the change across ψ_i; in the paper's method the sum under the square root of eqn alpha_ii.
+        Above 1 the expansion means nothing.
     """
 
     method: str
@@ -116,18 +176,16 @@ def predict_errors(
     Parameters
     ----------
     exact : DiffusionMap
-        Fitted to ``X``. All its coordinates serve as modes p of the expansion; have 20
-        or more of them, on slow spectra as many as it takes to come down to an
-        eigenvalue of about 0.3 (300 on the Swiss roll).
+        Fitted to ``X``. All its coordinates serve as modes p of the expansion; have 20 or more of them, on slow
+        spectra as many as it takes to come down to an eigenvalue of about 0.3 (300 on the Swiss roll).
     model : LandmarkDiffusionMap
-        Fitted to ``X`` at the same ε. Its landmarks, cells and number of coordinates
-        k are used; its eigenvectors are not. What is predicted is the Nyström extension,
-        whatever the model's own is.
+        Fitted to ``X`` at the same ε. Its landmarks, cells and number of coordinates k are used; its eigenvectors are
+        not. What is predicted is the Nyström extension, whatever the model's own is.
     X : array-like of shape (N, features), or (N, atoms, 3) for frames
         The training data of both.
     method : {"biorthogonal", "paper"}
-        "biorthogonal" uses left and right eigenvectors, goes to second order in δP and
-        closes the expansion beyond the p modes; "paper" is the published formula, to the letter.
+        "biorthogonal" uses left and right eigenvectors, goes to second order in δP and closes the expansion beyond the
+        p modes; "paper" is the published formula, to the letter.
     n_threads : int or None
         Threads to use; None takes all cores.
 
@@ -139,8 +197,8 @@ def predict_errors(
     Warns
     -----
     AccuracyWarning
-        Where the expansion does not hold: a change as long as the eigenvector itself,
-        or points farther than √ε from their landmark.
+        Where the expansion does not hold: a change as long as the eigenvector itself, or points farther than √ε from
+        their landmark.
 
     Notes
     -----
@@ -216,16 +274,10 @@ def perturb(
         lam_all = np.concatenate([[1.0], lam])
         psi_all = np.column_stack([np.full(len(psi), 1.0 / np.sqrt(collapsed.walk.weights.sum())), psi])
         expansion = _to_second_order(collapsed, lam_all, psi_all, k)
-    result = Perturbation(
-        method,
-        lam[:k].copy(),
-        expansion.eigenvalues,
-        expansion.at_landmarks,
-        expansion.at_points,
-        np.ptp(psi[:, :k], axis=0),
-        np.sqrt(collapsed.squared_distances() / collapsed.walk.epsilon),
-        expansion.square_sums,
-    )
+    *changes, square_sums = expansion
+    ranges = np.ptp(psi[:, :k], axis=0)
+    distance = np.sqrt(collapsed.squared_distances() / collapsed.walk.epsilon)
+    result = Perturbation(method, lam[:k].copy(), *changes, ranges, distance, square_sums)
     _warn_where_it_fails(result)
     return result
 
@@ -253,14 +305,8 @@ def _warn_where_it_fails(result: Perturbation) -> None:
         )
 
 
-class _Expansion(NamedTuple):
-    """Changes of k eigenpairs, of length k and of shape (N, k)."""
-
-    eigenvalues: _Array
-    at_landmarks: _Array
-    at_points: _Array
-    #: Squared length of the change across ψ_i.
-    square_sums: _Array
+#: Changes of eigenvalues, (k,), at landmarks and at points, (N, k), and squared lengths of changes across ψ_i, (k,).
+_Expansion = tuple[_Array, _Array, _Array, _Array]
 
 
 def _as_published(collapsed: CollapsedWalk, lam: _Array, psi: _Array) -> _Expansion:
@@ -273,7 +319,7 @@ def _as_published(collapsed: CollapsedWalk, lam: _Array, psi: _Array) -> _Expans
     square_sums = (alpha**2).sum(axis=0)
     np.fill_diagonal(alpha, -1.0 + np.sqrt(np.maximum(0.0, 1.0 - square_sums)))  # eqn alpha_ii
     delta = psi @ alpha  # eqn err7
-    return _Expansion(elements.diagonal().copy(), delta, delta, square_sums)  # eqn del_lambda
+    return elements.diagonal().copy(), delta, delta, square_sums  # eqn del_lambda
 
 
 def _to_second_order(collapsed: CollapsedWalk, lam: _Array, psi: _Array, k: int) -> _Expansion:
@@ -300,4 +346,4 @@ def _to_second_order(collapsed: CollapsedWalk, lam: _Array, psi: _Array, k: int)
     square_sums = np.asarray(weights @ (across - own * (weights @ (own * across))) ** 2)
     lengths = np.sqrt(weights @ moved**2)
     extended = collapsed.extended(moved, collapsed.walk.points) / values
-    return _Expansion(values - lam[1 : k + 1], moved / lengths - own, extended / lengths - own, square_sums)
+    return values - lam[1 : k + 1], moved / lengths - own, extended / lengths - own, square_sums

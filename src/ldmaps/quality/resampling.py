@@ -1,9 +1,17 @@
-"""Blocks of training points that are drawn again: what a map of other data from the same system would be made of.
+r"""Maps of other data from the same system: blocks of training points drawn again, and the eigenpairs that this gives.
 
-A block bootstrap leaves the landmarks and the kernel between them as they are and changes their
-multiplicities alone: c'_j is the weight of the points of cell j in as many blocks as there are,
-drawn with replacement. Points that follow each other in time are alike, so that a block must be
-longer than they remember. Points without an order are put into blocks at random.
+A block bootstrap leaves the landmarks and the kernel between them as they are and changes their multiplicities alone:
+c'_j is the weight of the points of cell j in as many blocks as there are, drawn with replacement. Points that follow
+each other in time are alike, so that a block must be longer than they remember.
+
+With multiplicities c' the walk is P' f = A(s'f) / A s', s' = c'(A c')^-α, symmetric in the inner product ⟨f, g⟩ = Σ_j
+μ_j f_j g_j, μ = s'·A s'. Where no resampled point is left μ is 0, and P' gives a landmark's value as for a new point.
+The fitted modes span a first guess (Rayleigh–Ritz), which one step of Davidson's method improves: the residuals r_i =
+P'f_i − λ_i f_i are divided by λ_i − λ_l mode by mode, as first-order perturbation theory has it,
+
+    z_i = Σ_{l ≥ q} ψ_l ⟨ψ_l, r_i⟩/(λ_i − λ_l) + (1/λ_i)(1 − Σ_l ψ_l⟨ψ_l, ·⟩) r_i
+
+and the guess is solved again with them. All resamples share products with one kernel.
 """
 
 from __future__ import annotations
@@ -11,10 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.quality.correlation_times import runs_of
+from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
 #: Most blocks: a variance of so many is known to 4 %.
 MOST_BLOCKS = 1000
@@ -22,28 +32,26 @@ MOST_BLOCKS = 1000
 FEWEST_BLOCKS = 12
 #: Length of a block in correlation times (beyond the half that uncorrelated points have).
 BLOCK_LENGTH = 8.0
+#: Modes of the fitted walk that residuals are divided by one by one.
+N_MODES = 80
+#: Modes beyond those asked for in the first guess.
+FURTHER = 8
+#: Steps of Davidson's method.
+STEPS = 1
+#: Values per tile of resamples.
+TILE_VALUES = 200_000
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Which block each training point is in.
+    """Which block each training point is in."""
 
-    Attributes
-    ----------
-    kind : {"time", "files", "rows"}
-        Consecutive points, whole files, or points at random.
-    labels : ndarray of int, shape (N,)
-        The block of each point, from 0.
-    count : int
-        How many blocks there are.
-    correlation_time : float
-        Of the slowest coordinate, in points; 0.5 where they have no order or no memory.
-    """
-
-    kind: str
-    labels: NDArray[np.int32]
+    kind: str  # "time": consecutive points; "files": whole files; "rows": points at random
+    labels: NDArray[np.int32]  # (N,): the block of each point, from 0
     count: int
-    correlation_time: float = 0.5
+    correlation_time: float = (
+        0.5  # of the slowest coordinate, in points; 0.5 where there is no order or memory
+    )
 
     @property
     def length(self) -> float:
@@ -57,11 +65,9 @@ class Blocks:
 
     @property
     def inflation(self) -> float:
-        """What deviations of resamples are multiplied by, for what blocks cannot show.
-
-        n blocks vary by (n − 1)/n of the variance around their own mean, and neighbours that
-        remember each other for τ points take the share τ/length of it (exact for exponential memory).
-        """
+        """What deviations of resamples are multiplied by, for what blocks cannot show."""
+        # n blocks vary by (n − 1)/n of the variance around their own mean, and neighbours that remember each other for
+        # τ points take the share τ/length of it (exact for exponential memory).
         scale = self.count / max(self.count - 1, 1)
         if self.kind == "time" and self.length > 1.5:
             scale /= max(1.0 - (self.correlation_time - 0.5) / self.length, 0.25)
@@ -76,20 +82,7 @@ def cut_blocks(
     files: NDArray[np.int32] | None = None,
     rng: np.random.Generator | None = None,
 ) -> Blocks:
-    """Put training points into blocks.
-
-    Parameters
-    ----------
-    n_points : int
-        N, in the order of time where there is one.
-    kind : {"time", "files", "rows"}
-    correlation_time : float
-        In points.
-    files : ndarray of int, shape (N,), optional
-        Which file each point is from; no block of "time" has points of two.
-    rng : Generator, optional
-        Shuffles "rows".
-    """
+    """Put training points, in the order of time where there is one, into blocks; one of "time" is of one file."""
     if kind == "files":
         if files is None or len(np.unique(files)) < 2:
             raise InvalidInputError(
@@ -121,18 +114,8 @@ def resampled_multiplicities(
     n_resamples: int,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Return c' of every resample, shape (n_resamples, M), each with the total weight of the points.
-
-    Parameters
-    ----------
-    cells : ndarray of int, shape (N,)
-        The landmark each point belongs to.
-    weights : ndarray of shape (N,)
-        Of the points; those of weight 0 do not count.
-    """
-    from scipy import sparse
-
-    by_block = sparse.csr_array(
+    """Return c' of every resample, (resamples, M), each with the total weight of the points."""
+    by_block = scipy.sparse.csr_array(
         (weights, (blocks.labels, cells)), shape=(blocks.count, n_landmarks), dtype=np.float64
     )
     draws = rng.multinomial(blocks.count, np.full(blocks.count, 1.0 / blocks.count), size=n_resamples)
@@ -145,14 +128,130 @@ def resampled_multiplicities(
 def block_error(
     values: NDArray[np.float64], weights: NDArray[np.float64], blocks: Blocks
 ) -> NDArray[np.float64]:
-    """Return the standard error of weighted means, shape (m,), by the spread of blocks.
-
-    Parameters
-    ----------
-    values : ndarray of shape (N, m)
-        Such as memberships, whose means are populations.
-    """
+    """Return the standard error of weighted means of values, (N, m), by the spread of blocks."""
     means = weights @ values / weights.sum()
     deviations = weights[:, None] * (values - means)  # of a ratio of sums, to first order
     sums = np.stack([np.bincount(blocks.labels, column, blocks.count) for column in deviations.T], axis=1)
     return np.asarray(blocks.inflation * np.sqrt((sums**2).sum(axis=0)) / weights.sum())
+
+
+@dataclass(frozen=True)
+class FittedModes:
+    """The fitted walk and its modes."""
+
+    kernel: NDArray[np.float64]  # A, (M, M)
+    alpha: float  # density normalisation
+    measure: NDArray[np.float64]  # (M,): μ of the fitted multiplicities
+    eigenvalues: NDArray[np.float64]  # (p,), the trivial one first
+    vectors: NDArray[np.float64]  # ψ, (M, p), orthonormal by μ
+
+
+def fitted_modes(
+    kernel: NDArray[np.float64], multiplicities: NDArray[np.float64], alpha: float = 0.0
+) -> FittedModes:
+    """Solve the fitted walk for as many modes as resamples make use of."""
+    source, row_sums = _walk(kernel, multiplicities[None], alpha)
+    measure = (source * row_sums)[0]
+    scale, last = np.sqrt(source / row_sums)[0], len(kernel) - 1
+    with single_threaded_blas():
+        values, vectors = scipy.linalg.eigh(
+            scale[:, None] * kernel * scale, subset_by_index=[max(0, last - N_MODES), last]
+        )
+    values, vectors = values[::-1], vectors[:, ::-1] / np.sqrt(measure)[:, None]
+    vectors = vectors / np.sqrt(measure @ vectors**2)
+    return FittedModes(kernel, alpha, measure, values, vectors)
+
+
+def _walk(
+    kernel: NDArray[np.float64], multiplicities: NDArray[np.float64], alpha: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return s' and A s' of each set of multiplicities, both of shape (n, M)."""
+    source = multiplicities
+    if alpha:
+        source = source * (multiplicities @ kernel) ** -alpha
+    return source, source @ kernel
+
+
+def resampled_modes(
+    fitted: FittedModes, multiplicities: NDArray[np.float64], n_modes: int, n_threads: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the leading non-trivial eigenpairs of every set of multiplicities, (n, M): λ', largest first, and ψ'."""
+    # Of any sign, with Σ_j c'_j ψ'_j² = 1.
+    n, n_landmarks = multiplicities.shape
+    values, vectors = np.empty((n, n_modes)), np.empty((n, n_landmarks, n_modes))
+    most = min(len(fitted.eigenvalues), n_modes + 1 + FURTHER)
+    tile = max(1, TILE_VALUES // (most * n_landmarks))
+
+    def work(rows: slice) -> None:
+        _solve(fitted, multiplicities[rows], most, values[rows], vectors[rows])
+
+    with single_threaded_blas():
+        run_tiles(n, tile, work, resolve_threads(n_threads))
+    return values, vectors
+
+
+def _solve(
+    fitted: FittedModes,
+    multiplicities: NDArray[np.float64],
+    n_guess: int,
+    values: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+) -> None:
+    """Fill ``values`` and ``vectors`` for some resamples."""
+    source, row_sums = _walk(fitted.kernel, multiplicities, fitted.alpha)
+    measure = source * row_sums
+    n, n_landmarks = multiplicities.shape
+    n_wanted = values.shape[1] + 1
+
+    def apply(functions: NDArray[np.float64]) -> NDArray[np.float64]:
+        columns = (source[:, :, None] * functions).transpose(1, 0, 2).reshape(n_landmarks, -1)
+        products = (fitted.kernel @ columns).reshape(n_landmarks, n, -1)
+        return np.asarray(products.transpose(1, 0, 2) / row_sums[:, :, None])
+
+    guess = np.broadcast_to(fitted.vectors[:, :n_guess], (n, n_landmarks, n_guess))
+    ritz = _rayleigh_ritz(measure, guess, apply(guess), n_guess)
+    for _ in range(STEPS):
+        lam, guess, images = ritz
+        if n_guess >= min(n_landmarks, len(fitted.eigenvalues)):
+            break  # the guess spans all there is
+        residuals = (images - guess * lam[:, None])[:, :, :n_wanted]
+        further = _divided_by_gaps(fitted, lam[:, :n_wanted], residuals, n_guess)
+        ritz = _rayleigh_ritz(
+            measure, np.concatenate([guess, further], 2), np.concatenate([images, apply(further)], 2), n_guess
+        )
+    lam, _, images = ritz
+    values[:] = lam[:, 1:n_wanted]
+    vectors[:] = images[:, :, 1:n_wanted]  # P'ψ' = λ'ψ' where c' is 0 as well
+    # Fewer landmarks with points than modes: the last have no length.
+    lengths = np.sqrt(np.einsum("nm,nmi->ni", multiplicities, vectors**2))
+    vectors /= np.where(lengths > 0, lengths, 1.0)[:, None]
+
+
+def _divided_by_gaps(
+    fitted: FittedModes, lam: NDArray[np.float64], residuals: NDArray[np.float64], first: int
+) -> NDArray[np.float64]:
+    """Return z of every residual; modes before ``first`` are left to Rayleigh–Ritz."""
+    shares = (fitted.vectors.T * fitted.measure) @ residuals  # (n, p, wanted)
+    gaps = lam[:, None] - fitted.eigenvalues[None, :, None]
+    gaps[:, :first] = np.inf
+    gaps = np.where(np.abs(gaps) < 1e-9, 1e-9, gaps)
+    inverse = 1.0 / np.maximum(lam, 1e-9)[:, None]
+    further = fitted.vectors @ (shares * (1.0 / gaps - inverse)) + residuals * inverse
+    lengths = np.sqrt(np.einsum("m,nmi->ni", fitted.measure, further**2))[:, None]
+    return np.asarray(further / np.maximum(lengths, 1e-300))
+
+
+def _rayleigh_ritz(
+    measure: NDArray[np.float64], basis: NDArray[np.float64], images: NDArray[np.float64], keep: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the leading Ritz values of P', their vectors of length 1 by μ, and P' of these."""
+    weighted = (measure[:, :, None] * basis).transpose(0, 2, 1)
+    gram, form = weighted @ basis, weighted @ images
+    # Directions of the basis that are in it already, to rounding, are left out: their length is set to 0.
+    lengths, turns = np.linalg.eigh(gram)
+    is_new = lengths > 1e-11 * lengths[:, -1:]
+    turns = turns * np.where(is_new, 1.0 / np.sqrt(np.where(is_new, lengths, 1.0)), 0.0)[:, None]
+    form = turns.transpose(0, 2, 1) @ (0.5 * (form + form.transpose(0, 2, 1))) @ turns
+    values, mixed = np.linalg.eigh(form)
+    mixed = turns @ mixed[:, :, ::-1][:, :, :keep]
+    return values[:, ::-1][:, :keep], basis @ mixed, images @ mixed

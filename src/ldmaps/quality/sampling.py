@@ -1,9 +1,8 @@
 """How sure a map is of itself: errors of eigenvalues and coordinates, which are reproducible, and which are slow.
 
-Everything is read off the landmarks' M×M eigenproblem and the cells of the training points. Blocks of points are drawn
-again, which changes the multiplicities alone. A coordinate's course in time is that of its value at each point's
-landmark: correlation times agree with those of the points themselves to 5 %. What this leaves out: other landmarks, and
-another ε.
+All is read off the landmarks' M×M eigenproblem and the cells of the training points; a coordinate's course in time is
+that of its value at each point's landmark, whose correlation times are right to 5 %. What this leaves out: other
+landmarks, and another ε.
 
 The yardstick for slow coordinates is the slowest combination of the 30 leading modes. On held-out frames it is as slow
 as that of all 400 weights w(x) and takes no distances: 0.959 against 0.960 after 4 ps of alanine dipeptide, 0.637
@@ -21,18 +20,22 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
-from ldmaps.quality.agreement import Agreement, compare_modes, matched
 from ldmaps.quality.correlation_times import (
     FEW_INDEPENDENT,
-    CorrelationTime,
     autocorrelation,
     correlation_time,
+    held_out_correlation,
+    lagged_pairs,
     runs_of,
 )
-from ldmaps.quality.harmonics import Harmonics, find_harmonics
-from ldmaps.quality.resampled_modes import FittedModes, resampled_modes
-from ldmaps.quality.resampling import Blocks, cut_blocks, resampled_multiplicities
-from ldmaps.quality.slowest_combination import held_out_correlations, lagged_pairs
+from ldmaps.quality.mode_verdicts import REPRODUCIBLE, find_harmonics, matched, reproduced
+from ldmaps.quality.resampling import (
+    Blocks,
+    FittedModes,
+    cut_blocks,
+    resampled_modes,
+    resampled_multiplicities,
+)
 
 #: How often blocks are drawn in a fit, which gives standard errors to 10 %, and on request.
 N_RESAMPLES, MANY_RESAMPLES = 50, 200
@@ -58,24 +61,12 @@ DISAGREES = 4.0
 
 @dataclass(frozen=True)
 class Order:
-    """In which order training points are.
+    """In which order training points are."""
 
-    Attributes
-    ----------
-    has_time : bool
-        Whether they follow each other in time; otherwise every point stands alone.
-    files : ndarray of int, shape (N,), or None
-        Which of several files each is from.
-    spacing : float
-        Time between consecutive points, in ``unit``.
-    unit : str
-        "ps", "frames" or "rows".
-    """
-
-    has_time: bool
-    files: NDArray[np.int32] | None = None
-    spacing: float = 1.0
-    unit: str = "rows"
+    has_time: bool  # whether they follow each other in time; otherwise every point stands alone
+    files: NDArray[np.int32] | None = None  # (N,): which of several files each is from
+    spacing: float = 1.0  # time between consecutive points, in ``unit``
+    unit: str = "rows"  # or "ps", "frames"
 
 
 @dataclass(frozen=True)
@@ -153,50 +144,24 @@ class Sampling:
 
     @classmethod
     def from_parts(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Rebuild what :meth:`arrays` and :meth:`header` gave.
-
-        Parameters
-        ----------
-        arrays, header : mapping
-            From a model file.
-        """
+        """Rebuild what :meth:`arrays` and :meth:`header` gave, from the ``arrays`` and ``header`` of a model file."""
         parts = {name: arrays.get(name) for name in ("times", "correlations", "replicas")}
         return cls(**{**parts, **arrays, **header, "follows": arrays["follows"].astype(np.bool_)})
 
     @property
     def is_reproducible(self) -> NDArray[np.bool_]:
         """Whether each mode is reproducible, alone or in its group; shape (p,)."""
-        return self.agreement.is_reproducible
-
-    @property
-    def agreement(self) -> Agreement:
-        """Cosines and groups."""
-        groups = tuple(
-            tuple(np.flatnonzero(self.groups == number).tolist()) for number in np.unique(self.groups)
-        )
-        return Agreement(self.cosine, groups, self.group_cosine)
+        return self.group_cosine >= REPRODUCIBLE
 
     def status(self, mode: int) -> str:
-        """Return "reproducible", "mixes with psi4" or "noise" of a mode.
-
-        Parameters
-        ----------
-        mode : int
-            0 for psi2.
-        """
+        """Return "reproducible", "mixes with psi4" or "noise" of a ``mode``, 0 for psi2."""
         if not self.is_reproducible[mode]:
             return "noise"
         others = [other for other in np.flatnonzero(self.groups == self.groups[mode]) if other != mode]
-        return f"mixes with {_names(others)}" if others else "reproducible"
+        return f"mixes with {names_of(others)}" if others else "reproducible"
 
     def pace(self, mode: int) -> str:
-        """Return "slow", "fast", "cannot tell" or, for points without time, "" of a mode.
-
-        Parameters
-        ----------
-        mode : int
-            0 for psi2.
-        """
+        """Return "slow", "fast", "cannot tell" or, for points without time, "" of a ``mode``, 0 for psi2."""
         if self.times is None or self.correlations is None:
             return ""
         if self.times[mode, 2] < FEW_INDEPENDENT:
@@ -206,20 +171,15 @@ class Sampling:
         return "slow" if self.correlations[mode] >= least else "fast"
 
     def around(self, eigenvalues: NDArray[np.float64]) -> Sampling:
-        """Return the same errors around eigenvalues that were solved more exactly.
-
-        Parameters
-        ----------
-        eigenvalues : ndarray
-            Largest first.
-        """
+        """Return the same errors around ``eigenvalues``, largest first, that were solved more exactly."""
         count = min(len(eigenvalues), len(self.eigenvalues))
         shift = np.zeros(len(self.eigenvalues))
         shift[:count] = eigenvalues[:count] - self.eigenvalues[:count]
         return replace(self, eigenvalues=self.eigenvalues + shift, intervals=self.intervals + shift[:, None])
 
 
-def _names(modes: Any) -> str:
+def names_of(modes: Any) -> str:
+    """Return how coordinates are called, with commas between them."""
     return ", ".join(f"psi{int(mode) + 2}" for mode in modes)
 
 
@@ -234,24 +194,9 @@ def judge_sampling(
     lag: float | None = None,
     n_threads: int | None = None,
 ) -> Sampling:
-    """Resample the training points of a landmark map.
-
-    Parameters
-    ----------
-    fitted : FittedModes
-        The landmarks' own eigenproblem.
-    cells : ndarray of int, shape (N,)
-        The landmark of each training point.
-    weights : ndarray of shape (N,)
-        Their weights, positive.
-    order : Order
-    resample : {"auto", "time", "files", "rows"}
-        What to draw; "auto" takes stretches of time where points have one, and rows elsewhere. "time"
-        says that they have one.
-    n_resamples : int
-    lag : float, optional
-        For autocorrelations, in the order's unit; by default the longest correlation time of a mode.
-    """
+    """Resample the training points of a landmark map, given the landmark of each and its weight, which is positive."""
+    # "auto" draws stretches of time where points have one, and rows elsewhere; "time" says that they have one. The lag
+    # is in the order's unit, by default the longest correlation time of a mode.
     rng = np.random.default_rng(0)
     if resample == "time":
         order = replace(order, has_time=True)
@@ -259,24 +204,22 @@ def judge_sampling(
     count = max(count, 1)
     psi = fitted.vectors[:, 1 : count + 1]
     runs = runs_of(len(cells), order.files)
-    times: list[CorrelationTime] = []
-    if order.has_time:
-        times = [correlation_time(column[cells], runs) for column in psi.T]
+    times = [correlation_time(column[cells], runs) for column in psi.T] if order.has_time else []
     kind = ("time" if order.has_time else "rows") if resample == "auto" else resample
     longest = max((time.time for time in times), default=0.5)
     blocks = cut_blocks(len(cells), kind, correlation_time=longest, files=order.files, rng=rng)
     drawn = resampled_multiplicities(cells, weights, len(psi), blocks, n_resamples, rng)
     # One mode more than is judged: the last may change places with it.
     values, vectors = resampled_modes(fitted, drawn, min(count + 1, len(fitted.eigenvalues) - 1), n_threads)
-    agreement = compare_modes(fitted.measure, psi, vectors)
     places, correlations = matched(fitted.measure, psi, vectors)
+    cosine, groups, group_cosine = reproduced(places, correlations)
     multiplicities = np.bincount(cells, weights, len(psi)).astype(np.float64)
     lengths = np.sqrt(multiplicities @ psi**2)
     signs = np.sign(np.take_along_axis(correlations, places[:, :, None], axis=2))[:, :, 0]
     own = np.take_along_axis(vectors, places[:, None], axis=2) * signs[:, None]
     landmark_errors = blocks.inflation * np.sqrt(np.mean((own - psi / lengths) ** 2, axis=0))
     errors = blocks.inflation * values[:, :count].std(axis=0, ddof=1)
-    harmonics = find_harmonics(psi, multiplicities)
+    r2, follows = find_harmonics(psi, multiplicities)
     reach = float(stdtrit(max(blocks.count - 1, 1), 0.5 * (1.0 + CONFIDENCE))) * errors
     lam = fitted.eigenvalues[1 : count + 1]
     steps, ours = _yardstick(fitted, cells, runs, longest, lag, order, count)
@@ -284,16 +227,13 @@ def judge_sampling(
         eigenvalues=lam,
         errors=errors,
         intervals=np.stack([lam - reach, lam + reach], axis=1),
-        cosine=agreement.cosine,
-        group_cosine=agreement.group_cosine,
-        groups=np.array(
-            [next(n for n, group in enumerate(agreement.groups) if mode in group) for mode in range(count)],
-            dtype=np.int32,
-        ),
-        r2=harmonics.r2,
-        follows=_table(harmonics, count),
+        cosine=cosine,
+        group_cosine=group_cosine,
+        groups=groups,
+        r2=r2,
+        follows=follows,
         landmark_errors=landmark_errors,
-        times=_in_units(times, order.spacing) if times else None,
+        times=np.array(times) * [order.spacing, order.spacing, 1.0] if times else None,
         correlations=ours,
         lag=steps * order.spacing,
         unit=order.unit,
@@ -305,17 +245,6 @@ def judge_sampling(
         replicas=_replicas(psi[cells], weights, order.files, blocks),
         blocks=blocks,
     )
-
-
-def _in_units(times: list[CorrelationTime], spacing: float) -> NDArray[np.float64]:
-    return np.array([[spacing * each.time, spacing * each.error, each.n_independent] for each in times])
-
-
-def _table(harmonics: Harmonics, count: int) -> NDArray[np.bool_]:
-    table = np.zeros((count, count), dtype=np.bool_)
-    for mode, followed in enumerate(harmonics.follows):
-        table[mode, list(followed)] = True
-    return table
 
 
 def _yardstick(
@@ -337,7 +266,7 @@ def _yardstick(
     firsts, folds = lagged_pairs(runs, steps, YARDSTICK_PAIRS)
     best = np.nan
     if len(firsts) > 4 * functions.shape[1] and len(np.unique(folds)) > 1:
-        best = held_out_correlations(functions[cells[firsts]], functions[cells[firsts + steps]], folds, 1)[0]
+        best = held_out_correlation(functions[cells[firsts]], functions[cells[firsts + steps]], folds)
     # No combination can be slower than the best: a mode alone is one, too.
     return steps, np.array([*own, max(best, *own) if np.isfinite(best) else max(own)])
 
@@ -369,13 +298,11 @@ def _replicas(
 
 
 def coordinates_kept(spectrum: NDArray[np.float64], sampling: Sampling) -> int:
-    """Return how many coordinates to keep: those before the largest drop, without noise, harmonics or half groups last.
-
-    At least two, as :func:`~ldmaps.diffusion.spectrum.spectral_gap` has it.
-    """
+    """Return how many coordinates to keep: those before the largest drop, no noise, harmonic or half group last."""
+    # At least two, as :func:`~ldmaps.diffusion.spectrum.spectral_gap` has it.
     kept = spectral_gap(spectrum)
     least = min(kept, 2)
-    groups = sampling.agreement.groups
+    groups = [np.flatnonzero(sampling.groups == number).tolist() for number in np.unique(sampling.groups)]
     while kept > least and not _is_worth(sampling, kept - 1):
         kept -= 1
     for _ in groups:  # a group that is completed may cut into the next

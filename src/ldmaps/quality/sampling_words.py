@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.spectrum import reason_for_kept, spectral_gap
-from ldmaps.quality.sampling import DISAGREES, NO_STRUCTURE, Sampling
+from ldmaps.quality.sampling import DISAGREES, NO_STRUCTURE, Sampling, names_of
 
 #: Coordinates that lines name.
 _LISTED = 4
@@ -35,8 +35,7 @@ def why_kept(
     reason = reason_for_kept(spectrum, gap, setting)
     judged = len(sampling.eigenvalues)
     if n_kept > gap:
-        names = ", ".join(f"psi{mode + 2}" for mode in range(gap, n_kept))
-        return f"{reason}; {names} too, with which others mix"
+        return f"{reason}; {names_of(range(gap, n_kept))} too, with which others mix"
     doubtful = [mode for mode in range(min(n_kept, gap), gap) if mode < judged] or (
         [mode for mode in range(n_kept) if mode < judged and _doubt(sampling, mode)]
     )
@@ -78,7 +77,7 @@ def _coordinate(sampling: Sampling, mode: int) -> str:
 
 
 def _followed(sampling: Sampling, mode: int) -> str:
-    return ", ".join(f"psi{other + 2}" for other in np.flatnonzero(sampling.follows[mode]))
+    return names_of(np.flatnonzero(sampling.follows[mode]))
 
 
 def sampling_notes(sampling: Sampling, n_components: int, files: list[str] | None = None) -> list[str]:

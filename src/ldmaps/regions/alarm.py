@@ -97,10 +97,8 @@ class Alarm(Region):
         frames = (model.source_ or {}).get("kind") == "frames"
         share = known.rate_of(rate, frames=frames)
         threshold = known.threshold(share)
-        hold = max(
-            LEAST_HOLD,
-            min(math.ceil(HOLD_TIMES * known.n_points / known.n_independent), int((1 - QUIET) / share)),
-        )
+        long = math.ceil(HOLD_TIMES * known.n_points / known.n_independent)
+        hold = max(LEAST_HOLD, min(long, int((1 - QUIET) / share)))
         release = known.threshold(max(share, min(RELEASE * share, (1 - QUIET) / hold)))
         step = STEP * (threshold - known.threshold(0.5)) if adapt else 0.0
         if adapt and not step > 0:

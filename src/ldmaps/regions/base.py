@@ -1,12 +1,6 @@
 """What a region of a map is: something that a stream can enter and leave.
 
-For a batch of points a region returns two masks, ``entering`` and ``staying``.
-A point that enters lies in the region itself; one that stays may be beyond its border
-by the margin, so that a point which jitters on the border does not enter and leave.
-
-Coordinates are named as in the package's tables: psi2 is the first one. Every mask
-is computed element by element, so it does not depend on how a stream is cut into
-batches.
+Masks are computed element by element, so they do not depend on how a stream is cut into batches.
 """
 
 from __future__ import annotations
@@ -55,7 +49,7 @@ class Region(ABC):
 
     @abstractmethod
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
-        """Say which points lie in the region, and which would still count if the stream were in it.
+        """Say which points lie in the region, and which are beyond its border by no more than the margin.
 
         Parameters
         ----------
@@ -67,17 +61,11 @@ class Region(ABC):
         Returns
         -------
         entering, staying : ndarray of bool, shape (n,)
-            Points that enter also stay.
+            Points that enter also stay. One that jitters on the border does not enter and leave.
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the region as JSON values, with its ``kind``.
-
-        Returns
-        -------
-        dict
-            From which :meth:`from_dict` makes an equal region.
-        """
+        """Return the region as JSON values, with its ``kind``, from which :meth:`from_dict` makes an equal one."""
         return {"kind": self.kind, **{name: _as_json(getattr(self, name)) for name in self._settings()}}
 
     @classmethod
@@ -88,11 +76,6 @@ class Region(ABC):
         ----------
         facts : mapping
             What :meth:`as_dict` returned, or a table of a regions file.
-
-        Returns
-        -------
-        Region
-            Of this class.
         """
         given, settings = {key: value for key, value in facts.items() if key != "kind"}, cls._settings()
         missing = sorted(name for name, is_needed in settings.items() if is_needed and name not in given)
@@ -138,12 +121,9 @@ class Region(ABC):
 def _as_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, dict):
-        return dict(value)
-    return list(value) if isinstance(value, (list, tuple)) else value
-
-
-# -- the values that regions are made of ------------------------------------------
+    return (
+        dict(value) if isinstance(value, dict) else list(value) if isinstance(value, (list, tuple)) else value
+    )
 
 
 def column_of(name: str) -> int:

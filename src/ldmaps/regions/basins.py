@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.base import Masks, Region, column, finite
+from ldmaps.regions.base import Masks, Region, finite
 from ldmaps.settings import is_whole_number
 
 #: Most basins to look for by default.
@@ -60,16 +60,11 @@ class Basin(Region):
         """Return the membership of each point; beyond the landmarks it may be below 0 or above 1."""
         # Summed by column, not by a matrix product, whose rounding depends on the batch. One point alone,
         # as it comes from a simulation, is quicker in plain numbers, and rounds the same.
-        if len(coordinates) == 1:
-            psi = coordinates[0].tolist()
-            alone = self.coefficients[0] + self.coefficients[1] * psi[0]
-            for place, coefficient in enumerate(self.coefficients[2:], 1):
-                alone += coefficient * psi[place]
-            return np.array([alone])
-        total = self.coefficients[0] + self.coefficients[1] * column(coordinates, 0)
-        for place, coefficient in enumerate(self.coefficients[2:], 1):
-            total += coefficient * column(coordinates, place)
-        return total
+        psi = coordinates[0].tolist() if len(coordinates) == 1 else coordinates.T.astype(np.float64)
+        total = self.coefficients[0]
+        for coefficient, values in zip(self.coefficients[1:], psi, strict=False):
+            total = total + coefficient * values
+        return np.atleast_1d(total)
 
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
         """See :meth:`Region.masks`."""
@@ -115,33 +110,23 @@ class Basins:
         return tuple(self.regions)
 
     def memberships(self, coordinates: ArrayLike) -> NDArray[np.float64]:
-        """Return the membership of points in every basin.
+        """Return χ, the membership of points in every basin, shape (n, b); rows sum to 1.
 
         Parameters
         ----------
         coordinates : ndarray of shape (n, k)
             As ``transform`` returns them.
-
-        Returns
-        -------
-        ndarray of shape (n, b)
-            χ; rows sum to 1.
         """
         points = np.asarray(coordinates)
         return np.stack([basin.membership(points) for basin in self.regions.values()], axis=1)
 
     def labels(self, coordinates: ArrayLike) -> NDArray[np.intp]:
-        """Return the basin of highest membership of each point.
+        """Return the basin of highest membership of each point, as indices in ``names``.
 
         Parameters
         ----------
         coordinates : ndarray of shape (n, k)
             As ``transform`` returns them.
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-            Indices in ``names``.
         """
         labels: NDArray[np.intp] = np.argmax(self.memberships(coordinates), axis=1)
         return labels
@@ -170,10 +155,6 @@ def learn_basins(
         ``leave`` of 0.5 or more, no record can be in two basins.
     names : sequence of str, optional
         One per basin, most populated first; "basin 1", "basin 2", … by default.
-
-    Returns
-    -------
-    Basins
     """
     high, _ = _thresholds(enter, leave)
     k = int(model.n_components_)
@@ -206,7 +187,7 @@ def learn_basins(
 
 
 def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]:
-    """Return the landmark in the middle of each region.
+    """Return the landmark in the middle of each region, counted from 0, by the region's name.
 
     Among the landmarks in a region it is the one nearest to their mean, weighted by
     multiplicity, in the coordinates ψ, which are all of the same length and so need no scale.
@@ -217,11 +198,6 @@ def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]
         The map, fitted.
     regions : mapping of str to Region
         Such as ``learn_basins(model).regions``.
-
-    Returns
-    -------
-    dict of str to int
-        Landmark by region, counted from 0.
     """
     psi = np.asarray(model.landmark_embedding_, dtype=np.float64)
     weights = np.asarray(model.multiplicities_, dtype=np.float64)
@@ -236,9 +212,6 @@ def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]
         mean = np.average(psi[members], axis=0, weights=weights[members])
         middles[name] = int(members[np.argmin(((psi[members] - mean) ** 2).sum(axis=1))])
     return middles
-
-
-# -- pieces -----------------------------------------------------------------------
 
 
 class _Fit(NamedTuple):
@@ -358,11 +331,7 @@ def _names(names: Sequence[str] | None, b: int) -> list[str]:
     if names is None:
         return [f"basin {number}" for number in range(1, b + 1)]
     is_list = isinstance(names, Sequence) and not isinstance(names, str)
-    if (
-        not is_list
-        or not all(isinstance(name, str) for name in names)
-        or not len(names) == len(set(names)) == b
-    ):
+    if not (is_list and all(isinstance(name, str) for name in names) and len(names) == len({*names}) == b):
         raise InvalidInputError(f"names must be {b} different names, one per basin, got {names!r}")
     return list(names)
 

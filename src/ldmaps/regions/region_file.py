@@ -1,12 +1,4 @@
-"""Regions in a file: TOML for people, JSON for programs.
-
-[regions.alpha]
-kind = "box"
-psi2 = [-0.02, 0.01]
-
-[basins]
-n_basins = 2
-"""
+"""Regions in a file: TOML for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -35,9 +27,8 @@ def load_regions(path: str | os.PathLike[str], model: Any) -> dict[str, Region]:
     ----------
     path : path-like
         Holds a table ``regions`` with one table per region, each with a ``kind``, and
-        may hold a table ``basins`` with arguments of
-        :func:`~ldmaps.regions.basins.learn_basins`; what is learned comes after
-        the regions.
+        may hold a table ``basins`` with arguments of :func:`learn_basins`; what is
+        learned comes after the regions.
     model : LandmarkDiffusionMap or DiffusionMap
         The map, fitted. Regions that do not fit it are refused.
 

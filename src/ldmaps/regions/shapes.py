@@ -59,7 +59,10 @@ class Box(Region):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the region as JSON values."""
-        bounds = {name: [_or_none(low), _or_none(high)] for name, (low, high) in self.bounds.items()}
+        bounds = {
+            name: [None if math.isinf(bound) else bound for bound in pair]
+            for name, pair in self.bounds.items()
+        }
         return {"kind": self.kind, **bounds, "margin": self.margin}
 
     @classmethod
@@ -178,14 +181,6 @@ def _is_open(bound: Any) -> bool:
     return bound is None or (isinstance(bound, float) and math.isinf(bound))
 
 
-def _or_none(bound: float) -> float | None:
-    """Return a bound as JSON can hold it."""
-    return None if math.isinf(bound) else bound
-
-
-# -- simple polygons --------------------------------------------------------------
-
-
 def _located(
     vertices: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
@@ -229,10 +224,9 @@ def _simple_polygon(vertices: Any) -> NDArray[np.float64]:
         raise InvalidInputError(f"a polygon needs at least three different vertices, got {len(corners)}")
     crossing = _first_crossing(corners)
     if crossing is not None:
-        first, second = crossing
         raise InvalidInputError(
-            f"edges {first} and {second} of the polygon cross or touch (edge i runs from vertex i to the next), so "
-            "what is inside is not defined; order the vertices along the outline, or use several polygons"
+            f"edges {crossing[0]} and {crossing[1]} of the polygon cross or touch (edge i runs from vertex i to the "
+            "next), so what is inside is not defined; order the vertices along the outline, or use several polygons"
         )
     return corners
 
@@ -262,10 +256,8 @@ def _runs_back(shared: NDArray[Any], p: NDArray[Any], q: NDArray[Any]) -> bool:
 
 def _turn(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
     """Return the signs of (b - a) x (c - a); points are in the last axis."""
-    cross = (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (
-        c[..., 0] - a[..., 0]
-    )
-    return np.asarray(np.sign(cross))
+    u, v = b - a, c - a
+    return np.asarray(np.sign(u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]))
 
 
 def _meet(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any]) -> NDArray[np.bool_]:

@@ -1,15 +1,6 @@
 """Follows a stream through regions and reports when it enters, leaves or dwells.
 
-A region's two masks give hysteresis in space; this module adds the one in time. Each
-region has a small state machine:
-
-                 enter_after records in a row that enter
-    outside  ──────────────────────────────────────────────►  inside
-             ◄──────────────────────────────────────────────
-                 leave_after records in a row that do not stay
-
-A point that enters also stays, so no record can do both: outside it is enough to count those that enter, inside those
-that do not stay.
+A region's two masks give hysteresis in space; this module adds the one in time.
 """
 
 from __future__ import annotations
@@ -80,13 +71,10 @@ class Event:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the event as JSON values without what is not known; a time that is not finite becomes None."""
-        facts = {**vars(self), "time": None if self.time is None or not isfinite(self.time) else self.time}
-        facts["why"] = dict(self.why)
-        if self.began is None:
-            facts = {name: facts[name] for name in ("kind", "region", "number", "time", "duration")}
-        elif self.began_time is None or not isfinite(self.began_time):
-            facts["began_time"] = None
-        return facts
+        facts = {**vars(self), "why": dict(self.why)}
+        for name in ("time", "began_time"):
+            facts[name] = None if facts[name] is None or not isfinite(facts[name]) else facts[name]
+        return dict(list(facts.items())[:5]) if self.began is None else facts
 
     def __str__(self) -> str:
         text = f"{self.kind}:{self.region} at record {self.number}"
@@ -95,10 +83,8 @@ class Event:
         if self.kind == "leave":
             text += f", after {self.duration} records"
         chance = "" if self.p is None else f", p = {self.p:.2g}"
-        because = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.why)
-        return f"{text}: {self.peak:.3g} sqrt(epsilon) from the map{chance}" + (
-            f"; {because}" if because else ""
-        )
+        because = "; " * bool(self.why) + ", ".join(f"{name} {100 * part:.0f} %" for name, part in self.why)
+        return f"{text}: {self.peak:.3g} sqrt(epsilon) from the map{chance}{because}"
 
 
 class RegionTracker:
@@ -148,17 +134,11 @@ class RegionTracker:
     ) -> None:
         if not regions:
             raise InvalidInputError("a tracker needs at least one region, got none")
-        for name, value in (
-            ("enter_after", enter_after),
-            ("leave_after", leave_after),
-            ("dwell_every", 1 if dwell_every is None else dwell_every),
-        ):
-            check_whole(name, value, 1)
         self.regions = dict(regions)
         self.names = tuple(self.regions)
-        self.enter_after = int(enter_after)
-        self.leave_after = int(leave_after)
-        self.dwell_every = None if dwell_every is None else int(dwell_every)
+        self.enter_after = check_whole("enter_after", enter_after, 1)
+        self.leave_after = check_whole("leave_after", leave_after, 1)
+        self.dwell_every = None if dwell_every is None else check_whole("dwell_every", dwell_every, 1)
         self.reset()
 
     @classmethod
@@ -180,16 +160,12 @@ class RegionTracker:
             :class:`OutOfDomain`, at no promised rate.
         regions : mapping of str to Region, optional
             Further ones. One called "alarm" takes the place of this alarm.
-        rate, adapt
-            As for :meth:`Alarm.of`.
-        **settings
-            As for the class.
+        rate, adapt, **settings
+            As for :meth:`Alarm.of`, and for the class.
         """
-        alarm: Region
-        if model.embedder_.calibration is None and rate is None and not adapt:
-            alarm = OutOfDomain()
-            alarm.hold = LEAST_HOLD
-        else:
+        alarm: Region = OutOfDomain()
+        alarm.hold = LEAST_HOLD
+        if model.embedder_.calibration is not None or rate is not None or adapt:
             alarm = Alarm.of(model, rate, adapt=adapt)
         return cls({"alarm": alarm, **(regions or {})}, **settings)
 
@@ -247,18 +223,11 @@ class RegionTracker:
             if happened or followed.inside:
                 labels[inside & (labels < 0)] = place
             changes += [(row, kind, place, duration, visit) for row, kind, duration, visit in happened]
-        changes.sort(key=lambda change: change[:3])
-        return labels, tuple(
-            Event(
-                kind=_KINDS[kind],
-                region=self.names[place],
-                number=int(numbers[row]),
-                time=None if times is None else float(times[row]),
-                duration=duration,
-                **visit,
-            )
-            for row, kind, place, duration, visit in changes
-        )
+        events = []
+        for row, kind, place, duration, visit in sorted(changes, key=lambda change: change[:3]):
+            time = None if times is None else float(times[row])
+            events.append(Event(_KINDS[kind], self.names[place], int(numbers[row]), time, duration, **visit))
+        return labels, tuple(events)
 
     def state(self) -> dict[str, Any]:
         """Return where the stream is, as JSON values for a checkpoint."""
@@ -299,6 +268,14 @@ class RegionTracker:
 
 class _Followed:
     """Where the stream is with respect to one region."""
+
+    #              enter_after records in a row that enter
+    # outside  ──────────────────────────────────────────────►  inside
+    #          ◄──────────────────────────────────────────────
+    #              leave_after records in a row that do not stay
+    #
+    # A point that enters also stays, so no record can do both: outside it is enough to count those that enter,
+    # inside those that do not stay.
 
     def __init__(self, region: Region, enter_after: int, leave_after: int, dwell_every: int | None) -> None:
         self.region = region
@@ -355,13 +332,7 @@ class _Followed:
                 kind, began, since = _ENTER, row, row
                 if self.region.explains:
                     time = None if times is None else float(times[row])
-                    self.visit = {
-                        "began": int(numbers[row]),
-                        "began_time": time,
-                        "peak": -1.0,
-                        "p": None,
-                        "why": (),
-                    }
+                    self.visit = {"began": int(numbers[row]), "began_time": time, "peak": -1.0, "why": ()}
             else:
                 run = 0 if stays else run + 1
                 if run >= self.leave_after:
@@ -383,13 +354,7 @@ class _Followed:
         self.run, self.duration = run, len(inside) - 1 - began if self.inside else 0
         return inside, happened
 
-    def _look(
-        self,
-        coverage: Coverage,
-        first: int,
-        last: int,
-        explain: _Explain,
-    ) -> None:
+    def _look(self, coverage: Coverage, first: int, last: int, explain: _Explain) -> None:
         """Remember the farthest record of a visit."""
         if not self.visit or first == last:
             return
@@ -401,14 +366,20 @@ class _Followed:
     def _moving(self, alarm: Alarm, scores: list[float]) -> Iterator[tuple[bool, bool]]:
         """Yield whether each record enters and stays, and move the threshold after it."""
         rate, margin = float(alarm.rate or 0.0), alarm.threshold - alarm.release
+
+        def ordinary(score: float, level: float) -> bool:
+            # What the calibration calls ordinary ends an event, however low the threshold has come: with a long tail
+            # the margin is wider than the whole bulk of the scores.
+            return score <= max(level - margin, alarm.release)
+
         for score in scores:
             is_far, before, was_inside = score > self.level, self.level, self.inside
-            yield is_far, score > self.level - margin
+            yield is_far, not ordinary(score, self.level)
             # The level moves by γ(1{alarm} − α), in units of the score; γ is smaller while an event lasts.
             gain = PART_OF_STEP if was_inside else 1.0
             self.level = max(self.level + alarm.step * (gain * is_far - rate), alarm.release)
             if self.inside and not was_inside:
                 self.level_before = before
-            elif was_inside and not self.inside and score <= self.level_before - margin:
+            elif was_inside and not self.inside and ordinary(score, self.level_before):
                 # It came back to where it was: one alarm, and no drift.
                 self.level = self.level_before + alarm.step * (1.0 - rate)

@@ -65,11 +65,6 @@ def region_labels(
         Margins are ignored.
     coverage : Coverage, optional
         Of the points; by default all count as inside the map.
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
-        Places in ``regions``.
     """
     n = len(coordinates)
     known = coverage or Coverage(np.zeros(n), np.ones(n, dtype=bool), np.zeros(n, dtype=np.intp))
@@ -99,11 +94,6 @@ def count_transitions(
     files : array-like of shape (n,), optional
         Which trajectory each record belongs to; transitions from one to the next are not counted.
 
-    Returns
-    -------
-    Transitions
-        Counts, dwell times and their errors.
-
     Examples
     --------
     >>> found = count_transitions([-1, 0, 0, -1, 0, 1, 1, -1, 0], ["A", "B"])
@@ -112,14 +102,12 @@ def count_transitions(
     """
     places = np.asarray(labels, dtype=np.intp)
     n, b = len(places), len(names)
-    if len(places) and (places.max() >= b or places.min() < -1):
+    if n and (places.max() >= b or places.min() < -1):
         raise InvalidInputError(
             f"labels are -1 or 0 to {b - 1} for {b} regions, got {places.min()} to {places.max()}"
         )
     clock = np.arange(n, dtype=np.float64) if times is None else np.asarray(times, dtype=np.float64)
-    owner = (
-        np.zeros(n, dtype=np.intp) if files is None else np.unique(np.asarray(files), return_inverse=True)[1]
-    )
+    owner = np.zeros(n) if files is None else np.unique(np.asarray(files), return_inverse=True)[1]
     if clock.shape != (n,) or owner.shape != (n,):
         raise InvalidInputError(
             f"times and files need one value per label, ({n},), got {clock.shape}, {owner.shape}"

@@ -1,12 +1,4 @@
-"""What flows through a stream: records as they came, and records with their place on the map.
-
-    Source ──► Records ──► StreamEmbedder ──► Embedded ──► Sinks
-                                │  ▲
-                    coordinates ▼  │ regions, events
-                            RegionTracker
-
-The tracker is optional: without one, no record has a region.
-"""
+"""What flows through a stream: records as they came, and records with their place on the map."""
 
 from __future__ import annotations
 
@@ -81,44 +73,28 @@ class Records:
 
         Parameters
         ----------
-        rejected : tuple of Rejected
-            Those that could not be read.
-        position : JSON value
-            Where the source continues after them.
-
-        Returns
-        -------
-        Records
-            Of length 0.
+        rejected, position
+            Those that could not be read, and where the source continues after them.
         """
         return Records(np.empty((0, 0)), np.empty(0, dtype=np.int64), None, np.empty(0), rejected, position)
 
     @staticmethod
     def joined(parts: Sequence[Records]) -> Records:
-        """Return consecutive records as one.
+        """Return consecutive records, all of the same shape, as one: with all rejected ones, and the last position.
 
         Parameters
         ----------
         parts : sequence of Records
-            In order; all their points have the same shape.
-
-        Returns
-        -------
-        Records
-            With all rejected ones, and the last position.
+            In order.
         """
         if len(parts) == 1:
             return parts[0]
         filled = [part for part in parts if len(part)] or [parts[0]]
-        times = None
-        if any(part.times is not None for part in filled):
-            times = np.concatenate(
-                [np.full(len(part), np.nan) if part.times is None else part.times for part in filled]
-            )
+        times = [np.full(len(part), np.nan) if part.times is None else part.times for part in filled]
         return Records(
             np.concatenate([part.points for part in filled]),
             np.concatenate([part.numbers for part in filled]),
-            times,
+            None if all(part.times is None for part in filled) else np.concatenate(times),
             np.concatenate([part.arrived for part in filled]),
             tuple(one for part in parts for one in part.rejected),
             parts[-1].position,
@@ -135,21 +111,14 @@ class Records:
     def take(
         self, mask: NDArray[np.bool_], rejected: tuple[Rejected, ...] = (), position: Position = None
     ) -> Records:
-        """Return some of the records.
+        """Return some of the records, in the same order.
 
         Parameters
         ----------
         mask : ndarray of bool, shape (n,)
             True for those to return.
-        rejected : tuple of Rejected
+        rejected, position
             To attach to them; by default none.
-        position : JSON value
-            To attach to them; by default none.
-
-        Returns
-        -------
-        Records
-            In the same order.
         """
         times = None if self.times is None else self.times[mask]
         return Records(self.points[mask], self.numbers[mask], times, self.arrived[mask], rejected, position)
@@ -198,11 +167,6 @@ class Embedded:
         ----------
         mask : ndarray of bool, shape (n,)
             True for those to return.
-
-        Returns
-        -------
-        Embedded
-            In the same order.
         """
         records = self.records.take(mask)
         numbers = set(records.numbers.tolist())

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from types import FrameType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ldmaps import door
 from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, SinkError, one_line
@@ -16,11 +16,12 @@ from ldmaps.files import check_distinct
 from ldmaps.settings import check_seconds
 from ldmaps.streaming.checkpoint import Checkpoint, model_digest
 from ldmaps.streaming.reading import Reader
-from ldmaps.streaming.record_embedder import RecordEmbedder
+from ldmaps.streaming.record_embedder import judged
 from ldmaps.streaming.records import Position, Records
-from ldmaps.streaming.rejecting import judged
 from ldmaps.streaming.sinks.base import Sink
-from ldmaps.streaming.summary import StreamSummary
+
+if TYPE_CHECKING:
+    from ldmaps.streaming.stream_embedder import StreamEmbedder
 
 
 class Run:
@@ -28,13 +29,9 @@ class Run:
 
     def __init__(
         self,
-        engine: RecordEmbedder,
+        engine: StreamEmbedder,
         reader: Reader,
         sinks: Sequence[Sink],
-        summary: StreamSummary,
-        *,
-        bad_records: str,
-        missing: str,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: float,
         stop: threading.Event | None,
@@ -48,8 +45,7 @@ class Run:
         self._engine = engine
         self._reader = reader
         self._sinks = sinks
-        self._summary = summary
-        self._bad_records, self._missing = bad_records, missing
+        self._summary = engine.summary
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self._every = checkpoint_every
         self._stop = stop
@@ -103,19 +99,16 @@ class Run:
                 break
             if records is not None:
                 self._pass_on(records)
-            if self._is_due():
+            may_wait = self._checkpoint is None or not self._uncommitted
+            if not may_wait and door.monotonic() - self._committed >= self._every:
                 self._commit()
         self._commit()
         summary.ended = "stopped" if self._should_stop() else "limit" if reader.limit_reached else "end"
 
-    def _is_due(self) -> bool:
-        if self._checkpoint is None or not self._uncommitted:
-            return False
-        return door.monotonic() - self._committed >= self._every
-
     def _pass_on(self, records: Records) -> None:
+        engine = self._engine
         try:
-            embedded, bad = judged(self._engine.embed(records), self._bad_records, self._missing)
+            embedded, bad = judged(engine.embed(records), engine.bad_records, engine.missing)
         except BaseException:
             self._flush_all()  # the tracker may be ahead of the outputs, so the checkpoint stays where it is
             raise
@@ -164,9 +157,8 @@ class Run:
             marks = [entry["mark"] for entry in saved["sinks"]]
             for sink, mark in zip(self._durable(), marks, strict=True):
                 sink.check(mark)
-            tracker = self._engine.tracker
-            if tracker is not None:
-                tracker.restore(saved["tracker"])
+            if self._engine.tracker is not None:
+                self._engine.tracker.restore(saved["tracker"])
             if self._engine.cutter is not None:
                 self._engine.cutter.restore(saved["windows"])
             self._summary.restore(saved["counts"])

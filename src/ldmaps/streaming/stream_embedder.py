@@ -1,9 +1,4 @@
-"""The engine: from a source, over the map, to sinks.
-
-source ──poll──► batch ──prepare──► embed ──► judge coverage ──► regions, events ──► sinks, in order
-  ▲                │ bad records are set aside, each with its reason                    │
-  └── waits ◄──────┴────────────────── a sink that is slow slows the source ◄────────────┘
-"""
+"""The engine: source ──► Records ──► batch ──► embed, regions ──► Embedded ──► sinks; a slow sink slows the source."""
 
 from __future__ import annotations
 
@@ -19,13 +14,13 @@ from ldmaps.regions.tracker import RegionTracker
 from ldmaps.settings import check_seconds, check_whole
 from ldmaps.streaming.gathering import Gathering
 from ldmaps.streaming.reading import AsyncReader, Reader
-from ldmaps.streaming.record_embedder import RecordEmbedder
-from ldmaps.streaming.records import Embedded, Records
-from ldmaps.streaming.rejecting import judged
+from ldmaps.streaming.record_embedder import RecordEmbedder, judged
+from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.running import Run
 from ldmaps.streaming.sinks import as_sink
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.sources import as_source
+from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.summary import StreamSummary
 
 #: A batch holds no more than about so many bytes of points, however large ``max_batch`` is.
@@ -96,18 +91,17 @@ class StreamEmbedder(RecordEmbedder):
         super().__init__(model, tracker=tracker, n_threads=n_threads)
         check_seconds("max_delay", max_delay)
         check_seconds("stall_after", stall_after, above=True)
-        if bad_records not in _BAD_RECORDS:
-            raise InvalidInputError(
-                Named("bad_records"), f" must be one of {', '.join(_BAD_RECORDS)}, got {bad_records!r}"
-            )
-        if missing not in ("drop", "error"):
-            raise InvalidInputError(Named("missing"), f" must be drop or error, got {missing!r}")
+        for name, value, rule, allowed in (
+            ("bad_records", bad_records, f"one of {', '.join(_BAD_RECORDS)}", _BAD_RECORDS),
+            ("missing", missing, "drop or error", ("drop", "error")),
+            ("on_stall", on_stall, "warn or raise", ("warn", "raise")),
+        ):
+            if value not in allowed:
+                raise InvalidInputError(Named(name), f" must be {rule}, got {value!r}")
         if step is not None:
             if self.windows is None:
                 raise InvalidInputError(Named("step", step), " is of windows, but the map is of single rows")
             self.windows = replace(self.windows, step=step)
-        if on_stall not in ("warn", "raise"):
-            raise InvalidInputError(Named("on_stall"), f" must be warn or raise, got {on_stall!r}")
         self.missing = missing
         self.max_delay = float(max_delay)
         self.max_batch = check_whole("max_batch", max_batch, 1)
@@ -130,8 +124,7 @@ class StreamEmbedder(RecordEmbedder):
         Embedded
             A batch: what has arrived, or what arrived within ``max_delay``.
         """
-        opened = as_source(source, self._facts)
-        reader = Reader(opened, self._gathering(opened.name))
+        reader = Reader(*self._opened(source))
         self.warm_up()
         reader.open()
         try:
@@ -146,7 +139,7 @@ class StreamEmbedder(RecordEmbedder):
             reader.close()
 
     async def astream(self, source: Any) -> AsyncIterator[Embedded]:
-        """Yield embedded records as they arrive, in async code.
+        """Yield batches as :meth:`stream` does, in async code.
 
         An async iterable is iterated in the running event loop; other sources are
         polled in a thread, unless they need this one.
@@ -155,19 +148,15 @@ class StreamEmbedder(RecordEmbedder):
         ----------
         source : Source, array, iterable, async iterable, trajectory or path
             As for :meth:`stream`.
-
-        Yields
-        ------
-        Embedded
-            A batch, as of :meth:`stream`.
         """
-        opened = as_source(source, self._facts)
-        reader = AsyncReader(opened, self._gathering(opened.name))
+        reader = AsyncReader(*self._opened(source))
         await asyncio.to_thread(self.warm_up)
         await reader.aopen()
         try:
             async for records in reader.abatches():
-                good, bad = judged(await self._embed_aside(records), self.bad_records, self.missing)
+                is_large = len(records) >= _LARGE_BATCH
+                embedded = await asyncio.to_thread(self.embed, records) if is_large else self.embed(records)
+                good, bad = judged(embedded, self.bad_records, self.missing)
                 if not good.records.empty:
                     yield good
                 if bad is not None:
@@ -207,8 +196,7 @@ class StreamEmbedder(RecordEmbedder):
         Returns
         -------
         StreamSummary
-            Also in ``self.summary``, which is up to date while the stream runs and
-            after an exception.
+            Also in ``self.summary``, up to date while the stream runs and after an exception.
 
         Raises
         ------
@@ -229,33 +217,16 @@ class StreamEmbedder(RecordEmbedder):
                 Named("bad_records", "quarantine"),
                 " needs a sink that keeps rejected records, such as QuarantineFile",
             )
-        opened = as_source(source, self._facts)
+        reader = Reader(*self._opened(source), max_records)
         self.summary = StreamSummary()
-        run = Run(
-            self,
-            Reader(opened, self._gathering(opened.name), max_records),
-            taken,
-            self.summary,
-            bad_records=self.bad_records,
-            missing=self.missing,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            stop=stop,
-        )
-        run.carry_out()
+        Run(self, reader, taken, checkpoint, checkpoint_every, stop).carry_out()
         return self.summary
 
-    # -- pieces -------------------------------------------------------------
-
-    def _gathering(self, name: str) -> Gathering:
+    def _opened(self, source: Any) -> tuple[Source, Gathering]:
+        taken = as_source(source, self._facts)
         # Memory stays bounded with large frames too.
         width = self.model.n_features_in_ if self.windows is not None else self._facts.get("n_features") or 1
         most = max(1, min(self.max_batch, BATCH_BYTES // (8 * width)))
-        return Gathering(
-            name, most, max_delay=self.max_delay, stall_after=self.stall_after, on_stall=self.on_stall
+        return taken, Gathering(
+            taken.name, most, max_delay=self.max_delay, stall_after=self.stall_after, on_stall=self.on_stall
         )
-
-    async def _embed_aside(self, records: Records) -> Embedded:
-        if len(records) < _LARGE_BATCH:
-            return self.embed(records)
-        return await asyncio.to_thread(self.embed, records)

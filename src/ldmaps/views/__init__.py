@@ -7,43 +7,25 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.views.frames import FramePicks, write_landmarks
-    from ldmaps.views.free_energy import (
-        FreeEnergy,
-        FreeEnergyProfile,
-        free_energy_profile,
-        free_energy_surface,
-    )
-    from ldmaps.views.live import LivePage
-    from ldmaps.views.observables import correlations
-    from ldmaps.views.plot import MapPlots
-    from ldmaps.views.report import write_report
+    from ldmaps.views.frames import FramePicks as FramePicks
+    from ldmaps.views.frames import write_landmarks as write_landmarks
+    from ldmaps.views.free_energy import FreeEnergy as FreeEnergy
+    from ldmaps.views.free_energy import FreeEnergyProfile as FreeEnergyProfile
+    from ldmaps.views.free_energy import free_energy_profile as free_energy_profile
+    from ldmaps.views.free_energy import free_energy_surface as free_energy_surface
+    from ldmaps.views.live import LivePage as LivePage
+    from ldmaps.views.observables import correlations as correlations
+    from ldmaps.views.plot import MapPlots as MapPlots
+    from ldmaps.views.report import write_report as write_report
 
-__all__ = [
-    "FramePicks",
-    "FreeEnergy",
-    "FreeEnergyProfile",
-    "LivePage",
-    "MapPlots",
-    "correlations",
-    "free_energy_profile",
-    "free_energy_surface",
-    "write_landmarks",
-    "write_report",
-]
-
-__getattr__, __dir__ = load_on_first_use(
+load_on_first_use(
     __name__,
     {
-        "FramePicks": "frames",
-        "FreeEnergy": "free_energy",
-        "FreeEnergyProfile": "free_energy",
-        "LivePage": "live",
-        "MapPlots": "plot",
-        "correlations": "observables",
-        "free_energy_profile": "free_energy",
-        "free_energy_surface": "free_energy",
-        "write_landmarks": "frames",
-        "write_report": "report",
+        "frames": "FramePicks write_landmarks",
+        "free_energy": "FreeEnergy FreeEnergyProfile free_energy_profile free_energy_surface",
+        "live": "LivePage",
+        "observables": "correlations",
+        "plot": "MapPlots",
+        "report": "write_report",
     },
 )

@@ -23,34 +23,37 @@ class BasinTable:
     landmarks: tuple[int, ...]
     transitions: Transitions
     notes: tuple[str, ...]
-    population_errors: NDArray[np.float64] | None = (
-        None  # standard errors, where points were resampled in time
-    )
+    population_errors: NDArray[np.float64] | None  # standard errors, where points were resampled in time
 
     def as_dict(self) -> dict[str, Any]:
         """Return all numbers as JSON values."""
         moves = self.transitions
+        columns = {
+            "population": self.basins.populations,
+            "population_error": self.population_errors,
+            "core": self.core,
+            "landmark": self.landmarks,
+            "dwell": moves.dwell,
+            "error": moves.error,
+            "longest": moves.longest,
+            "time_in": moves.time_in,
+        }
+        basins = [
+            {
+                "name": name,
+                **{
+                    key: None if values is None else _or_none(values[place])
+                    for key, values in columns.items()
+                },
+                "transitions": dict(zip(moves.names, moves.counts[place].tolist(), strict=True)),
+            }
+            for place, name in enumerate(moves.names)
+        ]
         return {
             "crispness": self.basins.crispness,
             "unit": moves.unit,
-            "basins": [
-                {
-                    "name": name,
-                    "population": float(self.basins.populations[place]),
-                    "population_error": None
-                    if self.population_errors is None
-                    else float(self.population_errors[place]),
-                    "core": float(self.core[place]),
-                    "landmark": self.landmarks[place],
-                    "dwell": _or_none(moves.dwell[place]),
-                    "error": _or_none(moves.error[place]),
-                    "longest": float(moves.longest[place]),
-                    "time_in": float(moves.time_in[place]),
-                    "transitions": dict(zip(moves.names, moves.counts[place].tolist(), strict=True)),
-                }
-                for place, name in enumerate(moves.names)
-            ],
-            "notes": list(self.notes),
+            "basins": basins,
+            "notes": [*self.notes],
         }
 
 
@@ -83,25 +86,20 @@ def _population_errors(model: Any, points: PointsOfMap, basins: Basins) -> NDArr
     return block_error(basins.memberships(points.coordinates).astype(np.float64), weights, blocks)
 
 
-def _plus_minus(table: BasinTable, place: int) -> str:
-    errors = table.population_errors
-    return "" if errors is None else f" ± {100 * errors[place]:.1f}"
-
-
 def basin_rows(table: BasinTable) -> list[list[str]]:
     """Return the table as text, a heading first."""
-    moves = table.transitions
-    scale, unit = (
-        (1e-3, "ns") if moves.unit == "ps" and np.nanmax(moves.time_in) >= 2e4 else (1.0, moves.unit)
-    )
+    moves, errors = table.transitions, table.population_errors
+    is_long = moves.unit == "ps" and np.nanmax(moves.time_in) >= 2e4
+    scale, unit = (1e-3, "ns") if is_long else (1.0, moves.unit)
     heading = ["", "population", "core", "landmark", f"dwell ({unit})", f"longest ({unit})"]
     rows = [[*heading, *(f"to {name}" for name in moves.names)]]
     for place, name in enumerate(moves.names):
         dwell, error = scale * moves.dwell[place], scale * moves.error[place]
+        plus_minus = "" if errors is None else f" ± {100 * errors[place]:.1f}"
         rows.append(
             [
                 name,
-                f"{100 * table.basins.populations[place]:.1f}{_plus_minus(table, place)} %",
+                f"{100 * table.basins.populations[place]:.1f}{plus_minus} %",
                 f"{100 * table.core[place]:.1f} %",
                 str(table.landmarks[place]),
                 "never left" if np.isnan(dwell) else f"{dwell:.3g} ± {error:.2g}",
@@ -113,4 +111,4 @@ def basin_rows(table: BasinTable) -> list[list[str]]:
 
 
 def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    return None if np.isnan(value) else np.asarray(value).item()

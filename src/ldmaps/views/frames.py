@@ -1,9 +1,4 @@
-"""Frames of a map as trajectory files: those of a region, those picked by hand, landmarks.
-
-files ──embed──► in the region? ──┐
-table of picks ───────────────────┼─► FramePicks ──► all atoms of these frames, as they are in the files
-landmarks ──► training record ────┘
-"""
+"""Frames of a map as trajectory files: those of a region, those picked by hand, landmarks."""
 
 from __future__ import annotations
 
@@ -11,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -64,24 +58,20 @@ class FramePicks:
             Its margin is ignored.
         """
         region.check_model(model)
-        files, numbers = [], []
-        low = np.full(model.n_components_, np.inf)
-        high = -low
-        count = 0
+        files, numbers, ends, count = [], [], [], 0
         with stage("embedding", source.n_frames if is_shown() else None, source.item):
             # Distances tick as they are computed.
             for chunk, placed in embed_chunks(model.embedder_, source, model.n_threads):
-                psi = placed.coordinates
-                inside = region.masks(psi, placed.coverage)[0]
+                inside = region.masks(placed.coordinates, placed.coverage)[0]
                 numbers.append(chunk.numbers[inside])
                 files.append(np.full(int(inside.sum()), source.files.index(chunk.file)))
-                low, high = np.minimum(low, psi.min(axis=0)), np.maximum(high, psi.max(axis=0))
+                ends += [placed.coordinates.min(axis=0), placed.coordinates.max(axis=0)]
                 count += len(chunk)
         picks = picked(source.files, np.concatenate(files), np.concatenate(numbers))
         if not len(picks.numbers):
             ranges = ", ".join(
-                f"psi{place + 2} from {a:.4g} to {b:.4g}"
-                for place, (a, b) in enumerate(zip(low, high, strict=True))
+                f"psi{place} from {min(column):.4g} to {max(column):.4g}"
+                for place, column in enumerate(np.transpose(ends), 2)
             )
             raise InvalidInputError(
                 f"none of the {count:,} frames of {source.describe()} lies in {region!r}; they have {ranges}"
@@ -119,9 +109,9 @@ class FramePicks:
                 "the model does not remember which frames its landmarks are: it was fitted on arrays, or saved "
                 "without its embedding; write the landmarks' own coordinates with write_landmarks (no INPUT)"
             )
-        rows = np.searchsorted(record.rows, np.asarray(model.landmark_indices_)[wanted])
-        rows = np.minimum(rows, len(record.rows) - 1)
-        if (record.rows[rows] != np.asarray(model.landmark_indices_)[wanted]).any():
+        chosen = np.asarray(model.landmark_indices_)[wanted]
+        rows = np.minimum(np.searchsorted(record.rows, chosen), len(record.rows) - 1)
+        if (record.rows[rows] != chosen).any():
             raise InvalidInputError(
                 "the model remembers only some of its landmarks' frames; name fewer of them"
             )
@@ -130,11 +120,9 @@ class FramePicks:
         return picked(here, place, record.frames[rows], labels or [f"landmark {number}" for number in wanted])
 
     def write(self, path: str, top: Any = None, *, atoms: str | None = None) -> NDArray[np.float64] | None:
-        """Write the frames to an XTC, TRR, DCD or PDB file.
+        """Write the frames to an XTC, TRR, DCD or PDB file, whose remarks say where each model is from.
 
-        Coordinates, times and boxes are those of the files: nothing is moved across a
-        periodic boundary. Velocities are not written. A PDB says in its remarks where
-        each model is from.
+        Coordinates, times and boxes are those of the files; velocities are not written.
 
         Parameters
         ----------
@@ -197,17 +185,17 @@ def read_picks(path: str, files: Sequence[str] = ()) -> FramePicks:
         numbers = columns["frame"].astype(np.float64)
     except ValueError as error:
         raise InvalidInputError(f"{path}, column frame: {error}") from error
-    if (numbers != np.floor(numbers)).any() or (numbers < 0).any():
-        bad = numbers[(numbers != np.floor(numbers)) | (numbers < 0)][0]
-        raise InvalidInputError(f"{path}, column frame: frames are whole numbers from 0, got {bad:g}")
-    if "file" not in columns:
-        if len(files) != 1:
-            raise InvalidInputError(
-                f"{path} has no column file, so its frames are those of one file, but {len(files)} were given"
-            )
-        return picked(files, np.zeros(len(numbers), dtype=np.int64), numbers.astype(np.int64))
-    names, file_of = np.unique(columns["file"].astype(str), return_inverse=True)
-    return picked(_same_files(names.tolist(), files or None), file_of, numbers.astype(np.int64))
+    bad = numbers[(numbers != np.floor(numbers)) | (numbers < 0)]
+    if len(bad):
+        raise InvalidInputError(f"{path}, column frame: frames are whole numbers from 0, got {bad[0]:g}")
+    if "file" in columns:
+        names, file_of = np.unique(columns["file"].astype(str), return_inverse=True)
+        return picked(_same_files(names.tolist(), files or None), file_of, numbers.astype(np.int64))
+    if len(files) != 1:
+        raise InvalidInputError(
+            f"{path} has no column file, so its frames are those of one file, but {len(files)} were given"
+        )
+    return picked(files, np.zeros(len(numbers), dtype=np.int64), numbers.astype(np.int64))
 
 
 def rows_of(picks: FramePicks, times: NDArray[np.float64] | None = None) -> list[str]:
@@ -224,24 +212,19 @@ def summary_of(picks: FramePicks) -> list[str]:
     """Return a line per file with its frames, runs of them as ranges: "5 frames of a.xtc: 2-4, 7, 9"."""
     lines = []
     for place, file in enumerate(picks.files):
-        numbers = picks.numbers[picks.file_of == place].tolist()
-        if not numbers:
-            continue
-        runs = []
-        for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-            members = [number for _, number in run]
-            runs.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
-        shown = ", ".join(runs[:20]) + (f" and {len(runs) - 20} more runs" if len(runs) > 20 else "")
-        lines.append(f"{len(numbers):,} frame{'s' * (len(numbers) > 1)} of {file}: {shown}")
+        numbers = picks.numbers[picks.file_of == place]
+        if len(numbers):
+            parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+            runs = [f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in parts]
+            shown = ", ".join(runs[:20]) + (f" and {len(runs) - 20} more runs" if len(runs) > 20 else "")
+            lines.append(f"{len(numbers):,} frame{'s' * (len(numbers) > 1)} of {file}: {shown}")
     return lines
 
 
 def write_landmarks(
     model: Any, path: str, landmarks: Sequence[int] | None = None, labels: Sequence[str] | None = None
 ) -> None:
-    """Write landmarks as the model file holds them: the selected atoms, superposed on the first.
-
-    For all atoms of the topology, and as they stood in their boxes, see :meth:`FramePicks.of_landmarks`.
+    """Write landmarks as the model file holds them: the selected atoms, superposed (all: FramePicks.of_landmarks).
 
     Parameters
     ----------
@@ -302,12 +285,10 @@ def _same_files(then: Sequence[str], now: Sequence[str] | None) -> list[str]:
         return list(then)
     if len(then) == len(now) == 1:
         return list(now)
-    by_name: dict[str, list[str]] = {}
-    for path in now:
-        by_name.setdefault(os.path.basename(path), []).append(path)
     paths = []
     for path in then:
-        candidates = [path] if path in now else by_name.get(os.path.basename(path), [])
+        name = os.path.basename(path)
+        candidates = [path] if path in now else [one for one in now if os.path.basename(one) == name]
         if len(candidates) != 1:
             raise InvalidInputError(
                 f"{path} is not among the inputs ({', '.join(now[:4])}{', ...' if len(now) > 4 else ''}), or more than "

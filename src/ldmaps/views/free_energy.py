@@ -40,9 +40,8 @@ class FreeEnergy:
 
     def centres(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the cells' middles along x and along y, each of shape (cells,)."""
-        n = len(self.energy)
-        steps = (np.arange(n) + 0.5) / n
-        x, y = (self.low[axis] + steps * (self.high[axis] - self.low[axis]) for axis in (0, 1))
+        steps = (np.arange(len(self.energy))[:, None] + 0.5) / len(self.energy)
+        x, y = (self.low + steps * (self.high - self.low)).T
         return x, y
 
 
@@ -68,10 +67,7 @@ class FreeEnergyProfile:
 def free_energy_surface(
     points: ArrayLike, weights: ArrayLike | None = None, *, cells: int | None = None, smoothing: float = 1.2
 ) -> FreeEnergy:
-    """Return −ln p of points over the plane, up to what the sample can show.
-
-    The density is nowhere below that of one point: with n points of equal
-    weight no energy is above ln n, however wide the smoothing.
+    """Return −ln p of points over the plane, up to what the sample can show: ln n for n points of equal weight.
 
     Parameters
     ----------
@@ -82,8 +78,8 @@ def free_energy_surface(
     cells : int, optional
         Cells per side; by default 32 to 96, growing with the number of points.
     smoothing : float
-        Width of the Gaussian that counts are smoothed with, in cells; where points are
-        few it is 2.5 times that. More hides noise and fills valleys.
+        Width of the Gaussian that counts are smoothed with, in cells; 2.5 times that where points are few. More
+        hides noise and fills valleys.
 
     Examples
     --------
@@ -99,18 +95,14 @@ def free_energy_surface(
         raise InvalidInputError(
             f"a free-energy surface needs points of shape (n, 2), got {coordinates.shape}"
         )
-    masses = np.ones(len(coordinates)) if weights is None else np.asarray(weights, dtype=np.float64)
     n = int(np.clip(np.sqrt(len(coordinates)), 32, 96)) if cells is None else int(cells)
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)
     # Room for the smoothing's reach; a coordinate that does not vary gets a width from its size.
     margin = 0.05 * (high - low) + 1e-9 * np.maximum(np.abs(high), 1e-9)
     low, high = low - margin, high + margin
-    across, up = coordinates.T
-    grid = np.column_stack([low, high])
-    points_in = np.histogram2d(across, up, bins=n, range=grid)[0]
-    mass_in = (
-        points_in if weights is None else np.histogram2d(across, up, bins=n, range=grid, weights=masses)[0]
-    )
+    counted = partial(np.histogram2d, *coordinates.T, bins=n, range=np.column_stack([low, high]))
+    points_in = counted()[0]
+    mass_in = points_in if weights is None else counted(weights=np.asarray(weights, dtype=np.float64))[0]
     # A kernel's width is a matter of the point it stands on (Abramson's estimator, with two widths): so lone points
     # make no holes, and crowds no halo. How many points there are decides it, not what they weigh.
     wider = _WIDER * smoothing
@@ -139,9 +131,7 @@ def free_energy_profile(
 ) -> FreeEnergyProfile:
     """Return −ln p of values along one coordinate, with its error; for n values of equal weight at most ln n.
 
-    The error is a jackknife over blocks: the values, in the order given (that of
-    time), are cut into blocks, and −ln p is computed without each of them in turn. It
-    is valid where blocks are longer than the correlation time.
+    The error is a jackknife: −ln p is computed without each block of the values, in the order given, in turn.
 
     Parameters
     ----------
@@ -154,8 +144,7 @@ def free_energy_profile(
     smoothing : float
         Width of the Gaussian that counts are smoothed with, in cells; 0 leaves them as they are.
     blocks : int
-        How many. More blocks are shorter: the error is estimated more steadily, but too small
-        where blocks are shorter than the correlation time.
+        How many. More make the error steadier, but too small where they are shorter than the correlation time.
 
     Examples
     --------
@@ -174,9 +163,7 @@ def free_energy_profile(
     edges = np.histogram_bin_edges(along, bins=n)
     parts = np.array_split(np.arange(len(along)), min(int(blocks), len(along)))
     counts = np.stack([np.histogram(along[part], edges)[0] for part in parts])
-    sums = np.stack([np.histogram(along[part], edges, weights=masses[part])[0] for part in parts]).astype(
-        float
-    )
+    sums = np.stack([np.histogram(along[part], edges, weights=masses[part])[0] for part in parts])
     smooth = gaussian_filter1d(sums, smoothing, axis=1, mode="nearest") if smoothing else sums
     total = smooth.sum(axis=0)
     filled = counts.sum(axis=0) > 0

@@ -19,9 +19,8 @@ UNITS = {"rg": "nm", "end_to_end": "nm", "rmsd": "nm", "time": "ps", "distance":
 def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.float64]]:
     """Return the rank correlation of each coordinate with each column: Spearman's, of angles the circular one.
 
-    A coordinate may follow a quantity along a curve, so ranks say more than values do. A column that
-    stays within ±180 (or ±π) and comes within 2 % of both ends is taken for an angle: where a circle is
-    cut, ranks jump, and Spearman's correlation would understate what it follows.
+    A coordinate may follow a quantity along a curve, so ranks say more than values do. A column within ±180 (or ±π)
+    that comes within 2 % of both ends is taken for an angle: ranks jump where a circle is cut.
 
     Parameters
     ----------
@@ -33,8 +32,7 @@ def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> di
     Returns
     -------
     dict of str to ndarray of shape (k,)
-        From -1 to 1, of angles from 0 to 1 (the multiple correlation of the coordinate's ranks with sine
-        and cosine); NaN for a column that does not vary.
+        From -1 to 1, of angles from 0 to 1 (multiple correlation of ranks with sine and cosine); NaN for a constant.
 
     Examples
     --------
@@ -55,16 +53,14 @@ def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> di
         known = np.isfinite(column)
         if not known.any():
             found[name] = np.full(psi.shape[1], np.nan)
-            continue
-        turn = _turn(column[known])
-        if turn:
+        elif turn := _turn(column[known]):
             found[name] = _circular(rankdata(psi[known], axis=0), 2 * np.pi / turn * column[known])
-            continue
-        ranks = rankdata(np.column_stack([psi[known], column[known]]), axis=0)
-        ranks -= ranks.mean(axis=0)
-        lengths = np.sqrt((ranks**2).sum(axis=0))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found[name] = np.round(ranks[:, :-1].T @ ranks[:, -1] / (lengths[:-1] * lengths[-1]), 12)
+        else:
+            ranks = rankdata(np.column_stack([psi[known], column[known]]), axis=0)
+            ranks -= ranks.mean(axis=0)
+            lengths = np.sqrt((ranks**2).sum(axis=0))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found[name] = np.round(ranks[:, :-1].T @ ranks[:, -1] / (lengths[:-1] * lengths[-1]), 12)
     return found
 
 
@@ -90,10 +86,7 @@ def _circular(ranks: NDArray[np.float64], angle: NDArray[np.float64]) -> NDArray
 def shape_of_frames(
     frames: ArrayLike, atoms: Atoms | None = None, reference: ArrayLike | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Return "rg", "end_to_end" and "rmsd" to a reference (the first frame) of whole frames, in their unit.
-
-    With masses of all atoms, rg is weighted by them; with several atoms called CA, they are the ends.
-    """
+    """Return "rg" (by masses, if all are known), "end_to_end" (of CA) and "rmsd" to a reference (the first frame)."""
     xyz = np.asarray(frames, dtype=np.float64)
     if xyz.ndim != 3 or xyz.shape[2] != 3 or not len(xyz):
         raise InvalidInputError(f"frames have shape (n, atoms, 3), got {xyz.shape}")

@@ -28,23 +28,19 @@ MIN_COMPARED, MAX_DEVIATION = 10, 0.5
 
 @dataclass(frozen=True)
 class PointsOfMap:
-    """Coordinates of points and an array of shape (n,) for whatever is known of them, None where nothing is.
-
-    ``total`` also counts training points that the model does not record, ``rows`` are the places of those it does
-    (None for other points), ``files`` are places in ``file_names``, times are in ps.
-    """
+    """Coordinates of points and an array of shape (n,) for whatever is known of them, None where nothing is."""
 
     coordinates: NDArray[Any]
-    total: int = 0
+    total: int = 0  # with training points that the model does not record
     what: str = "points"
-    rows: NDArray[np.int64] | None = None
+    rows: NDArray[np.int64] | None = None  # places of those it does; None for other points
     frames: NDArray[np.float64] | None = None
-    times: NDArray[np.float64] | None = None
+    times: NDArray[np.float64] | None = None  # in ps
     distance: NDArray[np.float64] | None = None
     nearest: NDArray[np.float64] | None = None
     errors: NDArray[np.float64] | None = None
     weights: NDArray[np.float64] | None = None
-    files: NDArray[np.int32] | None = None
+    files: NDArray[np.int32] | None = None  # places in:
     file_names: tuple[str, ...] = ()
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -118,6 +114,12 @@ class PointsOfMap:
         kind = "frames" if model.metric_.takes_frames else "points"
         return cls(coordinates, len(coordinates), f"{kind} placed on the map")
 
+    def density(self, model: Any) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+        """Return coordinates and weights to take densities from: of the points, or else of the landmarks."""
+        if len(self.coordinates):
+            return self.coordinates, self.weights
+        return np.asarray(model.landmark_embedding_, dtype=np.float32), model.multiplicities_
+
     def taken(self, rows: NDArray[Any] | slice) -> Self:
         """Return some of the points."""
         arrays = ("coordinates", "rows", "files", *_NUMBERS)
@@ -176,28 +178,22 @@ def _as_numbers(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
 
 def read_table(path: str, model: Any) -> dict[str, Any]:
     """Return a table as arguments of ``write_report``: points where it has psi2, psi3, …, colours where not."""
-    columns = _read(path)
-    k = model.n_components_
-    names = coordinate_names(k)
-    present = [name for name in names if name in columns]
-    if not present:
-        return {"columns": _coloured(path, columns, model)}
+    columns, names = _read(path), coordinate_names(model.n_components_)
     missing = [name for name in names if name not in columns]
+    if missing == names:
+        return {"columns": _coloured(path, columns, model)}
     if missing:
         raise InvalidInputError(
-            f"{path} lacks the column {missing[0]}: the map has {k} coordinates, {names[0]} to {names[-1]}; "
+            f"{path} lacks the column {missing[0]}: the map has {len(names)} coordinates, {names[0]} to {names[-1]}; "
             "write the table with ldmaps embed and this map"
         )
-    numbers = {
-        name: _as_numbers(f"{path}, column {name!r}", values, len(values))
-        for name, values in columns.items()
-        if name in names or name in (*_KNOWN, "inside")
-    }
-    arguments: dict[str, Any] = {"points": np.column_stack([numbers.pop(name) for name in names])}
+    for name, values in columns.items():
+        if name in (*names, *_KNOWN, "inside"):
+            columns[name] = _as_numbers(f"{path}, column {name!r}", values, len(values))
+    arguments: dict[str, Any] = {"points": np.column_stack([columns[name] for name in names])}
     for name, argument in _KNOWN.items():
-        values = numbers.pop(name, None)
-        if values is not None and np.isfinite(values).all():
-            arguments[argument] = values
+        if name in columns and np.isfinite(columns[name]).all():
+            arguments[argument] = columns[name]
     nearest = arguments.get("nearest")
     if nearest is not None and (nearest.min() < 0 or nearest.max() >= len(model.multiplicities_)):
         raise InvalidInputError(
@@ -207,21 +203,17 @@ def read_table(path: str, model: Any) -> dict[str, Any]:
     _check_same_map(path, arguments, model)
     if "file" in columns:
         arguments["files"] = columns["file"].astype(str)
-    own = {
-        name: values for name, values in columns.items() if name not in (*names, *_KNOWN, "inside", "file")
-    }
-    arguments["columns"] = {name: values for name, values in (numbers | own).items() if not _is_empty(values)}
+    own = {name: values for name, values in columns.items() if name not in (*names, *_KNOWN, "file")}
+    arguments["columns"] = {name: values for name, values in own.items() if not _is_empty(values)}
     return arguments
 
 
 def _check_same_map(path: str, arguments: dict[str, Any], model: Any) -> None:
     """Raise when rows close to their nearest landmark do not have its psi2: another map placed them."""
-    if "nearest" not in arguments or "distance" not in arguments:
-        return
-    distance = arguments["distance"]
+    distance = arguments.get("distance", np.empty(0))
     near = np.argsort(distance, kind="stable")[: max(MIN_COMPARED, len(distance) // 4)]
     near = near[distance[near] <= 1.0]
-    if len(near) < MIN_COMPARED:
+    if len(near) < MIN_COMPARED or "nearest" not in arguments:
         return
     psi2 = np.asarray(model.landmark_embedding_, dtype=np.float64)[:, 0]
     there = psi2[arguments["nearest"][near].astype(np.intp)]
@@ -261,8 +253,9 @@ def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[s
 def _read(path: str) -> dict[str, NDArray[Any]]:
     form = format_of(path)
     if form is None and os.path.isfile(path) and is_plumed(path):
-        # The column "time" is the COLVAR's own; rows are in the order of the map's points.
-        return {name: values for name, values in read_columns(path, named=False).items() if name != "time"}
+        columns = read_columns(path, named=False)
+        columns.pop("time", None)  # the COLVAR's own; rows are in the order of the map's points
+        return columns
     if form is None or "embed" not in form.written_by:
         *others, last = suffixes(written_by="embed")
         raise InvalidInputError(f"the table {path} must end in {', '.join(others)} or {last}")

@@ -211,9 +211,7 @@ class MapPlots:
                 )
 
     def _axes(self, ax: Any) -> Any:
-        if ax is not None:
-            return ax
-        return import_pyplot().subplots(layout="constrained")[1]
+        return import_pyplot().subplots(layout="constrained")[1] if ax is None else ax
 
 
 def import_pyplot() -> Any:

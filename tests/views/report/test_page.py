@@ -19,12 +19,10 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
 from ldmaps.regions import learn_basins
-from ldmaps.views.assets import asset
 from ldmaps.views.report import page as page_module
 from ldmaps.views.report.charts import nice_ticks
 from ldmaps.views.report.contents import gather
-from ldmaps.views.report.page import SCRIPTS, report_html, write_report
-from ldmaps.views.report.payload import PALETTES, palette
+from ldmaps.views.report.page import PALETTES, SCRIPTS, asset, palette, report_html, write_report
 from ldmaps.views.report.structures import elements_from_masses, landmark_structures
 
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"

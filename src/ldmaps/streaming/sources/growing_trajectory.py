@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, Named, SourceError
-from ldmaps.inputs.frame_bytes import Found
+from ldmaps.inputs.frame_blocks import Found
 from ldmaps.inputs.frame_formats import growing_format
 from ldmaps.inputs.source import default_chunk
 from ldmaps.streaming.records import Position, Records, Rejected

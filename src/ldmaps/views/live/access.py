@@ -6,7 +6,7 @@ import hmac
 import ipaddress
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,18 +60,12 @@ class Access:
         return hmac.compare_digest(text.encode("utf-8", "replace"), self._token)
 
     def accepts_host(self, header: str | None) -> bool:
-        """Whether a Host header names this server.
-
-        A page of another site can point its own name at 127.0.0.1 (DNS rebinding) and
-        would then share our origin; but it cannot help sending that name as Host.
-        """
+        """Whether a Host header names this server."""
+        # A page of another site can point its own name at 127.0.0.1 (DNS rebinding) and would then share our origin;
+        # but it cannot help sending that name as Host.
         name = _host_name(header or "")
-        if not name:
-            return False
-        if name in self._names:
-            return True
         # Served to other machines, it is opened by any of this machine's addresses: no name, no rebinding.
-        return not self.is_loopback and _is_address(name)
+        return name in self._names or (not self.is_loopback and _is_address(name))
 
     def accepts_origin(self, origin: str | None, host: str | None) -> bool:
         """Whether a WebSocket is opened by our own page: browsers say so in Origin, and scripts cannot change it."""
@@ -114,13 +108,13 @@ def bind(host: str, port: int) -> socket.socket:
 
 def _is_loopback(host: str) -> bool:
     """Whether every address of a host is this machine's own loopback."""
-    if not host:
-        return False
     try:
-        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
         return False
-    return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in addresses)
+    return bool(host) and all(
+        ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found
+    )
 
 
 def _is_address(name: str) -> bool:
@@ -143,22 +137,17 @@ def _host_name(header: str) -> str:
     return parts.hostname or ""
 
 
-class Guard:
-    """An ASGI application around another one, which sees only requests that ``access`` lets pass."""
+def guarded(application: Any, access: Access) -> Callable[..., Awaitable[None]]:
+    """Return an ASGI application around another one, which sees only requests that ``access`` lets pass."""
 
-    def __init__(self, application: Any, access: Access) -> None:
-        self._application = application
-        self._access = access
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, or pass it on."""
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await self._application(scope, receive, send)
+            await application(scope, receive, send)
             return
         host, origin = _header(scope, b"host"), _header(scope, b"origin")
         if scope["type"] == "websocket":
-            if self._access.accepts_host(host) and self._access.accepts_origin(origin, host):
-                await self._application(scope, receive, send)
+            if access.accepts_host(host) and access.accepts_origin(origin, host):
+                await application(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
             return
@@ -168,13 +157,15 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
             await send(message)
 
-        if self._access.accepts_host(host):
-            await self._application(scope, receive, send_with_headers)
+        if access.accepts_host(host):
+            await application(scope, receive, send_with_headers)
             return
         plain = [(b"content-type", b"text/plain; charset=utf-8")]
         await send_with_headers({"type": "http.response.start", "status": 403, "headers": plain})
         text = b"This server does not answer to that name; open it by the address it printed.\n"
         await send({"type": "http.response.body", "body": text})
+
+    return answer
 
 
 def _header(scope: Any, name: bytes) -> str | None:

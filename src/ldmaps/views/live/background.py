@@ -13,10 +13,9 @@ import numpy as np
 from ldmaps._version import __version__
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Region
-from ldmaps.views.assets import asset
 from ldmaps.views.own_points import PointsOfMap
 from ldmaps.views.report.contents import MAX_SURFACE_COORDINATES, gather
-from ldmaps.views.report.payload import packed, payload
+from ldmaps.views.report.page import asset, packed, payload
 
 #: Coordinates that are sent; pairs of more have no surface to be drawn on.
 MAX_COORDINATES = MAX_SURFACE_COORDINATES
@@ -61,10 +60,8 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
 def page_files() -> dict[str, tuple[str, bytes]]:
     """Return the page's files by path; none of them holds anything about a map or a stream."""
     # What draws the map reads it when it starts, so it is a function that the connection calls.
-    drawing = [asset("report", name) for name in ("read.js", "axes.js", "energy.js")]
-    drawing += [
-        asset("live", name) for name in ("regions.js", "trail.js", "picture.js", "words.js", "live.js")
-    ]
+    drawing = [asset("report", f"{name}.js") for name in ("read", "axes", "energy")]
+    drawing += [asset("live", f"{name}.js") for name in ("regions", "trail", "picture", "words", "live")]
     lines = ["(() => {", "'use strict';", asset("live", "connection.js")]
     lines += ["function startMap() {", *drawing, "}", "connect();", "})();", ""]
     script = "\n".join(lines)

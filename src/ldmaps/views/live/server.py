@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.views.live.access import Access, Guard, bind
+from ldmaps.views.live.access import Access, bind, guarded
 from ldmaps.views.live.state import Cursor, LiveState
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 WRONG_TOKEN, BAD_MESSAGE, TOO_MANY = 4401, 4400, 1013
 #: Largest message taken from a viewer, in bytes: its one message is a greeting.
 LARGEST_MESSAGE = 4096
+#: Seconds that starting, and stopping, may take.
+STARTING = 15.0
 #: Seconds a new viewer has for its greeting, a frame for leaving, and an idle page hears nothing.
 GREETING, STALLED, HEARTBEAT = 10.0, 30.0, 1.0
 #: Seconds after which a connection that did not become a viewer's is dropped: half a request holds a place.
@@ -40,32 +42,19 @@ STRANGE_BYTES, UNREAD_BYTES = 64 << 10, 16 << 20
 
 
 class LiveServer:
-    """Serves files (media type and content by path) and a WebSocket; the map's "id" says what a page has drawn."""
+    """Serves files and a WebSocket; the map's "id" says what a page has drawn."""
 
     def __init__(
-        self,
-        state: LiveState,
-        the_map: dict[str, Any],
-        files: Mapping[str, tuple[str, bytes]],
-        access: Access,
-        *,
-        host: str,
-        port: int,
-        max_viewers: int,
-        frame_rate: float,
+        self, state: LiveState, access: Access, *, host: str, port: int, max_viewers: int, frame_rate: float
     ) -> None:
-        self._state = state
-        self._map_id = the_map["id"]
-        self._map = json.dumps(the_map, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        self._files = files
-        self._access = access
-        self._host, self._port = host, port
-        self._max_viewers = max_viewers
-        self._period = 1.0 / frame_rate
+        self._state, self._access = state, access
+        self.host, self.port = host, port  # 0 until it is bound
+        self._max_viewers, self._period = max_viewers, 1.0 / frame_rate
+        self._map_id, self._map = "", ""
+        self._files: Mapping[str, tuple[str, bytes]] = {}
         self._strangers = 0  # connected, but not yet greeted
         self._greeted_from: set[tuple[str, int]] = set()  # addresses of viewers
         self._visits: dict[Any, float] = {}  # since when each connection that is no viewer's has been there
-        self._next_tick = asyncio.Event()
         self._server: Any = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -77,18 +66,16 @@ class LiveServer:
         """Whether the server's thread is alive."""
         return self._thread is not None and self._thread.is_alive()
 
-    @property
-    def port(self) -> int:
-        """The port it is bound to."""
-        return self._port
-
-    def start(self, timeout: float = 15.0) -> None:
-        """Bind and serve; returns when connections are accepted."""
+    def start(self, the_map: dict[str, Any], files: Mapping[str, tuple[str, bytes]]) -> None:
+        """Bind and serve files (media type and content by path); returns when connections are accepted."""
+        self._map_id, self._files = the_map["id"], files
+        self._next_tick = asyncio.Event()
+        self._map = json.dumps(the_map, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         application = self._application()
         import uvicorn
 
-        bound = bind(self._host, self._port)
-        self._port = bound.getsockname()[1]
+        bound = bind(self.host, self.port)
+        self.port = bound.getsockname()[1]
         busy = _connections(2 * self._max_viewers + 100)
         config = uvicorn.Config(
             application,
@@ -111,7 +98,7 @@ class LiveServer:
             target=self._serve, args=(bound,), name="ldmaps-live-page", daemon=True
         )
         self._thread.start()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + STARTING
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 bound.close()
@@ -145,25 +132,24 @@ class LiveServer:
 
         config.http_protocol_class, config.ws_protocol_class = Visits, Viewers
 
-    def stop(self, timeout: float = 10.0) -> None:
+    def stop(self) -> None:
         """Close all connections and end the thread."""
-        if self._thread is None:
-            return
-        self._server.should_exit = True
-        self._thread.join(timeout)
+        if self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(STARTING)
 
     def _serve(self, bound: socket.socket) -> None:
+        async def serve() -> None:
+            await self._server.serve(sockets=[bound])
+            self._abort()  # those that were sent a farewell and did not read it
+            await asyncio.sleep(0.01)
+
         try:
-            asyncio.run(self._serve_until_stopped(bound))
+            asyncio.run(serve())
         except BaseException as error:
             self._failure = error
         finally:
             bound.close()
-
-    async def _serve_until_stopped(self, bound: socket.socket) -> None:
-        await self._server.serve(sockets=[bound])
-        self._abort()  # those that were sent a farewell and did not read it
-        await asyncio.sleep(0.01)
 
     def _abort(self, client: Any = None) -> None:
         """Drop a viewer's connection, or all, without waiting until everything is read."""
@@ -190,11 +176,9 @@ class LiveServer:
             kind, content = self._files[request.url.path]
             return Response(content, media_type=kind)
 
-        routes = [
-            *(Route(path, file, methods=["GET"]) for path in self._files),
-            WebSocketRoute("/stream", self._viewer),
-        ]
-        return Guard(Starlette(routes=routes, lifespan=self._lifespan), self._access)
+        routes = [Route(path, file, methods=["GET"]) for path in self._files]
+        routes.append(WebSocketRoute("/stream", self._viewer))
+        return guarded(Starlette(routes=routes, lifespan=self._lifespan), self._access)
 
     @asynccontextmanager
     async def _lifespan(self, _: Any) -> AsyncIterator[None]:
@@ -218,12 +202,11 @@ class LiveServer:
     def _end_visits(self, now: float) -> None:
         """Drop connections that should have had their files by now; uvicorn waits for half a request forever."""
         viewers = self._server.config.ws_protocol_class
-        visitors = [
-            connection
+        self._visits = {
+            connection: self._visits.get(connection, now)
             for connection in self._server.server_state.connections
             if not isinstance(connection, viewers)
-        ]
-        self._visits = {connection: self._visits.get(connection, now) for connection in visitors}
+        }
         for connection, since in self._visits.items():
             if now - since > VISIT:
                 connection.transport.abort()

@@ -11,19 +11,19 @@ from ldmaps.settings import check_whole
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.views.live.access import Access
+from ldmaps.views.live.background import MAX_COORDINATES, map_data, page_files
+from ldmaps.views.live.server import LiveServer
 from ldmaps.views.live.state import LiveState
 
 if TYPE_CHECKING:
     from ldmaps.regions.base import Region
-    from ldmaps.views.live.server import LiveServer
 
 
 class LivePage(Sink):
     """Shows a stream on its map, in any number of browsers at once.
 
-    Writing never waits for a viewer: a bounded summary is kept, and a thread sends it
-    out at a fixed rate. The page stays when the stream ends (:meth:`close`), until
-    :meth:`stop` or the end of the ``with`` block.
+    Writing never waits for a viewer: a thread sends a bounded summary out at a fixed rate. The page stays when the
+    stream ends (:meth:`close`), until :meth:`stop` or the end of the ``with`` block.
 
     Parameters
     ----------
@@ -31,20 +31,16 @@ class LivePage(Sink):
         The map, fitted or loaded.
     regions : mapping of str to Region, optional
         Those of the stream's tracker, in the same order (``tracker.regions``).
-    host : str
-        Where to bind. Any other than loopback needs a token.
-    port : int
-        0 takes any that is free; see :attr:`address`.
+    host, port : str, int
+        Where to bind. Any other host than loopback needs a token; port 0 takes any that is free (:attr:`address`).
     token : str, optional
         What a viewer must know, at least 16 characters.
     allowed_hosts : sequence of str
         Further names the page may be opened by, such as that of a proxy in front of it.
     title : str, optional
         Heading; by default the name of the file the map was fitted on.
-    max_viewers : int
-        Others are asked to try again later.
-    frame_rate : float
-        Frames sent per second.
+    max_viewers, frame_rate : int, float
+        Others are asked to try again later; frames sent per second.
 
     Examples
     --------
@@ -74,31 +70,27 @@ class LivePage(Sink):
             raise InvalidInputError(
                 f"frame_rate must be above 0 and at most 60 per second, got {frame_rate!r}"
             )
-        from ldmaps.views.live.background import MAX_COORDINATES
-
-        self._model = model
+        self._model, self._title, self._token = model, title, token
         self._regions = dict(regions or {})
-        self._host, self._port, self._token = host, int(port), token
-        self._title = title
-        self._max_viewers, self._frame_rate = int(max_viewers), float(frame_rate)
-        self._access = Access(host, token, allowed_hosts)
-        self._server: LiveServer | None = None
+        access = Access(host, token, allowed_hosts)
         self.state = LiveState(min(model.n_components_, MAX_COORDINATES), tuple(self._regions))
         # What is off the map by its first region, an alarm, is so on the page.
         self.state.has_alarm = any(region.explains for region in list(self._regions.values())[:1])
+        limits: dict[str, Any] = {"max_viewers": max_viewers, "frame_rate": frame_rate}
+        self._server = LiveServer(self.state, access, host=host, port=int(port), **limits)
 
     @property
     def port(self) -> int:
         """The port it is served on, once it is."""
-        return self._port
+        return self._server.port
 
     @property
     def address(self) -> str:
         """Where to open the page; with the token, in the part of an address that a browser keeps to itself."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._server.host, self._server.host)
         host = f"[{host}]" if ":" in host else host
         secret = "" if self._token is None else f"#token={quote(self._token, safe='')}"
-        return f"http://{host}:{self._port}/{secret}"
+        return f"http://{host}:{self.port}/{secret}"
 
     @property
     def viewers(self) -> int:
@@ -108,44 +100,17 @@ class LivePage(Sink):
     @property
     def is_served(self) -> bool:
         """Whether browsers can connect."""
-        return self._server is not None and self._server.running
+        return self._server.running
 
     def start(self) -> Self:
-        """Serve the page; do nothing if it is served already.
-
-        Returns
-        -------
-        LivePage
-            Itself.
-        """
-        if self._server is None:
-            from ldmaps.views.live.background import map_data, page_files
-            from ldmaps.views.live.server import LiveServer
-
-            server = LiveServer(
-                self.state,
-                map_data(self._model, self._regions, self._title),
-                page_files(),
-                self._access,
-                host=self._host,
-                port=self._port,
-                max_viewers=self._max_viewers,
-                frame_rate=self._frame_rate,
-            )
-            server.start()
-            self._server, self._port = server, server.port
+        """Serve the page, which is returned; do nothing if it is served already."""
+        if not self.is_served:
+            self._server.start(map_data(self._model, self._regions, self._title), page_files())
         return self
 
     def write(self, embedded: Embedded) -> None:
-        """Show records on the page, which is served from the first ones on.
-
-        Parameters
-        ----------
-        embedded : Embedded
-            A batch.
-        """
-        if self._server is None:
-            self.start()
+        """Show a batch of records on the page, which is served from the first ones on."""
+        self.start()
         self.state.take(embedded)
 
     def close(self) -> None:
@@ -164,10 +129,7 @@ class LivePage(Sink):
 
     def stop(self) -> None:
         """Stop the page: close all connections and end the server's thread."""
-        if self._server is not None:
-            self._server.stop()
-            if not self._server.running:
-                self._server = None
+        self._server.stop()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +26,10 @@ def format_number(value: float, digits: int = 4) -> str:
     """
     if not math.isfinite(value):
         return "–"
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}" if abs(value) < 1e9 else _scientific(value, digits)
-    if abs(value) < 0.01:
-        return _scientific(value, digits)
-    return f"{value:.{digits}g}"
-
-
-def _scientific(value: float, digits: int) -> str:
+    if value == 0 or 0.01 <= abs(value) < 1000:
+        return f"{value:.{digits}g}"
+    if 1000 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
@@ -50,12 +45,8 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
     if not high > low:
         return [low]
     step = 10 ** math.floor(math.log10((high - low) / most))
-    for factor in (1, 2, 5, 10, 20):
-        if (high - low) / (step * factor) <= most - 0.999:
-            step *= factor
-            break
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
+    step *= next(factor for factor in (1, 2, 5, 10, 20) if (high - low) / (step * factor) <= most - 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(index * step, 12) for index in range(first, last + 1)]
 
 
@@ -101,21 +92,16 @@ class Chart:
         (px, y0), (_, y1) = self.at(x, high), self.at(x, low)
         self._line(px, y0, px, y1, "error", hint)
 
-    def dots(
-        self, x: Sequence[float], y: Sequence[float], kind: str, hints: Sequence[str], radius: float = 4.5
-    ) -> None:
-        """Draw circles, each with a hint for the pointer."""
-        for a, b, hint in zip(x, y, hints, strict=True):
-            px, py = self.at(a, b)
-            self._add("circle", kind, _hint(hint), cx=px, cy=py, r=radius)
+    def dot(self, x: float, y: float, kind: str, hint: str, radius: float = 4.5) -> None:
+        """Draw a circle, with a hint for the pointer."""
+        px, py = self.at(x, y)
+        self._add("circle", kind, _hint(hint), cx=px, cy=py, r=radius)
 
-    def bars(self, edges: NDArray[np.float64], heights: NDArray[np.float64], hints: Sequence[str]) -> None:
-        """Draw a histogram."""
-        for low, high, height, hint in zip(edges[:-1], edges[1:], heights, hints, strict=True):
-            if height:
-                (x0, y0), (x1, y1) = self.at(float(low), float(height)), self.at(float(high), self._y[0])
-                width = max(0.6, x1 - x0 - 0.8)
-                self._add("rect", "bar", _hint(hint), x=x0 + 0.4, y=y0, width=width, height=y1 - y0)
+    def bar(self, low: float, high: float, height: float, hint: str) -> None:
+        """Draw a bar of a histogram, with a hint for the pointer."""
+        (x0, y0), (x1, y1) = self.at(low, height), self.at(high, self._y[0])
+        width = max(0.6, x1 - x0 - 0.8)
+        self._add("rect", "bar", _hint(hint), x=x0 + 0.4, y=y0, width=width, height=y1 - y0)
 
     def mark(self, x: float, text: str, before: str = "") -> None:
         """Draw a dashed line with words at its top, and before its foot; what falls leaves room at both."""
@@ -152,7 +138,7 @@ def _hint(text: str) -> str:
 
 
 def spectrum_chart(
-    spectrum: NDArray[np.float64], places: NDArray[np.intp], intervals: NDArray[np.float64] | None = None
+    spectrum: NDArray[np.float64], places: NDArray[np.intp], intervals: Iterable[Any] = ()
 ) -> str:
     """Draw the non-trivial eigenvalues with a line after those kept, at ``places``, and 95 % intervals of the first."""
     n_kept = len(places)
@@ -160,8 +146,8 @@ def spectrum_chart(
     numbers = np.arange(len(values)) + 2
     kept = np.isin(np.arange(len(values)), places)
     is_leading = n_kept < len(values) and bool(kept[:n_kept].all())
-    words = f"Eigenvalues from λ2 to λ{numbers[-1]}: " + ", ".join(f"{value:.3f}" for value in values[:8])
-    words += f". {n_kept} kept."
+    first = ", ".join(f"{value:.3f}" for value in values[:8])
+    words = f"Eigenvalues from λ2 to λ{numbers[-1]}: {first}. {n_kept} kept."
     # From 0 where that leaves room to see the differences.
     least = float(values.min())
     floor = min(0.0, least * 1.05) if least < 0.6 else 1.0 - 1.35 * (1.0 - least)
@@ -172,50 +158,37 @@ def spectrum_chart(
     chart.line(numbers.astype(float), values, "thin")
     if is_leading:
         chart.mark(n_kept + 1.5, "left out", before="kept")
-    for number, (low, high) in zip(numbers, intervals if intervals is not None else (), strict=False):
+    for number, (low, high) in zip(numbers, intervals, strict=False):
         hint = f"λ{number}: {low:.4f} to {high:.4f} with 95 % confidence"
         chart.span(float(number), max(float(low), floor), min(float(high), 1.0), hint)
     for kind, rows in (("kept", kept), ("left-out", ~kept)):
-        hints = [
-            f"λ{number} = {value:.5f}" for number, value in zip(numbers[rows], values[rows], strict=True)
-        ]
-        chart.dots(numbers[rows].tolist(), values[rows].tolist(), kind, hints)
+        for number, value in zip(numbers[rows].tolist(), values[rows].tolist(), strict=True):
+            chart.dot(number, value, kind, f"λ{number} = {value:.5f}")
     return chart.svg()
 
 
-def bandwidth_chart(
-    epsilons: NDArray[np.float64], slopes: NDArray[np.float64], epsilon: float, unit: str
-) -> str:
+def bandwidth_chart(bandwidth: Any, axis: str) -> str:
     """Draw the log-log rule's slope against ε, with the ε it chose."""
-    x = np.log10(epsilons)
+    x, slopes, epsilon = np.log10(bandwidth.curve_epsilons), bandwidth.curve_slopes, bandwidth.epsilon
     top = float(slopes.max()) * 1.12
     described = f"Slope of ln S against ln epsilon; steepest at epsilon = {epsilon:.3g}"
     chart = Chart(described, (float(x[0]), float(x[-1])), (0.0, top))
-    ticks = [tick for tick in nice_ticks(float(x[0]), float(x[-1])) if tick == round(tick)]
-    chart.axes(
-        [(tick, f"10{str(int(tick)).translate(_SUPERSCRIPT)}") for tick in ticks],
-        nice_ticks(0, top, 5),
-        f"ε ({unit})" if unit else "ε",
-        "d ln S / d ln ε",
-    )
+    powers = [int(tick) for tick in nice_ticks(float(x[0]), float(x[-1])) if tick == round(tick)]
+    ticks = [(float(power), f"10{str(power).translate(_SUPERSCRIPT)}") for power in powers]
+    chart.axes(ticks, nice_ticks(0, top, 5), axis, "d ln S / d ln ε")
     chart.line(x, slopes)
     chart.mark(math.log10(epsilon), f"ε = {format_number(epsilon, 3)}")
     return chart.svg()
 
 
-def scan_chart(scan: BandwidthScan, unit: str) -> str:
+def scan_chart(scan: BandwidthScan, axis: str) -> str:
     """Draw eigenvalues of the landmarks' map against ε, with the map's own ε."""
     known = np.flatnonzero(scan.n_components)
     x, values, epsilon = np.log10(scan.epsilons), scan.eigenvalues[:, :4], float(scan.epsilons[scan.own])
-    chart = Chart(
-        f"Eigenvalues against epsilon; the map's is {epsilon:.3g}", (float(x[0]), float(x[-1])), (0.0, 1.05)
-    )
-    chart.axes(
-        [(float(place), format_number(10.0**place, 2)) for place in x[::2]],
-        nice_ticks(0, 1.0, 5),
-        f"ε ({unit})" if unit else "ε",
-        "λ₂ to λ₅",
-    )
+    described = f"Eigenvalues against epsilon; the map's is {epsilon:.3g}"
+    chart = Chart(described, (float(x[0]), float(x[-1])), (0.0, 1.05))
+    ticks = [(float(place), format_number(10.0**place, 2)) for place in x[::2]]
+    chart.axes(ticks, nice_ticks(0, 1.0, 5), axis, "λ₂ to λ₅")
     for column in values.T:
         chart.line(x[known], column[known])
     chart.mark(math.log10(epsilon), f"ε = {format_number(epsilon, 3)}")
@@ -251,9 +224,8 @@ def profile_chart(profile: FreeEnergyProfile, name: str) -> str:
         if len(run) > 1:
             chart.line(along[run], energy[run])
         else:
-            chart.dots(
-                along[run].tolist(), energy[run].tolist(), "single", [f"{energy[run[0]]:.2f} kT"], radius=1.6
-            )
+            (x,), (value,) = along[run].tolist(), energy[run].tolist()
+            chart.dot(x, value, "single", f"{value:.2f} kT", radius=1.6)
     return chart.svg()
 
 
@@ -262,23 +234,18 @@ def histogram_chart(
     weights: NDArray[np.float64] | None,
     x_label: str,
     described: str,
-    marks: Sequence[tuple[float, str]] = (),
-    bins: int = 48,
+    mark: tuple[float, str],
 ) -> str:
     """Draw how values are spread, in percent of the points; the last half percent is gathered at the end."""
-    top = max([float(np.quantile(values, 0.995)), *(value for value, _ in marks)]) * 1.04
-    top = top if top > 0 else 1.0
-    counts, edges = np.histogram(np.minimum(values, top), bins=bins, range=(0.0, top), weights=weights)
+    top = max(float(np.quantile(values, 0.995)), mark[0]) * 1.04 or 1.0
+    counts, edges = np.histogram(np.minimum(values, top), bins=48, range=(0.0, top), weights=weights)
     share = 100.0 * counts / max(counts.sum(), 1e-300)
     highest = max(float(share.max()) * 1.12, 1e-9)
     chart = Chart(described, (0.0, top), (0.0, highest))
     ticks = [(tick, f"{tick:g}") for tick in nice_ticks(0.0, top)]
     chart.axes(ticks, nice_ticks(0.0, highest, 5), x_label, "% of points")
-    hints = [
-        f"{low:.3g} to {high:.3g}: {part:.2f} %"
-        for low, high, part in zip(edges[:-1], edges[1:], share, strict=True)
-    ]
-    chart.bars(edges, share, hints)
-    for value, text in marks:
-        chart.mark(value, text)
+    for low, high, part in zip(edges[:-1].tolist(), edges[1:].tolist(), share.tolist(), strict=True):
+        if part:
+            chart.bar(low, high, part, f"{low:.3g} to {high:.3g}: {part:.2f} %")
+    chart.mark(*mark)
     return chart.svg()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,13 +69,7 @@ class Contents:
     structures: Structures | None
     notes: list[str]
     basins: BasinTable | None
-    follows: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-
-    def density(self) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-        """Return coordinates and weights to take densities from: of the points, or else of the landmarks."""
-        if len(self.points.coordinates):
-            return self.points.coordinates, self.points.weights
-        return np.asarray(self.model.landmark_embedding_, dtype=np.float32), self.model.multiplicities_
+    follows: dict[str, NDArray[np.float64]]
 
 
 def gather(
@@ -90,8 +85,7 @@ def gather(
     check_is_fitted(model, "embedder_")
     check_whole("max_points", max_points, 1)
     points = PointsOfMap.shown(model, errors=getattr(errors, "zeta", errors), **shown)
-    n = len(points.coordinates)
-    drawn = points
+    drawn, n = points, len(points.coordinates)
     if n > max_points:
         drawn = points.taken(thinned_rows(n, np.empty(0, dtype=np.intp), int(max_points)))
     drawn = replace(drawn, coordinates=drawn.coordinates.astype(np.float32))
@@ -100,8 +94,21 @@ def gather(
         unit, scale = "ns", 1e-3
     basins = _basins(model, drawn)
     fields, notes = _fields(model, drawn, basins, unit, scale)
+    if not drawn.total:
+        notes.insert(
+            0,
+            "The model file holds no training points (it was saved without its embedding), so the landmarks stand for "
+            "them.",
+        )
+    elif len(drawn.coordinates) < drawn.total:
+        notes.insert(0, f"{len(drawn.coordinates):,} of {drawn.total:,} points are drawn, evenly spread.")
     landmarks = _landmarks(model, points, drawn, scale)
-    contents = Contents(
+    density, weights = drawn.density(model)
+    pairs = combinations(range(min(density.shape[1], MAX_SURFACE_COORDINATES)), 2)
+    own = {
+        field.label: field.values for field in fields if field.key in ("time", "column") and not field.texts
+    }
+    return Contents(
         model=model,
         title=title if title is not None else _title(model, points),
         points=drawn,
@@ -109,23 +116,12 @@ def gather(
         landmarks=landmarks,
         inside=_inside(model, drawn),
         time_unit=unit,
-        surfaces={},
+        surfaces={pair: free_energy_surface(density[:, pair], weights) for pair in pairs},
         structures=landmark_structures(model, landmarks.numbers, molecule),
-        notes=[*_notes(drawn), *notes],
+        notes=notes,
         basins=basins,
-        follows=_followed(drawn, fields),
+        follows=correlations(drawn.coordinates, own) if own and len(drawn.coordinates) > 2 else {},
     )
-    return replace(contents, surfaces=_surfaces(*contents.density()))
-
-
-def _notes(drawn: PointsOfMap) -> list[str]:
-    n = len(drawn.coordinates)
-    if not drawn.total:
-        return [
-            "The model file holds no training points (it was saved without its embedding), so the landmarks "
-            "stand for them."
-        ]
-    return [f"{n:,} of {drawn.total:,} points are drawn, evenly spread."] if n < drawn.total else []
 
 
 def _fields(
@@ -230,24 +226,6 @@ def _basins(model: Any, points: PointsOfMap) -> BasinTable | None:
         return basin_table(model, points, learn_basins(model))
     except InvalidInputError:  # no basins, or rows that are not in the order of time
         return None
-
-
-def _followed(points: PointsOfMap, fields: list[Field]) -> dict[str, NDArray[np.float64]]:
-    own = [entry for entry in fields if entry.key in ("time", "column") and not entry.texts]
-    if not own or len(points.coordinates) < 3:
-        return {}
-    return correlations(points.coordinates, {entry.label: entry.values for entry in own})
-
-
-def _surfaces(
-    coordinates: NDArray[Any], weights: NDArray[np.float64] | None
-) -> dict[tuple[int, int], FreeEnergy]:
-    last = min(coordinates.shape[1], MAX_SURFACE_COORDINATES)
-    return {
-        (x, y): free_energy_surface(coordinates[:, [x, y]], weights)
-        for x in range(last)
-        for y in range(x + 1, last)
-    }
 
 
 def _title(model: Any, points: PointsOfMap) -> str:

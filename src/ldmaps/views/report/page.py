@@ -1,4 +1,4 @@
-"""From contents to one HTML file."""
+"""From contents to one HTML file; the live page takes its scripts and its map from here, too."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import json
 import os
 from collections.abc import Mapping
 from html import escape
+from importlib.resources import files as resources
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import PchipInterpolator
 
 from ldmaps._version import __version__
 from ldmaps.files import written_whole
 from ldmaps.maps.fitted_map import MAX_RECORDED
-from ldmaps.views.assets import asset
-from ldmaps.views.report.contents import gather
-from ldmaps.views.report.payload import payload
-from ldmaps.views.report.sections import charts, facts, subtitle, summary
+from ldmaps.views.report.contents import CRISP, Contents, gather
+from ldmaps.views.report.sections import charts, coordinate_name, facts, subtitle, summary
 
 #: Files of the page's script, in order.
-SCRIPTS = (
-    "read.js",
-    "axes.js",
-    "scatter.js",
-    "pick.js",
-    "energy.js",
-    "pinch.js",
-    "molecule.js",
-    "export.js",
-    "page.js",
+SCRIPTS = tuple(
+    f"{name}.js"
+    for name in ["read", "axes", "scatter", "pick", "energy", "pinch", "molecule", "export", "page"]
 )
+#: viridis (van der Walt, Smith) and cividis (Nuñez, Anderton, Renslow, PLoS ONE 13, e0199239 (2018)), sampled
+#: at equal steps from 0 to 1.
+PALETTES = {
+    "viridis": "440154 482475 414487 355f8d 2a788e 21918c 22a884 44bf70 7ad151 bddf26 fde725",
+    "cividis": "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838",
+}
+
+#: Okabe and Ito's colours, black left out: it would vanish in the dark.
+CATEGORIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
 
 def write_report(
@@ -61,8 +64,7 @@ def write_report(
     title : str, optional
         Heading; by default the name of the file the map was fitted on.
     points : array-like of shape (n, n_components_), optional
-        Coordinates on the map to show instead of the training points, as
-        ``model.transform`` returns them.
+        Coordinates to show instead of the training points, as ``model.transform`` returns them.
     columns : mapping of str to array-like of shape (n,), optional
         Numbers to colour points by, such as an angle or a radius of gyration.
     frames, times, files : array-like of shape (n,), optional
@@ -72,12 +74,10 @@ def write_report(
     errors : ErrorEstimate or array-like of shape (n,), optional
         ``model.error_estimate(X)`` of the points, or ζ in percent.
     molecule : object or mapping, optional
-        With ``elements``, ``bonds`` and ``atom_names`` of the atoms the map was fitted on,
-        such as :func:`ldmaps.datasets.alanine_dipeptide` returns. Without it, elements come
-        from atom names or masses and bonds from distances.
+        With ``elements``, ``bonds`` and ``atom_names`` of the atoms the map was fitted on, as datasets have them.
+        Without it, elements come from atom names or masses and bonds from distances.
     max_points : int
-        Most points to draw, evenly spread. The page takes about 6 bytes per point and
-        number.
+        Most points to draw, evenly spread; each takes about 6 bytes per number.
 
     Examples
     --------
@@ -112,13 +112,123 @@ def report_html(model: Any, **settings: Any) -> str:
         "version": escape(__version__),
         "structure_class": "" if contents.structures is not None else " without-structure",
     }
-    text = asset("report", "page.html")
     # One pass over the template, so that nothing inserted is looked at again.
-    pieces = text.split("%%")
+    pieces = asset("report", "page.html").split("%%")
     return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def asset(page: str, name: str) -> str:
+    """Return the text of a file of a page, "report" or "live"."""
+    return resources("ldmaps.views").joinpath(page, "assets", name).read_text(encoding="utf-8")
 
 
 def _for_script(value: Any) -> str:
     """Write JSON that cannot end or reopen the script element around it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def packed(values: NDArray[Any] | None, kind: str = "f4") -> dict[str, Any] | None:
+    """Encode an array as base64, or as a rule where it is one."""
+    if values is None:
+        return None
+    array = np.ascontiguousarray(values)
+    if kind == "f4" and len(array) > 2:
+        step = (float(array[-1]) - float(array[0])) / (len(array) - 1)
+        if np.isfinite(step) and step:
+            ruled = float(array[0]) + step * np.arange(len(array))
+            if np.abs(ruled - array).max() <= 1e-6 * abs(step):
+                return {"type": "linear", "start": float(array[0]), "step": step, "n": len(array)}
+        # Frames and times beyond 16 million need more digits than single precision has.
+        if np.nanmax(np.abs(array), initial=0.0) >= 2**24 and array.dtype.kind in "iuf":
+            kind = "f8"
+    data = array.astype(f"<{kind}" if kind != "u1" else "u1")
+    return {"type": kind, "data": base64.b64encode(data.tobytes()).decode("ascii")}
+
+
+def payload(contents: Contents) -> dict[str, Any]:
+    """Return everything the script draws, as JSON values."""
+    model, points, shown = contents.model, contents.points, contents.landmarks
+    rows = shown.numbers
+    landmarks = np.asarray(model.landmark_embedding_, dtype=np.float32)[rows]
+    k = model.n_components_
+    place = np.full(len(model.multiplicities_), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    belongs = None if points.nearest is None else place[points.nearest.astype(np.intp)]
+    return {
+        "n": len(points.coordinates),
+        "names": [coordinate_name(index) for index in range(k)],
+        "coordinates": [packed(column) for column in points.coordinates.T],
+        "fields": [
+            {**entry._asdict(), "values": packed(entry.values), "texts": list(entry.texts)}
+            for entry in contents.fields
+        ],
+        "files": list(points.file_names),
+        "fileOf": packed(points.files, "u2" if len(points.file_names) < 2**16 else "u4"),
+        "nearest": packed(_or_none(belongs), "u4"),
+        "inside": packed(contents.inside, "u1"),
+        "opensWith": "basin" if contents.basins and contents.basins.basins.crispness >= CRISP else "",
+        "kind": "frame" if model.metric_.takes_frames else "point",
+        "timeUnit": contents.time_unit,
+        "landmarks": {
+            "n": len(rows),
+            "all": len(model.multiplicities_),
+            "number": packed(rows, "u4"),
+            "coordinates": [packed(column) for column in landmarks.T],
+            "multiplicity": packed(np.asarray(model.multiplicities_)[rows], "f8"),
+            "point": packed(_or_none(shown.points), "u4"),
+            "frame": packed(shown.frames, "f8"),
+            "time": packed(shown.times, "f8"),
+            "features": [
+                {"label": name, "values": packed(values)} for name, values in shown.features.items()
+            ],
+        },
+        "energies": [_packed_surface(pair, surface) for pair, surface in contents.surfaces.items()],
+        "structures": _packed_structures(contents),
+        "palettes": {name: packed(palette(name), "u1") for name in PALETTES},
+        "categories": list(CATEGORIES),
+    }
+
+
+def _or_none(places: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return places with the number that stands for "none" where they are negative."""
+    return None if places is None else np.where(places < 0, 2**32 - 1, places)
+
+
+def _packed_surface(pair: tuple[int, int], surface: Any) -> dict[str, Any]:
+    highest = surface.highest or 1.0
+    # 65535 is "no data"; the rest is 0 to the highest in steps too small to see.
+    scaled = np.where(np.isnan(surface.energy), 65535, np.round(surface.energy / highest * 65534))
+    return {
+        "pair": list(pair),
+        "cells": len(surface.energy),
+        "low": surface.low.tolist(),
+        "high": surface.high.tolist(),
+        "highest": highest,
+        "values": packed(scaled.ravel(), "u2"),
+    }
+
+
+def _packed_structures(contents: Contents) -> dict[str, Any] | None:
+    structures = contents.structures
+    if structures is None:
+        return None
+    scale = float(np.abs(structures.coordinates).max()) / 32767 or 1.0
+    return {
+        "n": len(structures.coordinates),
+        "atoms": structures.coordinates.shape[1],
+        "scale": scale,
+        "coordinates": packed(np.round(structures.coordinates / scale).ravel(), "i2"),
+        "elements": list(structures.elements),
+        "names": list(structures.names),
+        "bonds": packed(structures.bonds.ravel(), "u4"),
+        "trace": structures.is_trace,
+    }
+
+
+def palette(name: str) -> NDArray[np.uint8]:
+    """Return 256 colours of shape (256, 3), interpolated so that no channel overshoots."""
+    samples = np.array([list(bytes.fromhex(text)) for text in PALETTES[name].split()], dtype=np.float64)
+    places = np.linspace(0.0, 1.0, len(samples))
+    smooth = PchipInterpolator(places, samples, axis=0)(np.linspace(0.0, 1.0, 256))
+    return np.asarray(np.clip(np.round(smooth), 0, 255), dtype=np.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -50,13 +51,9 @@ def _percent(share: float) -> str:
     return "100 %" if share == 1 else f"{min(99.99, 100 * share):.4g} %"
 
 
-def _squared_unit(model: Any) -> str:
+def _with_unit(model: Any, value: float, digits: int, power: str = "²") -> str:
     unit = model.metric_.distance_unit(model.units_)
-    return f"{unit}²" if unit else ""
-
-
-def _with_unit(value: float, unit: str, digits: int) -> str:
-    return f"{format_number(value, digits)} {unit}".strip()
+    return f"{format_number(value, digits)} {unit}{power}" if unit else format_number(value, digits)
 
 
 def _is_exact(model: Any) -> bool:
@@ -83,13 +80,11 @@ def facts(contents: Contents) -> str:
         (format_number(count), contents.points.what if contents.points.total else "total weight"),
         *([] if _is_exact(model) else [(format_number(len(model.multiplicities_)), "landmarks")]),
         (str(model.n_components_), "coordinate" if model.n_components_ == 1 else "coordinates"),
-        (_with_unit(model.epsilon_, _squared_unit(model), 3), f"bandwidth ε, {_rule(model)}"),
+        (_with_unit(model, model.epsilon_, 3), f"bandwidth ε, {_rule(model)}"),
     ]
     if contents.inside is not None and len(contents.inside):
         entries.append((_percent(contents.inside.mean()), "inside the map"))
-    statements = _z_values(contents)
-    if statements:
-        entries.append(statements[0])
+    entries += _z_values(contents)[:1]
     return "".join(f"<div><dd>{escape(value)}</dd><dt>{escape(name)}</dt></div>" for value, name in entries)
 
 
@@ -98,15 +93,10 @@ def _z_values(contents: Contents) -> list[tuple[str, str]]:
     model, statements = contents.model, []
     certificate = getattr(model, "certificate_", None)
     if certificate is not None:
-        statements.append(
-            (
-                f"Z ≤ {certificate.upper_bound:.3g} %",
-                f"certified, {100 * certificate.confidence:g} % confidence",
-            )
-        )
-    errors = contents.points.errors
-    if errors is not None and len(errors):
-        z = float(np.sqrt(np.nanmean(errors**2)))
+        confidence = f"certified, {100 * certificate.confidence:g} % confidence"
+        statements.append((f"Z ≤ {certificate.upper_bound:.3g} %", confidence))
+    z = _estimated_z(contents)
+    if z is not None:
         statements.append((f"{z:.3g} %", "estimated error Z"))
     distillation = getattr(model, "distillation_", None)
     if distillation is not None and np.isfinite(distillation.held_out_z):
@@ -114,10 +104,14 @@ def _z_values(contents: Contents) -> list[tuple[str, str]]:
     return statements
 
 
+def _estimated_z(contents: Contents) -> float | None:
+    errors = contents.points.errors
+    return None if errors is None or not len(errors) else float(np.sqrt(np.nanmean(errors**2)))
+
+
 def _rule(model: Any) -> str:
-    return {"coifman": "log-log rule", "given": "as given"}.get(
-        model.bandwidth_.rule, str(model.bandwidth_.rule)
-    )
+    rule = str(model.bandwidth_.rule)
+    return {"coifman": "log-log rule", "given": "as given"}.get(rule, rule)
 
 
 def _card(heading: str, body: str, caption: str = "", *, wide: bool = False) -> str:
@@ -130,33 +124,22 @@ def charts(contents: Contents) -> str:
     """Return the cards with small charts."""
     model = contents.model
     k, sampling = model.n_components_, getattr(model, "sampling_", None)
-    cards = [
-        _card(
-            "Spectrum",
-            spectrum_chart(
-                model.spectrum_,
-                places_in_spectrum(model.eigenvalues_, model.spectrum_),
-                None if sampling is None else sampling.intervals,
-            ),
-            "Non-trivial eigenvalues, filled where kept: "
-            f"{why_kept(model.spectrum_, k, model.n_components, sampling)}."
-            + (" Bars are 95 % intervals." if sampling is not None else ""),
-        ),
-        _bandwidth_card(model),
-    ]
-    points, weights = contents.density()
+    places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
+    chart = spectrum_chart(model.spectrum_, places, () if sampling is None else sampling.intervals)
+    text = f"Non-trivial eigenvalues, filled where kept: {why_kept(model.spectrum_, k, model.n_components, sampling)}."
+    text += " Bars are 95 % intervals." if sampling is not None else ""
+    cards = [_card("Spectrum", chart, text), _bandwidth_card(model)]
+    points, weights = contents.points.density(model)
     # Blocks as long as resamples take them, where points have a time.
     n_blocks = 5 if sampling is None or sampling.kind != "time" else min(sampling.n_blocks, MOST_BLOCKS)
     for place in range(min(k, MAX_PROFILES)):
         name = coordinate_name(place)
-        cards.append(
-            _card(
-                f"Free energy along {name}",
-                profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name),
-                f"−ln p along {name} with its standard error over {n_blocks} blocks of the points in their order; no "
-                "error where only one block has been.",
-            )
+        chart = profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name)
+        text = (
+            f"−ln p along {name} with its standard error over {n_blocks} blocks of the points in their order; no error "
+            "where only one block has been."
         )
+        cards.append(_card(f"Free energy along {name}", chart, text))
     distance = contents.points.distance
     if distance is not None and len(distance) and np.nanmax(distance) > 0:
         text = f"Median {float(np.median(distance)):.2g} √ε, largest {float(np.nanmax(distance)):.2g} √ε."
@@ -167,25 +150,15 @@ def charts(contents: Contents) -> str:
             )
         words = f"Histogram of distances to the nearest landmark. {text}"
         label = "distance to nearest landmark (√ε)"
-        chart = histogram_chart(distance, contents.points.weights, label, words, [(1.0, "√ε")])
+        chart = histogram_chart(distance, contents.points.weights, label, words, (1.0, "√ε"))
         cards.append(_card("Distance to landmarks", chart, text))
-    errors = contents.points.errors
-    if errors is not None and len(errors):
-        z = float(np.sqrt(np.nanmean(errors**2)))
-        chart = histogram_chart(
-            errors[np.isfinite(errors)],
-            None,
-            "ζ (% of range)",
-            f"Histogram of estimated errors; root mean square {z:.3g} percent",
-            [(z, f"Z = {z:.2g} %")],
-        )
-        cards.append(
-            _card(
-                "Estimated error",
-                chart,
-                "Estimated distance of the points from where the exact map puts them.",
-            )
-        )
+    errors, z = contents.points.errors, _estimated_z(contents)
+    if errors is not None and z is not None:
+        words = f"Histogram of estimated errors; root mean square {z:.3g} percent"
+        mark = (z, f"Z = {z:.2g} %")
+        chart = histogram_chart(errors[np.isfinite(errors)], None, "ζ (% of range)", words, mark)
+        text = "Estimated distance of the points from where the exact map puts them."
+        cards.append(_card("Estimated error", chart, text))
     if contents.follows:
         rows = [["", *(coordinate_name(place) for place in range(k))]]
         rows += [[name, *(f"{value:.2f}" for value in row)] for name, row in contents.follows.items()]
@@ -204,22 +177,15 @@ def charts(contents: Contents) -> str:
 def _sampling_card(model: Any, sampling: Any) -> str:
     """Return what resampling says of each coordinate, and of files that disagree."""
     k, files = model.n_components_, list((getattr(model, "source_", None) or {}).get("files") or [])
-    body = _table(coordinate_rows(sampling, k), turns=True)
     replicas = replica_rows(sampling, k, files)
-    if replicas:
-        body += _table(replicas)
-    caption = "; ".join(
-        [
-            f"Blocks of the points were drawn again {sampling.n_resamples} times. In brackets: correlation of the "
-            "coordinate with that of a resample (5 % quantile)",
-            *(
-                ["below, by how many standard errors each file's means are off those of the others"]
-                * bool(replicas)
-            ),
-            *sampling_notes(sampling, k, files),
-        ]
-    )
-    return _card("How sure the coordinates are", body, f"{caption}.", wide=True)
+    body = _table(coordinate_rows(sampling, k), turns=True) + (_table(replicas) if replicas else "")
+    caption = [
+        f"Blocks of the points were drawn again {sampling.n_resamples} times. In brackets: correlation of the "
+        "coordinate with that of a resample (5 % quantile)",
+        replicas and "below, by how many standard errors each file's means are off those of the others",
+        *sampling_notes(sampling, k, files),
+    ]
+    return _card("How sure the coordinates are", body, f"{'; '.join(filter(None, caption))}.", wide=True)
 
 
 def _basin_card(basins: BasinTable) -> str:
@@ -232,40 +198,35 @@ def _basin_card(basins: BasinTable) -> str:
 
 def _table(rows: list[list[str]], *, turns: bool = False) -> str:
     """Return rows of text, a heading first and names in the first column; on a phone, a wide one may turn."""
-    columns = list(zip(*rows, strict=True))
-    told = [[*row] for row in zip(*(column for column in columns if set(column[1:]) != {"–"}), strict=True)]
-    if turns:  # two or three columns fit a phone
-        return _html(told, "broad") + _html([list(row) for row in zip(*told, strict=True)], "narrow")
-    return _html(told)
+    columns = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"–"}]
+    told = list(zip(*columns, strict=True))
+    # Two or three columns fit a phone.
+    return _html(told, "broad") + _html(columns, "narrow") if turns else _html(told)
 
 
-def _html(rows: list[list[str]], kind: str = "") -> str:
+def _html(rows: Sequence[Sequence[str]], kind: str = "") -> str:
     head = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in rows[0])
     body = "".join(
         f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
         for name, *cells in rows[1:]
     )
-    return (
-        f"<div class='scroll {kind}'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div class='scroll {kind}'>{table}</div>"
 
 
 def _bandwidth_card(model: Any) -> str:
-    bandwidth, unit = model.bandwidth_, _squared_unit(model)
+    bandwidth, unit = model.bandwidth_, model.metric_.distance_unit(model.units_)
+    axis = f"ε ({unit}²)" if unit else "ε"
     if len(bandwidth.curve_epsilons) > 2:
-        chart = bandwidth_chart(bandwidth.curve_epsilons, bandwidth.curve_slopes, bandwidth.epsilon, unit)
-        return _card(
-            "Bandwidth",
-            chart,
-            f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}.",
-        )
+        text = f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}."
+        return _card("Bandwidth", bandwidth_chart(bandwidth, axis), text)
     words = {
         "bulk": "√ε reaches 0.5 % of the points from a typical one.",
         "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε.",
         "given": "Given as a number when the map was fitted.",
     }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
-    root = _with_unit(float(np.sqrt(bandwidth.epsilon)), unit.removesuffix("²"), 3)
-    value = _with_unit(bandwidth.epsilon, unit, 4)
+    root = _with_unit(model, float(np.sqrt(bandwidth.epsilon)), 3, power="")
+    value = _with_unit(model, bandwidth.epsilon, 4)
     body = (
         f"<div class='figures'><div><b>{escape(value)}</b><span>ε</span></div>"
         f"<div><b>{escape(root)}</b><span>√ε, the reach of a hop</span></div></div>"
@@ -276,11 +237,12 @@ def _bandwidth_card(model: Any) -> str:
         return _card("Bandwidth", body, words)
     alike = scan.epsilons[(scan.likeness > ALIKE) & (scan.n_components > 0)]
     if len(alike):
+        low, high = (format_number(float(one), 3) for one in (alike.min(), alike.max()))
         words += (
-            f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {format_number(float(alike.min()), 3)} to "
-            f"{format_number(float(alike.max()), 3)} the map is much the same (cosine above {ALIKE:g})."
+            f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {low} to {high} the map is much the same "
+            f"(cosine above {ALIKE:g})."
         )
-    return _card("Bandwidth", body + scan_chart(scan, unit), words)
+    return _card("Bandwidth", body + scan_chart(scan, axis), words)
 
 
 def summary(contents: Contents) -> str:
@@ -301,7 +263,7 @@ def summary(contents: Contents) -> str:
         f"{contents.points.what.capitalize()}, N": contents.points.total
         and format_number(contents.points.total),
         "Metric": metric.name + "; weights for each atom" * (getattr(metric, "weights", None) is not None),
-        "Bandwidth ε": f"{_with_unit(model.epsilon_, _squared_unit(model), 6)} ({_rule(model)})",
+        "Bandwidth ε": f"{_with_unit(model, model.epsilon_, 6)} ({_rule(model)})",
         "Dimension by the log-log rule": model.bandwidth_.dimension and f"{model.bandwidth_.dimension:.3g}",
         "Landmarks, M": format_number(len(sizes))
         + (", every point" if _is_exact(model) else _selector(model)),
@@ -334,7 +296,5 @@ def summary(contents: Contents) -> str:
 
 def _selector(model: Any) -> str:
     selector = getattr(model, "landmarks", None)
-    if isinstance(selector, str):
-        return f" ({selector})"
-    name = getattr(selector, "name", None)
+    name = getattr(selector, "name", selector)
     return f" ({name})" if isinstance(name, str) else ""

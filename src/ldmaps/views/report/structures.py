@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,17 +79,16 @@ def landmark_structures(model: Any, wanted: NDArray[np.intp], molecule: Any = No
     frames = superposed(frames * unit)
 
     elements, origin = _elements(facts, metric, n_atoms)
-    is_trace = thinned or _is_trace(frames[0])
+    # Neighbours this far apart are beads of a chain.
+    is_trace = thinned or (len(choice) > 2 and _nearest_distance(frames[0]) > 0.25)
     if is_trace:
         bonds, bond_origin = _trace_bonds(frames[0]), "a line through the backbone"
     else:
         witnesses = frames[:: max(1, len(frames) // _WITNESSES)]
         bonds, bond_origin = _bonds(facts, witnesses, elements[kept][choice], kept, n_atoms)
     drawn = kept[choice]
-    names = facts.names if facts.names is not None else [str(index) for index in range(n_atoms)]
-    note = "; ".join(part for part in (origin, bond_origin) if part)
-    if not unit_known:
-        note += "; unit of length guessed"
+    names = facts.names if facts.names is not None else range(n_atoms)
+    note = "; ".join(filter(None, (origin, bond_origin, "" if unit_known else "unit of length guessed")))
     return Structures(
         frames.astype(np.float32),
         wanted,
@@ -122,16 +122,14 @@ def guess_bonds(frames: NDArray[np.float64], elements: Sequence[str] | NDArray[A
     [[0, 1], [0, 2]]
     """
     radii = np.array([RADII.get(str(element), 0.08) for element in elements])
-    votes: dict[tuple[int, int], int] = {}
+    votes: Counter[tuple[int, int]] = Counter()
     for frame in frames:
-        near = cKDTree(frame).query_pairs(2 * _STRETCH * float(radii.max()), output_type="ndarray")
-        length = np.linalg.norm(frame[near[:, 0]] - frame[near[:, 1]], axis=1)
-        for pair in near[length < _STRETCH * (radii[near[:, 0]] + radii[near[:, 1]])].tolist():
-            votes[pair[0], pair[1]] = votes.get((pair[0], pair[1]), 0) + 1
-    bonds = [pair for pair, count in votes.items() if 2 * count > len(frames)]
+        left, right = cKDTree(frame).query_pairs(2 * _STRETCH * float(radii.max()), output_type="ndarray").T
+        near = np.linalg.norm(frame[left] - frame[right], axis=1) < _STRETCH * (radii[left] + radii[right])
+        votes.update(zip(left[near].tolist(), right[near].tolist(), strict=True))
     hydrogen = np.asarray(elements) == "H"
     # Two hydrogens of one methyl group are near, but no molecule.
-    bonds = [pair for pair in bonds if not (hydrogen[pair[0]] and hydrogen[pair[1]])]
+    bonds = [pair for pair, count in votes.items() if 2 * count > len(frames) and not hydrogen[[*pair]].all()]
     return np.asarray(sorted(bonds), dtype=np.intp).reshape(-1, 2)
 
 
@@ -155,14 +153,11 @@ def _told(molecule: Any, source: Mapping[str, Any] | None, n_atoms: int) -> Mole
     """Gather what a molecule given by hand, or the model's memory of its files, say about the atoms."""
     given = molecule if molecule is not None else source or {}
 
-    def look(*names: str) -> Any:
-        for name in names:
-            value = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
-            if value is not None:
-                return value
-        return None
+    def look(name: str) -> Any:
+        return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
 
-    elements, names = look("elements"), look("atom_labels", "atom_names")
+    labels = look("atom_labels")
+    elements, names = look("elements"), look("atom_names") if labels is None else labels
     for what, values in (("elements", elements), ("atom names", names)):
         if values is not None and len(values) != n_atoms:
             raise InvalidInputError(
@@ -209,9 +204,8 @@ def _elements(molecule: Molecule, metric: RMSD, n_atoms: int) -> tuple[NDArray[A
     if molecule.elements is not None:
         symbols = [str(symbol or "") for symbol in molecule.elements]
         if molecule.from_files and molecule.names is not None:
-            symbols = [
-                symbol or _element_of(str(name)) for symbol, name in zip(symbols, molecule.names, strict=True)
-            ]
+            pairs = zip(symbols, molecule.names, strict=True)
+            symbols = [symbol or _element_of(str(name)) for symbol, name in pairs]
         return np.array([symbol or "X" for symbol in symbols]), ""
     if metric.weights is not None:
         masses = np.asarray(metric.weights, dtype=np.float64)
@@ -230,14 +224,10 @@ def _element_of(label: str) -> str:
     ['C', 'H', 'Cl', 'Ca', 'Na', 'O', 'X']
     """
     residue, _, name = label.rpartition("-")
-    letters = re.sub(r"[^A-Za-z]", "", name)
-    if not letters:
-        return "X"
-    two = letters[:2].capitalize()
-    alone = re.sub(r"[^A-Za-z]", "", residue).upper() == letters.upper()
-    if len(letters) >= 2 and two in RADII and (alone or two in ("Cl", "Br", "Zn", "Fe", "Mg", "Se")):
+    residue, letters = (re.sub(r"[^A-Za-z]", "", part).capitalize() for part in (residue, name))
+    two, one = letters[:2], letters[:1]
+    if len(two) == 2 and two in RADII and (residue == letters or two in ("Cl", "Br", "Zn", "Fe", "Mg", "Se")):
         return two
-    one = letters[0].upper()
     return one if one in RADII else "X"
 
 
@@ -257,19 +247,14 @@ def _unit(units: str | None, frame: NDArray[np.float64]) -> tuple[float, bool]:
     """Return nm per unit of length, and whether the unit is known."""
     if units in NM_PER_UNIT:
         return NM_PER_UNIT[units], True
-    near = _nearest_distance(frame)
     # Atoms next to each other are 0.1 to 0.4 nm apart whatever they are.
-    return (0.1 if 0.6 < near < 6.0 else 1.0), False
+    return (0.1 if 0.6 < _nearest_distance(frame) < 6.0 else 1.0), False
 
 
 def _nearest_distance(frame: NDArray[np.float64]) -> float:
     if len(frame) < 2:
         return 0.15
     return float(np.median(cKDTree(frame).query(frame, k=2)[0][:, 1]))
-
-
-def _is_trace(frame: NDArray[np.float64]) -> bool:
-    return len(frame) > 2 and _nearest_distance(frame) > 0.25
 
 
 def _trace_bonds(frame: NDArray[np.float64]) -> NDArray[np.intp]:
