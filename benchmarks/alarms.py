@@ -23,16 +23,19 @@ from ldmaps.extension.calibration import Calibration
 from ldmaps.regions import Alarm, RegionTracker
 
 RATE, LANDMARKS = 0.02, 100
+#: Kinds that the CSV alone has: they are like others on the page.
+HIDDEN = ("wide", "roll", "ar 0.5")
 INTRODUCTION = """\
-A map of {landmarks} landmarks watches data from the source that it was fitted to, at `--alarm-rate {rate}`: every alarm is a false one. Means
-over {repeats} repetitions with new data; the promise is kept where the 95 % interval (of measured over promised, times {rate}) reaches {rate} or lies
-below it. **Worth**: how many independent points the held-out ones count as. **In events**: the share of records between the beginning and end of an
-alarm, ordinary ones included, without and with `--adapt`. [More columns](alarms.csv)."""
+A map of {landmarks} landmarks watches data from the source that it was fitted to, at `--alarm-rate {rate}` unless
+another is named: every alarm is a false one. Means over {repeats} repetitions with new data; the promise is kept where the 95 % interval
+(of measured over promised, times the rate asked for) reaches that rate or lies below it. **Worth**: independent points that the held-out ones
+count as. **In events**: share of records between beginning and end of an alarm, without and with `--adapt`. [More kinds and
+columns](alarms.csv)."""
 LIMITS = """\
 Where the promise ends:
 
-- **Drift.** Any fixed threshold is wrong sooner or later. `--adapt` moves it: here it halves the share of records in events, because this
-  drift is faster than the threshold follows. What creeps in slowly enough raises no alarm at all.
+- **Drift.** `--adapt` moves the threshold, and halves the share of records in events: this drift is faster than it follows. What creeps in
+  slowly enough raises no alarm at all.
 - **Few independent points.** A rate that they cannot promise is refused. For dependent rows the promise is approximate: correlation
   times are estimated from the same rows.
 - **A training set that has not seen everything**, such as three days of a weekly rhythm."""
@@ -216,6 +219,8 @@ def page(rows: list[dict]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
+        if row["kind"] in HIDDEN:
+            continue
         kind, measured_rate = KINDS[row["kind"]], f"{row['share']:.2g}"
         words = kind.words
         if row["repeats"] < kind.repeats:

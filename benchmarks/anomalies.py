@@ -25,10 +25,12 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from ldmaps import LandmarkDiffusionMap
 
 PROMISED = 0.01
+#: Of fewer ordinary points, a count of alarms says nothing about this rate.
+ENOUGH = 300
 INTRODUCTION = """\
 Which points are unlike the training data? Sets come inside packages, detectors have their default settings, and columns are scaled by the
-training part, which has no anomalies. Where a set has classes, each is held back in turn, and figures are means. Series are cut into
-windows. Our score is the distance to the nearest landmark, `coverage(X).distance`."""
+training part ({} to {} points), which has no anomalies. Classes are held back in turn, and figures are means; series are cut into windows.
+Our score is the distance to the nearest landmark, `coverage(X).distance`."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
 
     def compared(key: str) -> str:
         lines = []
-        for name, of in tasks.items():
+        for name in tasks:
             values = {who: found[name, who][key] for who in names if (name, who) in found}
             best = max(values.values())
             cells = [
@@ -309,8 +311,8 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
                 else "–"
                 for who in names
             ]
-            lines.append([name, f"{len(of[0].train):,} × {of[0].train.shape[1]}", *cells])
-        return table(["set", "training points", *names], lines)
+            lines.append([name, *cells])
+        return table(["set", *names], lines)
 
     def middle(who: str, key: str) -> str:
         values = [row[key] for row in rows if row["detector"] == who and key in row]
@@ -320,24 +322,24 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
         best = {name: max(found[name, who][key] for who in names if (name, who) in found) for name in tasks}
         return sum(found[name, "ldmaps"][key] >= best[name] - 0.01 for name in tasks)
 
+    sizes = [len(of[0].train) for of in tasks.values()]
     costs = [[who, middle(who, "one_us"), middle(who, "batch_us"), middle(who, "kilobytes")] for who in names]
     promises = [
         [
             name,
-            f"{row['normal']:,}",
-            str(row["alarms"]),
+            f"{row['alarms']} of {row['normal']:,}",
             f"{row['low']:.0f}–{row['high']:.0f}",
             f"{row['alarms'] / row['normal']:.2%}",
         ]
         for name in tasks
         for row in [found[name, "ldmaps"]]
-        if "alarms" in row
+        if row.get("normal", 0) >= ENOUGH
     ]
     return "\n".join(
         [
             "# Anomalies",
             "",
-            INTRODUCTION,
+            INTRODUCTION.format(*(f"{size:,}" for size in (min(sizes), max(sizes)))),
             "",
             f"`make bench-anomalies` on {provenance()}.",
             "",
@@ -352,9 +354,9 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
             f"False alarms at a promised rate of {PROMISED:.0%}, and the range that holds 95 % of such counts if the promise is true "
             "and points are independent, which overlapping windows are not. Above it: the ECG, whose test part is another stretch "
             "of the series, and shuttle. Below it: maps whose landmarks are all training points. Missing sets have too few "
-            "points to promise anything.",
+            "points.",
             "",
-            table(["set", "points", "alarms", "expected", "rate"], promises),
+            table(["set", "alarms", "expected", "rate"], promises),
         ]
     )
 

@@ -202,6 +202,8 @@ HEADING = (
 DEFAULT, PAPERS = "bulk, 0.5 %", "connected"
 #: Parts of one size give "the same" ε up to this factor.
 SAME = 1.15
+#: Kinds that the CSV alone has: they are like others on the page.
+HIDDEN = ("alanine dipeptide, all atoms", "C24H50, every third atom", "sensors")
 #: Of the CSV's columns: what a column of the page shows of the paper's rule and of the default.
 SHOWN = {
     "ratio_quarters": "ε of quarters, largest/smallest",
@@ -236,6 +238,8 @@ def page(rows: list[list[str]]) -> str:
         "|---" * (len(heads) + 2) + "|",
     ]
     for name in names:
+        if name in HIDDEN:
+            continue
         values = [
             cell[name, rule][column] if (name, rule) in cell else "–"
             for column in SHOWN

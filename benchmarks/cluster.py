@@ -235,35 +235,30 @@ def table_of_runs(runs: dict) -> list[str]:
 
 def scaling_and_overhead(runs: dict) -> list[str]:
     loops = [two["rate"] / one["rate"] for one, two in zip(runs["loops", 1], runs["loops", 2], strict=True)]
-    gain = statistics.median(loops)
-    lines = [
-        "## Scaling and overhead",
-        "",
-        "| data | step | 1 → 2 workers | 1 → 2 threads | time, 2 workers / 2 threads | processor time, 1 worker / 1 thread |",
-        "|---|---|---|---|---|---|",
-    ]
+    gains: dict[str, list[float]] = {"workers": [], "threads": []}
+    cost = []
     for data in ("points", "frames"):
         for step in ("fit", "transform"):
-            one, two, single, double = (
-                runs[data, kind, count] for kind in ("workers", "threads") for count in (1, 2)
-            )
-            scaled = middle(one, step, "seconds") / middle(two, step, "seconds")
-            cost = middle(two, step, "seconds") / middle(double, step, "seconds")
-            cpu = processor(one, step) / processor(single, step)
-            threads = middle(single, step, "seconds") / middle(double, step, "seconds")
-            lines.append(f"| {data} | {step} | {scaled:.2f}× | {threads:.2f}× | {cost:.2f}× | {cpu:.2f}× |")
-    lines += [
-        "",
-        f"Two loops that share nothing gained {min(loops):.2f} to {max(loops):.2f} times: what this machine had to give. "
+            for kind, found in gains.items():
+                one, two = (middle(runs[data, kind, count], step, "seconds") for count in (1, 2))
+                found.append(one / two)
+            cost.append(processor(runs[data, "workers", 1], step) / processor(runs[data, "threads", 1], step))
+    lines = [
+        f"From one to two: workers gain {among(gains['workers'])} times, threads {among(gains['threads'])}, two loops that share nothing "
+        f"{among(loops)}, which is what this machine had to give. One worker takes {among(cost)} of the processor time of one thread. "
         "K-medoids on the sample and the eigenproblem of a fit run in one process, on its threads: workers do not share them.",
     ]
+    gain = statistics.median(loops)
     if gain < IDLE:
         lines += [
             "",
-            f"**The machine was not idle**: two loops should gain 2 times and gained {gain:.2f}. Times, scaling and overhead "
-            "by time cannot be read off this run; processor time lengthens less.",
+            f"**The machine was not idle**: two loops should gain 2 times and gained {gain:.2f}. Times cannot be read off this run.",
         ]
     return lines
+
+
+def among(values: list[float]) -> str:
+    return f"{min(values):.2f} to {max(values):.2f}"
 
 
 def limits(task_seconds: float) -> list[str]:
@@ -272,8 +267,8 @@ def limits(task_seconds: float) -> list[str]:
         "",
         f"Client and scheduler take {1e3 * TASKS_PER_PIECE * task_seconds:.0f} ms of processor time per piece of a fit ({TASKS_PER_PIECE} "
         f"tasks of {1e3 * task_seconds:.2f} ms), which more workers do not share. Where a worker's time per piece, divided by the number "
-        "of workers, is less than that, take larger pieces (`--piece`), up to a quarter of the memory per thread. Past that a fit stops "
-        "scaling at k-medoids and the eigenproblem, and at the file system, from which it reads everything three times.",
+        "of workers, is less than that, take larger pieces (`--piece`), up to a quarter of the memory per thread. A fit reads "
+        "everything three times.",
     ]
 
 

@@ -28,19 +28,12 @@ ROUNDS = 2
 
 INTRODUCTION = """\
 Do other packages give the same map, and at what cost? All fit the same points with the same kernel, converted to ours, and α = 0
-([how to convert](../compare.md)). The reference is `DiffusionMap`.
+([how to convert, and what differs](../compare.md)). The reference is `DiffusionMap`.
 
 - **Off**: the largest difference of three eigenvalues; the worst coordinate's root mean square deviation in percent of its range, after
   the best sign and scale.
 - **Embedded again**: training points through `transform`, divided by what `fit` gave them; 1 is right.
 - **Fit, new point**: processor time, all threads together. **Memory**: what the fit added to the peak.
-"""
-
-NOTES = """\
-- pyDiffMap with all neighbours and datafold agree with `DiffusionMap` to rounding. 64 neighbours, pyDiffMap's default, are another kernel.
-- pyDiffMap's `transform` leaves out the division by λ.
-- `SpectralEmbedding` removes the kernel's diagonal before it normalises.
-- MDAnalysis' coordinates are rows of the eigenvector matrix; its columns, in the last line, agree.
 """
 
 
@@ -206,7 +199,7 @@ def main() -> None:
     print("\n".join(page[2:]))
     if is_quick:
         return
-    (DOCS / "compare.md").write_text("\n".join([*page, NOTES]))
+    (DOCS / "compare.md").write_text("\n".join(page))
     with (DOCS / "compare.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([[field.name for field in fields(Line)], *map(astuple, lines)])
 

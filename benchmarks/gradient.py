@@ -21,7 +21,8 @@ from ldmaps.openmm import coordinate_force, domain_wall
 
 INTRODUCTION = """\
 What do derivatives cost beside values (M = 400, two coordinates, per point), and a biasing force beside the rest of a step (OpenMM, 22
-atoms in implicit solvent, M = 50)? Both take turns in one run, and the median counts."""
+atoms in implicit solvent, M = 50)? Both take turns in one run, and the median
+counts; [in double precision](gradient.csv) too."""
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "replica_reset.py"
 
@@ -121,4 +122,5 @@ if __name__ == "__main__":
         INTRODUCTION,
         [*against_values(), *against_steps()],
         {"what": "what", "ours": "with gradient or force", "theirs": "without", "note": "cost"},
+        hidden=["float64"],
     )

@@ -99,7 +99,7 @@ def commit() -> str:
 
 @cache
 def provenance() -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scikit-learn"))
     return f"{machine()}; Python {platform.python_version()}, {packages}; commit {commit()}"
 
 
@@ -130,11 +130,12 @@ def write_table(
     rows: Sequence[Row],
     shown: Mapping[str, str] = SHOWN,
     closing: str = "",
+    hidden: Sequence[str] = (),
 ) -> None:
     """Write rows as Markdown and CSV under docs/benchmarks, and print them.
 
-    The page has the columns in ``shown`` (with the names that it gives them), and ``closing`` after the table. The CSV has
-    every column: notes and targets are for developers.
+    The page has the columns in ``shown`` (with the names that it gives them) of all rows but those whose ``what`` has a
+    ``hidden`` text, and ``closing`` after the table. The CSV has every row and column.
     """
     DOCS.mkdir(parents=True, exist_ok=True)
     head = [field.name for field in fields(Row)]
@@ -145,6 +146,8 @@ def write_table(
     lines += ["| " + " | ".join(shown.values()) + " |", "|" + "---|" * len(shown)]
     before = [""] * len(head)
     for cell in cells:
+        if any(text in cell[0] for text in hidden):
+            continue
         # What a line repeats of the one above is left out.
         told = {
             name

@@ -68,7 +68,7 @@ def run() -> list[Row]:
             theirs = [t / 8 * case.rows for t in mdtraj]
             rows.append(
                 Row(
-                    f"RMSD of all pairs, {n_atoms} atoms, float32",
+                    f"RMSD of all pairs, {n_atoms} atoms",
                     "mdtraj.rmsd",
                     f"{pairs / statistics.median(block) / 1e6:.0f} M pairs/s",
                     f"{pairs / statistics.median(theirs) / 1e6:.1f} M pairs/s",

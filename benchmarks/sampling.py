@@ -17,9 +17,10 @@ import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from harness import DOCS
+from harness import DOCS, provenance
 from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
@@ -241,6 +242,18 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
     return rows
 
 
+def page(rows: list[list[str]], made: str) -> str:
+    """Return the page: what is held, system by system; the other columns are in the CSV."""
+    lines = ["| system | | these landmarks, % | the system, % | points, % |", "|---|---|---|---|---|"]
+    before = ""
+    for name, coordinate, _, _, landmarks, system, points, *_ in rows:
+        number = coordinate.removeprefix("psi").translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+        lines.append(f"| {'' if name == before else name} | ψ{number} | {landmarks} | {system} | {points} |")
+        before = name
+    prose = (Path(__file__).parent / "prose" / "sampling.md").read_text(encoding="utf-8")
+    return prose.replace("{table}", "\n".join(lines)) + f"\n`python benchmarks/sampling.py`, {made}.\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repetitions", type=int, default=100)
@@ -258,7 +271,7 @@ def main() -> None:
         "blocks",
         "runs",
     ]
-    path = DOCS / "sampling.csv"
+    path, made = DOCS / "sampling.csv", provenance()  # while the tree is as it was committed
     known = []
     if path.exists():
         with open(path, newline="", encoding="utf-8") as file:
@@ -272,6 +285,7 @@ def main() -> None:
                 print(", ".join(row), flush=True)
             with open(path, "w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows([heading, *known])
+    (DOCS / "sampling.md").write_text(page(known, f"on {made}"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -259,7 +259,8 @@ def passing_over(m: int) -> dict:
             ],
             rounds=9,
         )
-        share = landmarks.near_share(landmarks.boxes(), kernels.NEGLIGIBLE64 * 2.0 * epsilon)
+        reach = kernels.NEGLIGIBLE64 * 2.0 * epsilon
+        share = landmarks.near_share(landmarks.boxes_within(reach), reach)
         out[f"{epsilon:g}"] = {
             "share": share,
             "taken": share <= limit,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from unittest.mock import patch
 
@@ -11,32 +10,11 @@ import numpy as np
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.pairwise import nearest
-from ldmaps.landmarks import KMedoids, PrunedSpanningTree, base, k_medoids
+from ldmaps.diffusion.walk import Walk
+from ldmaps.landmarks import KMedoids, base, k_medoids
 from ldmaps.metrics import RMSD, Euclidean, Metric
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import rms_error
-
-
-def spanning_trees() -> None:
-    """Compare the two readings of Algorithm 1 on the paper's Swiss roll split."""
-    roll = swiss_roll(20_000).points
-    metric = Euclidean()
-    print("Pruned spanning trees: Swiss roll, 16,000 random points of 20,000, ε = 1, five splits")
-    for growth in ("literal", "adopting"):
-        selector = PrunedSpanningTree(growth=growth)
-        counts = []
-        start = time.perf_counter()
-        for seed in range(5):
-            rng = np.random.default_rng(seed)
-            points = metric.prepare(roll[rng.permutation(len(roll))[:16_000]])
-            chosen = selector.select(points, metric, epsilon=1.0, weights=np.ones(len(points)), rng=rng)
-            counts.append(len(chosen.indices))
-        seconds = (time.perf_counter() - start) / len(counts)
-        print(
-            f"  {growth:<9} M = {np.mean(counts):7.1f} (standard deviation {np.std(counts, ddof=1):.1f}), "
-            f"M/N = {np.mean(counts) / 160:5.2f} %, {seconds:.1f} s per tree",
-            flush=True,
-        )
 
 
 def atoms_and_weights() -> None:
@@ -72,8 +50,8 @@ def medoid_distances() -> None:
             return nearest(metric, a, b, n_threads)
 
         with patch.object(base, "nearest", counting), patch.object(k_medoids, "nearest", counting):
-            weights, rng = np.ones(len(points)), np.random.default_rng(0)
-            selector.select(points, metric, epsilon=1.0, weights=weights, rng=rng)
+            walk = Walk(metric, points, np.ones(len(points)), 1.0)
+            selector.select(walk, np.random.default_rng(0))
         return sum(pairs)
 
     molecule = alanine_dipeptide()
@@ -90,5 +68,4 @@ def medoid_distances() -> None:
 
 if __name__ == "__main__":
     medoid_distances()
-    spanning_trees()
     atoms_and_weights()

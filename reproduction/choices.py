@@ -52,9 +52,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
 
 
 def _seeding(lab: Laboratory) -> str:
-    table = Table(
-        ("data", "M", "Z test from spread seeds, %", "from random seeds, %", "PST: M", "Z test, %", "folds")
-    )
+    table = Table(("data", "M", "Z test from spread seeds, %", "from random seeds, %", "by PST (its M), %"))
     for data in lab.plan.sets:
         pairs = [
             [lab.errors(data, fold, method) for method in (*_seeds(data), Method("adopting"))]
@@ -74,15 +72,12 @@ def _seeding(lab: Laboratory) -> str:
                 f"{_seeds(data)[0].m:,}",
                 percent(spread),
                 percent(random),
-                f"{tree_m:,.0f}",
-                percent(tree),
-                len(finished),
+                f"{percent(tree)} ({tree_m:,.0f})",
             )
         )
     text = (
-        "### K-medoids\n\nSeeds are drawn far from each other (k-means++) where the paper draws them "
-        "uniformly; a medoid minimises the sum of distances within its cell in both. This bears on the "
-        "paper's finding that PST is the more accurate: it compared PST with medoids from random seeds."
+        "**K-medoids.** Seeds are drawn far from each other (k-means++) where the paper draws them uniformly. It "
+        f"found PST the more accurate beside medoids from such seeds ({lab.plan.waterfall_folds} folds):"
     )
     return f"{text}\n\n{table.markdown()}" if table.rows else text
 
@@ -117,15 +112,10 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
     csv_table.write_csv(folder / "atoms_and_weights.csv", remark)
     return "\n\n".join(
         [
-            "### Which atoms, which weights",
-            "The program that the paper used for distances superimposes and averages with mass weights by "
-            "default, so every result on this page does, too ([numbers](atoms_and_weights.csv), "
-            "[the table](../method.md#which-rmsd)).",
-            "With equal weights alanine dipeptide's spinning methyl hydrogens force ε up and bring λ₃ and λ₄ "
-            "together, so that the second coordinate is a mixture which neither landmarks nor another sample "
-            "would reproduce. Heavy atoms alone have the clearest gap. The united atoms of C₂₄H₅₀ are nearly "
-            "equal in mass, and weights hardly change ε or the spectrum. Where its Z still differs, the cause is "
-            "the draw of landmarks: with λ₃ to λ₅ so close, each draw mixes their modes in its own way.",
+            "**Which atoms, which weights.** The program that the paper used for distances superimposes and "
+            "averages with mass weights by default, and so does every result on this page: [what it "
+            "changes](../method.md#which-rmsd), [numbers](atoms_and_weights.csv). For C₂₄H₅₀, whose united atoms "
+            "are nearly equal in mass, hardly anything.",
         ]
     )
 
@@ -156,12 +146,9 @@ def _mixing(lab: Laboratory, folder: Path, remark: str) -> str:
     csv_table.write_csv(folder / "mixing.csv", remark)
     return "\n\n".join(
         [
-            "### Order, sign and mixing of modes",
-            "An eigenvector's sign is arbitrary, and modes of nearly equal λ may change places. Before ζ "
-            "is computed, columns are matched to the exact map's by the largest total |cosine| over the "
-            "training points; the test points follow. The paper does not say how it did this. What "
-            "matching cannot undo is a *mixture* of near-degenerate modes. How much of Z is mixing shows "
-            "when the landmark embedding is also rotated within its k dimensions to fit best "
-            f"(Procrustes; nothing else on this page does that): {'; '.join(mixed)} ([numbers](mixing.csv)).",
+            "**Order, sign and mixing of modes.** Before ζ is computed, columns are matched to the exact map's by "
+            "the largest total |cosine| over the training points. The paper does not say how it did this. Modes of "
+            "nearly equal λ also mix; a rotation within the k dimensions, used nowhere else, shows how much of Z "
+            f"that is: {'; '.join(mixed)} ([numbers](mixing.csv)).",
         ]
     )

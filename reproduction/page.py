@@ -79,9 +79,8 @@ def _head(lab: Laboratory, missing: Sequence[str]) -> str:
     lines = [
         "# The paper, reproduced",
         f"{CITATION}.",
-        "Every table and figure of its results, computed again on data that ship with this package. `make paper` "
-        "makes this page, figures and tables, and resumes where it was interrupted; `python -m reproduction "
-        "--reduced` does so in a minute from a thousand points of each set.",
+        "Every table and figure of its results, on data that ship with this package. `make paper` writes this page; "
+        "`python -m reproduction --reduced` takes a minute.",
     ]
     if plan.reduced:
         lines.append(
@@ -110,30 +109,28 @@ def _accuracy(lab: Laboratory) -> Iterator[str]:
         yield (
             f"**Accuracy.** At the paper's M, our k-medoids maps have a lower Z than printed in {better} "
             f"of {len(ratios)} lines of Table 1; printed over ours is {times(min(ratios))} to "
-            f"{times(max(ratios))}. A fold has one draw of landmarks: Table 1 says how far that may move each ratio, "
-            "and [C₂₄H₅₀ is averaged over draws](../accuracy.md#the-papers-table-1) elsewhere."
+            f"{times(max(ratios))}."
         )
 
 
 def _trees_and_medoids(lab: Laboratory) -> Iterator[str]:
     verdicts = []
     for data in lab.plan.sets:
-        for tree in ("adopting", "literal"):
-            wins = []
-            for fold in range(lab.plan.n_folds):
-                pair = [lab.errors(data, fold, method) for method in (Method(tree), Method("kmedoids", tree))]
-                if all(lab.store.has(piece) for piece in pair):
-                    first, second = (float(lab.get(piece)["z_test"]) for piece in pair)
-                    wins.append((first < second, first / second))
-            if wins:
-                ratio = math.exp(float(np.mean([math.log(ratio) for _, ratio in wins])))
-                won = sum(win for win, _ in wins)
-                verdicts.append(
-                    f"{table1.plain_title(data)}, {tree} {ratio:.2f} ({won} of {len(wins)} folds)"
-                )
+        wins = []
+        for fold in range(lab.plan.n_folds):
+            both = Method("adopting"), Method("kmedoids", "adopting")
+            pair = [lab.errors(data, fold, method) for method in both]
+            if all(lab.store.has(piece) for piece in pair):
+                first, second = (float(lab.get(piece)["z_test"]) for piece in pair)
+                wins.append((first < second, first / second))
+        if wins:
+            ratio = math.exp(float(np.mean([math.log(ratio) for _, ratio in wins])))
+            won = sum(win for win, _ in wins)
+            verdicts.append(f"{table1.plain_title(data)} {ratio:.2f} ({won} of {len(wins)})")
     if verdicts:
         yield (
-            "**PST against k-medoids at equal M.** The paper finds PST the more accurate. We find Z(PST)/Z(k-medoids), "
+            "**PST against k-medoids at equal M.** The paper finds PST the more accurate. We find Z(adopting "
+            "PST)/Z(k-medoids), "
             "geometric mean (folds that PST wins): " + "; ".join(verdicts) + "."
         )
 
@@ -148,14 +145,11 @@ def _speed(lab: Laboratory) -> Iterator[str]:
         m, printed = SPEED_UPS[data.key]
         speed_ups += [
             f"{table1.plain_title(data)} {times(float(entry.median[place]))}-fold at M = {m:,} "
-            f"(N/M = {entry.n / m:.1f}; paper about {printed:.0f}-fold)"
+            f"(N/M = {entry.n / m:.1f}; paper about {printed:.0f})"
             for place in np.flatnonzero(entry.m == m)
         ]
     if speed_ups:
-        yield (
-            f"**Speed-up.** {'; '.join(speed_ups)}. It follows N/M until the fixed cost of "
-            "a new point (checking and centring it) shows."
-        )
+        yield f"**Speed-up.** {'; '.join(speed_ups)}."
 
 
 def _prediction(lab: Laboratory) -> Iterator[str]:
@@ -177,32 +171,13 @@ def _differences(lab: Laboratory) -> str:
     """Say what differs from the paper before the tables that show it."""
     lines = table1.lines(lab)
     text = [
-        "### The data",
-        "The paper's trajectories are not public. Ours were simulated for this package with the same "
-        "molecules, temperatures and numbers of frames, and ship with it: C₂₄H₅₀ with the same "
-        "united-atom force field but Langevin dynamics without explicit water; alanine dipeptide with "
-        "Amber99SB-ILDN instead of OPLS-AA/L in TIP3P water, 20 ns instead of 50 ns, in which the αL "
-        "basin is not visited. We use the first 10,000 of 10,001 and 25,000 of 25,001 frames, so that "
-        "five folds are equal. The Swiss roll is drawn from the same formula as the Isomap set, with our "
-        "seed.",
+        "**The data.** The paper's trajectories are not public. Ours ship with this package, with the same "
+        "molecules, temperatures and numbers of frames: C₂₄H₅₀ with the same united-atom force field, but Langevin "
+        "dynamics without explicit water; alanine dipeptide with Amber99SB-ILDN instead of OPLS-AA/L, 20 ns "
+        "instead of 50 ns, in which the αL basin is not visited. The Swiss roll has the same formula and our seed.",
+        "**The bandwidth** is the smallest connected ε, found exactly in every fold. The paper prints 1 for the "
+        "Swiss roll, although its points, too, must be connected from about half of that on; Table 1 has both.",
     ]
-    epsilons = []
-    for data in lab.plan.sets:
-        own = [line for line in lines if line.data is data and line.width == CONNECTED]
-        if own:
-            unit = f" {data.unit}" if data.unit else ""
-            epsilons.append(
-                f"{table1.plain_title(data)} {own[0].epsilon:.3g}{unit} (paper "
-                f"{TABLE_1[data.key].epsilon:.3g}{unit})"
-            )
-    if epsilons:
-        text.append(
-            "### The bandwidth\n\nThe smallest ε at which the graph of hops up to √ε is connected, found "
-            "exactly in every fold; means: "
-            + "; ".join(epsilons)
-            + ". The paper prints ε = 1 for the Swiss roll, although its points, too, must be connected from "
-            "about half of that on; Table 1 has both."
-        )
     trees = [line for line in lines if line.method.m is None and line.width == CONNECTED]
     if trees:
         shares = "; ".join(
@@ -214,12 +189,10 @@ def _differences(lab: Laboratory) -> str:
             for data in lab.plan.sets
         )
         text.append(
-            "### The pruned spanning tree\n\nAlgorithm 1 adds one random edge between tree and rest at a "
-            "time. Read to the letter (*literal*), about half of all nodes are inner nodes however dense "
-            "the data. If a random node of the rim instead adopts all its neighbours (*adopting*, our "
-            "default), parents have many leaves and landmarks are few. Both keep every point within √ε of "
-            f"a landmark. M/N: {shares}. The paper's trees were probably grown in a third way that the text "
-            "does not describe. Errors of both are in Table 1, and next to k-medoids of equal M in Table S."
+            "**The pruned spanning tree.** Algorithm 1 to the letter (*literal*) leaves about half of all points as "
+            "landmarks; if a random node of the rim instead adopts all its neighbours (*adopting*, our default), "
+            f"they are few. Both keep every point within √ε of a landmark. M/N: {shares}. The paper's trees were "
+            "probably grown in a third way that the text does not describe."
         )
     text.append(_scatter(lines))
     return "\n\n".join(text)
@@ -231,31 +204,22 @@ def _scatter(lines: Sequence[table1.Line]) -> str:
         for line in lines
         if line.data.key == "swiss_roll" and line.width == CONNECTED and not math.isnan(line.z_test[1])
     ]
-    ours = (
-        f" With order and signs matched, those of our lines are {min(spreads):.0f} to {max(spreads):.0f} % of "
-        "the mean."
-        if spreads
-        else ""
-    )
+    ours = f" (ours: {min(spreads):.0f} to {max(spreads):.0f} %)" if spreads else ""
     return (
-        "### The scatter between folds\n\nThe paper's standard deviations are as large as its means on "
-        "the Swiss roll (13.43 (13.41) at M = 2,000), and its Figure 2 shows a fold with Z = 0.64 % where "
-        f"the table's mean is 2.42 %.{ours} Exchanged or mixed modes in a few folds would give a spread "
-        "like the paper's; the text does not say."
+        "**The scatter between folds.** The paper's standard deviations are as large as its means on the Swiss roll"
+        f"{ours}. Exchanged or mixed modes in a few folds would give that; the text does not say."
     )
 
 
 def _provenance(lab: Laboratory) -> str:
     makers = lab.store.makers()
-    lines = ["## What made these numbers", f"Seed {lab.plan.seed} for data, folds and landmarks."]
-    if makers:
-        names = list(dict.fromkeys(name for maker in makers for name in maker))
-        rows = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-        rows += ["| " + " | ".join(maker.get(name, "") for name in names) + " |" for maker in makers]
-        lines.append("\n".join(rows))
-        if len(makers) > 1:
-            lines.append("More than one line: the run was interrupted and resumed.")
+    lines = ["## What made these numbers"]
+    parts = [f"Seed {lab.plan.seed}"]
+    for name in dict.fromkeys(name for maker in makers for name in maker):
+        values = dict.fromkeys(maker[name] for maker in makers if name in maker)
+        parts.append(f"{name} {', '.join(values)}")
     lines.append(
-        "Every CSV and figure says what made it. Timings are processor time of one thread, in interleaved turns."
+        f"{'; '.join(parts)}. Every CSV and figure says what made it. Timings are processor time of one thread, in "
+        "interleaved turns."
     )
     return "\n\n".join(lines)

@@ -21,7 +21,7 @@ from reproduction.landmark_maps import nystrom_map
 from reproduction.pieces import Arrays, Piece
 from reproduction.plan import CONNECTED, DataPlan
 from reproduction.table1 import plain_title
-from reproduction.tables import Table, percent
+from reproduction.tables import Table
 
 __all__ = ["NAME", "TITLE", "make_parity", "pieces", "results", "write"]
 
@@ -98,12 +98,6 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
     if not comparisons:
         return "*Not computed yet.*"
     picture, vector = save(_draw(comparisons), folder, NAME, remark)
-    page_table = Table(
-        (
-            *("data", "M", "rms d/√ε", "paper's formula", "second order"),
-            *("Z, %", "Z by the paper's formula, %", "Z by second order, %"),
-        )
-    )
     csv_table = Table(
         (
             *("data", "M", "rms_distance", "paper_point_ratio", "paper_point_correlation"),
@@ -124,29 +118,16 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         ]
         z = [float(entry[name]) for name in ("z", "z_paper", "z_biorthogonal")]
         distance = float(entry["distance"])
-        page_table.rows.append(
-            (
-                *(plain_title(data), f"{m:,}", f"{distance:.2f}"),
-                *(f"{ratio:.2f} ({correlation:.2f})" for ratio, correlation in pairs[:2]),
-                *map(percent, z),
-            )
-        )
         csv_table.rows.append((data.key, m, distance, *(value for pair in pairs for value in pair), *z))
     csv_table.write_csv(folder / "figure4.csv", remark)
     return "\n\n".join(
         [
             f"![Six panels: predicted against measured error, a colour for each M]({picture})",
-            "Each training point's error σ, predicted against measured, k-medoids landmarks at the "
-            f"smallest connected ε, one fold, {len(comparisons[0][2]['true_point'])} points drawn for each M; "
-            "predictions beyond the panel are drawn at its edge. "
-            'Top: the paper\'s first-order formula (`method="paper"`). Bottom: this '
-            "package's second order with left eigenvectors and a closure for the modes beyond the first "
-            "40 to 300 (the default of `ldmaps.quality.predict_errors`). Units in which a coordinate "
-            f"has mean square 1. [Vector version]({vector}), [numbers](figure4.csv).",
-            "Ratio of root mean squares σ_pred/σ_expt, and in brackets the correlation of log σ over all "
-            "points; 1 (1) is perfect. The error is that at the point, which ζ and Z measure; that at its landmark is "
-            "in the CSV ([error estimates](../error_estimates.md)).",
-            page_table.markdown(),
+            "Each training point's error σ, predicted against measured: k-medoids, smallest connected ε, one fold. "
+            'Top: the paper\'s first-order formula (`method="paper"`). Bottom: second order, the default of '
+            "`ldmaps.quality.predict_errors` ([error estimates](../error_estimates.md)). Units in which a "
+            "coordinate has mean square 1; predictions beyond a panel are drawn at its edge. [Vector "
+            f"version]({vector}), [numbers](figure4.csv).",
         ]
     )
 

@@ -157,12 +157,10 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
     return "\n\n".join(
         [
             f"![Speed-up against N/M on logarithmic axes]({picture})",
-            "S = t_full/t_landmark for embedding all test points, against N/M. Both paths run the same "
-            "compiled loops on one thread, with preparation of the new points, distances and projection "
-            f"counted; they take turns, {lab.plan.timing_rounds} rounds, and S is the median of the "
-            "rounds' ratios (bars: quartiles). Times are this thread's time on the processor. Only the "
-            "number of landmarks matters for time, so a distilled map of M landmarks has the speed-up of "
-            f"any other. [Vector version]({vector}), [numbers](figure5.csv).",
+            "S = t_full/t_landmark for embedding all test points, against N/M: the same kernels on one thread, "
+            f"preparation of the points included, median (bars: quartiles) of {lab.plan.timing_rounds} turns. A "
+            f"distilled map of M landmarks has the speed-up of any other. [Vector version]({vector}), "
+            "[numbers](figure5.csv).",
         ]
     )
 

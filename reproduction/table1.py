@@ -184,24 +184,23 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
         n_train = int(data.n_points * 0.8)
         unit = f" {data.unit}" if data.unit else ""
         rule = "smallest connected" if width == CONNECTED else "as the paper prints"
+        tree = next((line.printed for line in block if line.method.m is None and line.printed), None)
         text.append(
-            f"**{plain_title(data)}**, N = {n_train:,} training and {data.n_points - n_train:,} test "
-            f"points, k = {data.n_components}, {_folds(max(line.n_folds for line in block))}, "
-            f"ε = {block[0].epsilon:.3g}{unit} ({rule}; paper {printed.epsilon:.3g}{unit})"
+            f"**{plain_title(data)}**, N = {n_train:,}, k = {data.n_components}, "
+            f"{_folds(max(line.n_folds for line in block))}, ε = {block[0].epsilon:.3g}{unit} ({rule}; paper "
+            f"{printed.epsilon:.3g}{unit}"
+            + (f", {number(tree.n_landmarks)} landmarks by PST)" if tree else ")")
         )
-        page_table = Table(
-            (*("landmarks", "M", "Z test, %", "paper: M", "Z test, %", "paper's Z test / ours"),)
-        )
+        page_table = Table(("landmarks", "M", "Z", "paper's Z", "paper / ours"))
         for line in block:
             beside = line.printed
             ratio = beside.z_test / line.z_test[0] if beside else None
             page_table.rows.append(
                 (
                     title_of(line),
-                    _with_spread(line.m, number) if line.method.m is None else number(line.m[0]),
+                    number(round(line.m[0])),
                     _with_spread(line.z_test, percent),
-                    number(beside.n_landmarks) if beside else None,
-                    f"{beside.z_test} ({beside.z_test_sd})" if beside else None,
+                    f"{beside.z_test}" if beside else None,
                     printed_over_ours(beside.z_test, line.z_test) if beside else None,
                 )
             )
@@ -225,11 +224,10 @@ def plain_title(data: DataPlan) -> str:
 
 def _introduction(lab: Laboratory) -> str:
     return (
-        "Mean (standard deviation) over folds. Z is the root-mean-square deviation from the exact map in "
-        "percent of its range (eqn Z_error); test points are judged against the exact map's Nyström extension. "
-        "*Paper's Z test / ours* has in brackets what one standard deviation of ours makes of it. Where modes "
-        "lie close (C₂₄H₅₀), the draw of landmarks decides as much as M does: [averages over draws, and "
-        "distilled maps](../accuracy.md#the-papers-table-1). Training points: [table1.csv](table1.csv)."
+        "Z of test points in percent (eqn Z_error), mean (standard deviation) over folds, judged against the exact "
+        "map's Nyström extension. *Paper / ours* has in brackets what one standard deviation of ours makes of it. "
+        "For C₂₄H₅₀ the draw of landmarks decides as much as M does: [averages over draws, and distilled "
+        "maps](../accuracy.md#the-papers-table-1). [All numbers](table1.csv)."
     )
 
 

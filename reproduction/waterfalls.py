@@ -107,13 +107,10 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
     return "\n\n".join(
         [
             f"![Six panels: Z against M, one line per bandwidth]({picture})",
-            "Z against M for k-medoids (lines) and adopting PST (crosses in the same colour), training "
-            "and test points. The lowest ε of each set is the smallest connected one, or its mean over "
-            "folds. Where a line begins later, fewer medoids were not connected at that ε and there "
-            "is no map. Lines of C₂₄H₅₀ need not fall steadily: λ₃, λ₄ and λ₅ are close, and how their "
-            f"modes mix changes with every set of landmarks (see below). Means over {counts} "
-            f"fold{'s' if folds[-1] > 1 else ''} (the paper: 5). [Vector version]({vector}), "
-            "[numbers](figure3.csv).",
+            "Z against M for k-medoids (lines) and adopting PST (crosses in the same colour). The lowest ε of each "
+            "set is the smallest connected one. Where a line begins later, fewer medoids are not connected. Lines "
+            f"of C₂₄H₅₀ need not fall steadily: its modes mix. Means over {counts} "
+            f"fold{'s' if folds[-1] > 1 else ''} (the paper: 5). [Vector version]({vector}), [numbers](figure3.csv).",
         ]
     )
 

@@ -144,7 +144,7 @@ ASKS_FOR_LOOPS = "ldmaps.maps.expected_loops"
 def test_nobody_asks_which_metric_it_has():
     """Callers read attributes of the seam; ``isinstance`` of a concrete metric belongs into ``metrics/``."""
     from ldmaps.metrics import METRICS
-    from ldmaps.metrics.stored import StoredSquares
+    from ldmaps.metrics.precomputed import StoredSquares
 
     concrete = {metric.__name__ for metric in (*METRICS.values(), StoredSquares)}
     questions = []

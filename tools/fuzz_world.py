@@ -127,7 +127,7 @@ class World:
     def page(self) -> Any:
         """A live page, served from its first use on."""
         if self._page is None:
-            from ldmaps.views.live import LivePage
+            from ldmaps.views import LivePage
 
             self._page = LivePage(self.model)
             self._page.__enter__()

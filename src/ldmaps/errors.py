@@ -114,11 +114,9 @@ class DisconnectedError(InvalidInputError):
     ) -> None:
         # Exceptions travel between processes as their args, so args are all that is needed to make them again.
         super().__init__(component_sizes, epsilon, joining_epsilon, reach, counted)
-        self.component_sizes = tuple(sorted((int(size) for size in component_sizes), reverse=True))
-        self.epsilon = float(epsilon)
-        self.joining_epsilon = float(joining_epsilon)
-        self.reach = float(reach)
-        self.counted = counted
+        self.component_sizes = tuple(sorted(map(int, component_sizes), reverse=True))
+        self.epsilon, self.joining_epsilon = float(epsilon), float(joining_epsilon)
+        self.reach, self.counted = float(reach), counted
         #: Which points are in small groups apart, and the landmarks that are not, where a fit may leave them out.
         self.outside: Any = None
         self.remaining: Any = None
@@ -174,11 +172,8 @@ class ToleranceError(LdmapsError, ValueError):
         n_tried: int = 0,
     ) -> None:
         super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason, n_tried)
-        self.tolerance = tolerance
-        self.best_bound = best_bound
-        self.n_landmarks = n_landmarks
-        self.n_held_out = n_held_out
-        self.n_tried = n_tried
+        self.tolerance, self.best_bound = tolerance, best_bound
+        self.n_landmarks, self.n_held_out, self.n_tried = n_landmarks, n_held_out, n_tried
         self._reason = reason if isinstance(reason, tuple) else (reason,)
 
     @property

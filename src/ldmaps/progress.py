@@ -29,8 +29,7 @@ class Screen:
     """Where a bar is seen: a line of a terminal that is drawn over itself or, without a stream, HTML in a notebook."""
 
     def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
-        self._width = 0
+        self._stream, self._width = stream, 0
         self._display: Any = None
 
     def show(self, line: str, page: str = "") -> None:
@@ -62,12 +61,8 @@ class Stage:
     """One stretch of work; :meth:`advance` it as items are done."""
 
     def __init__(self, name: str, total: int | None, unit: str, screen: Screen | None) -> None:
-        self.name = name
-        self.total = total
-        self.unit = unit
-        self.done = 0
-        self._screen = screen
-        self._began = time.monotonic()
+        self.name, self.total, self.unit, self.done = name, total, unit, 0
+        self._screen, self._began = screen, time.monotonic()
         self._first: tuple[float, int] | None = None  # when the first items were done, and how many
         self._drawn = 0.0
         self._lock = threading.Lock()
@@ -117,9 +112,8 @@ class Stage:
         """Return how much is done and how fast; empty without a unit: what a loop counts then means nothing."""
         if not self.done or not self.unit:
             return "", ""
-        done = (
-            self.done if self.total is None else min(self.done, self.total)
-        )  # a loop may look at a point twice
+        # A loop may look at a point twice.
+        done = self.done if self.total is None else min(self.done, self.total)
         rate = done / max(self.seconds, 1e-9)
         return f"{done:,} {self.unit}", f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 

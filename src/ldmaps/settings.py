@@ -61,6 +61,11 @@ class Setting:
             raise InvalidInputError(Named(self.name), f" must be {self.rule}, got {value!r}")
         return value
 
+    def shown(self, usage: str, help: str) -> Setting:
+        """Return the setting as the command line has it: its option and what the value is called, and the help."""
+        option, *metavar = usage.split()
+        return replace(self, option=option, metavar=metavar[0] if metavar else None, help=help)
+
     @property
     def argument(self) -> str:
         """What argparse calls the option's value."""
@@ -72,9 +77,7 @@ _COMMON = (
         "metric",
         "euclidean",
         words=("rmsd", "euclidean", "scaled", "hamming", "earth_mover", "periodic", "precomputed"),
-        option="--metric",
-        help="distance (rmsd for trajectories, euclidean for tables)",
-    ),
+    ).shown("--metric", "distance (rmsd for trajectories, euclidean for tables)"),
     Setting(
         "epsilon",
         "bulk",
@@ -82,9 +85,9 @@ _COMMON = (
         float,
         above=0,
         words=("bulk", "connected", "coifman"),
-        option="--epsilon",
-        metavar="E",
-        help="bandwidth, a squared distance: a number, 'bulk' (reaches 0.5 %% of the points from a typical one; the "
+    ).shown(
+        "--epsilon E",
+        "bandwidth, a squared distance: a number, 'bulk' (reaches 0.5 %% of the points from a typical one; the "
         "default), 'connected' (the smallest that joins all points, the paper's) or 'coifman'",
     ),
     Setting(
@@ -94,42 +97,22 @@ _COMMON = (
         float,
         low=0,
         below=0.5,
-        option="--drop-outliers",
-        metavar="SHARE",
-        help="leave out up to this share of the points where they are far from all others: 0.01 is 1 %% (0)",
+    ).shown(
+        "--drop-outliers SHARE",
+        "leave out up to this share of the points where they are far from all others: 0.01 is 1 %% (0)",
     ),
-    Setting(
-        "n_components",
-        "gap",
-        '"gap" or a whole number of at least 1',
-        int,
-        low=1,
-        words=("gap",),
-        option="--components",
-        metavar="K",
-        help="number of coordinates, or 'gap' (those before the largest drop of the spectrum, at least two)",
+    Setting("n_components", "gap", '"gap" or a whole number of at least 1', int, low=1, words=("gap",)).shown(
+        "--components K",
+        "number of coordinates, or 'gap' (those before the largest drop of the spectrum, at least two)",
     ),
 )
 _OF_LANDMARKS = (
-    Setting(
-        "landmarks",
-        "kmedoids",
-        words=("kmedoids", "pst", "uniform", "farthest"),
-        option="--landmarks",
-        help="how landmarks are chosen (kmedoids)",
+    Setting("landmarks", "kmedoids", words=("kmedoids", "pst", "uniform", "farthest")).shown(
+        "--landmarks", "how landmarks are chosen (kmedoids)"
     ),
     Setting(
-        "n_landmarks",
-        None,
-        "a whole number of at least 2",
-        int,
-        low=2,
-        may_be_none=True,
-        option="--n-landmarks",
-        letter="-m",
-        metavar="M",
-        help="number of landmarks, where --tolerance does not find it (400)",
-    ),
+        "n_landmarks", None, "a whole number of at least 2", int, low=2, may_be_none=True, letter="-m"
+    ).shown("--n-landmarks M", "number of landmarks, where --tolerance does not find it (400)"),
     Setting(
         "tolerance",
         None,
@@ -137,17 +120,15 @@ _OF_LANDMARKS = (
         float,
         above=0,
         may_be_none=True,
-        option="--tolerance",
-        metavar="Z",
-        help="find the fewest landmarks that keep new points within Z %% of the exact map; 1 is a good choice",
+    ).shown(
+        "--tolerance Z",
+        "find the fewest landmarks that keep new points within Z %% of the exact map; 1 is a good choice",
     ),
     Setting(
-        "extension",
-        "auto",
-        '"auto" or one of "distilled", "nystrom"',
-        words=("auto", "distilled", "nystrom"),
-        option="--extension",
-        help="how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
+        "extension", "auto", '"auto" or one of "distilled", "nystrom"', words=("auto", "distilled", "nystrom")
+    ).shown(
+        "--extension",
+        "how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
     ),
     Setting(
         "calibration",
@@ -156,9 +137,9 @@ _OF_LANDMARKS = (
         float,
         low=0,
         high=0.5,
-        option="--calibration",
-        metavar="SHARE",
-        help="choose no landmarks from this share of the points, which tell how often alarms are false (0.2; 0: none)",
+    ).shown(
+        "--calibration SHARE",
+        "choose no landmarks from this share of the points, which tell how often alarms are false (0.2; 0: none)",
     ),
 )
 _OF_EXACT_MAPS = (
@@ -172,67 +153,25 @@ _OF_EXACT_MAPS = (
 )
 _FURTHER = (
     Setting(
-        "alpha",
-        0.0,
-        "between 0 (density kept, the paper's) and 1 (removed)",
-        float,
-        low=0,
-        high=1,
-        option="--alpha",
-        metavar="A",
-        help="density normalisation, 0 to 1 (0)",
-    ),
-    Setting(
-        "max_passes",
-        None,
-        "a whole number of at least 0",
-        int,
-        low=0,
-        may_be_none=True,
-        option="--max-passes",
-        metavar="P",
-        help="how often the fit may go over all pairs of points when the N x N matrix does not fit into memory; 0 "
+        "alpha", 0.0, "between 0 (density kept, the paper's) and 1 (removed)", float, low=0, high=1
+    ).shown("--alpha A", "density normalisation, 0 to 1 (0)"),
+    Setting("max_passes", None, "a whole number of at least 0", int, low=0, may_be_none=True).shown(
+        "--max-passes P",
+        "how often the fit may go over all pairs of points when the N x N matrix does not fit into memory; 0 "
         "learns from a map of many more landmarks instead (20, fewer above 100,000 points)",
     ),
-    Setting(
-        "t",
-        0.0,
-        "0 (the paper's diffusion time) or more",
-        float,
-        low=0,
-        option="--time",
-        metavar="T",
-        help="diffusion time (0)",
+    Setting("t", 0.0, "0 (the paper's diffusion time) or more", float, low=0).shown(
+        "--time T", "diffusion time (0)"
     ),
     Setting("memory_limit", 4e9, "a number of bytes of at least 0", float, low=0),
-    Setting(
-        "resume",
-        None,
-        option="--resume",
-        metavar="FILE",
-        help="keep the state of the passes in FILE, and resume an interrupted fit from it",
+    Setting("resume", None).shown(
+        "--resume FILE", "keep the state of the passes in FILE, and resume an interrupted fit from it"
     ),
     # scikit-learn takes more than numbers, and says what.
+    Setting("random_state", 0, kind=int, low=0).shown("--seed N", "seed of all random choices (0)"),
     Setting(
-        "random_state",
-        0,
-        kind=int,
-        low=0,
-        option="--seed",
-        metavar="N",
-        help="seed of all random choices (0)",
-    ),
-    Setting(
-        "n_threads",
-        None,
-        "a whole number of at least 1, or None for all",
-        int,
-        low=1,
-        may_be_none=True,
-        option="--threads",
-        metavar="N",
-        help="threads to use (all cores)",
-    ),
+        "n_threads", None, "a whole number of at least 1, or None for all", int, low=1, may_be_none=True
+    ).shown("--threads N", "threads to use (all cores)"),
     Setting("verbose", False),
 )
 

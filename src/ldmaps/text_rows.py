@@ -89,10 +89,10 @@ class RowWriter:
         # Texts stand before each column and behind the last; forms are significant digits (at most 17), WHOLE, or
         # the words that values are places of; ``unknown`` is written in place of nan, inf and -inf.
         words = ["nan", "inf", "-inf"] if unknown is None else [unknown] * 3
-        self._first_words, codes = [], []
+        self._first_words = []
+        codes = [form if isinstance(form, int) else _WORDS for form in forms]
         for form in forms:
-            self._first_words.append(0 if isinstance(form, int) else len(words))
-            codes.append(form if isinstance(form, int) else _WORDS)
+            self._first_words.append(len(words))
             words += [] if isinstance(form, int) else form
         encoded = [word.encode() for word in words]
         longest = max(map(len, encoded))

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from ldmaps.cli import main, representation
+from ldmaps.cli import fit, main
 from ldmaps.errors import InvalidInputError
 
 mdtraj = pytest.importorskip("mdtraj")
@@ -83,7 +83,7 @@ def test_what_is_remembered_is_the_time_of_the_slowest_motion(chain, tmp_path):
     from ldmaps.quality.correlation_times import correlation_time
 
     arguments = parse([*chain[0], "-o", str(tmp_path / "map.ldm")])
-    time, error, unit = representation._remembers(arguments, Features(7, dihedrals=[SLOW]), 5, 30)
+    time, error, unit = fit._remembers(arguments, Features(7, dihedrals=[SLOW]), 5, 30)
     assert unit == "ps"
     expected = correlation_time(chain[1][::5].astype(float), [slice(0, N_FRAMES // 5)])
     assert time == pytest.approx(5 * expected.time, abs=10 * expected.error)
@@ -116,7 +116,7 @@ def test_slower_is_half_as_long_again_and_beyond_two_errors(
     chain, tmp_path, capsys, monkeypatch, ours, theirs, said
 ):
     found = iter([ours, theirs])
-    monkeypatch.setattr(representation, "_remembers", lambda *_: next(found))
+    monkeypatch.setattr(fit, "_remembers", lambda *_: next(found))
     line = line_of(chain[0], tmp_path, capsys)
     assert f"by dihedrals {said}" in line
     assert line.endswith("try it, --features dihedrals") == ("a coordinate would" in said)
@@ -126,9 +126,9 @@ def test_a_trial_that_fails_leaves_the_map(chain, tmp_path, capsys, monkeypatch)
     def fail(*_):
         raise InvalidInputError("no such luck")
 
-    monkeypatch.setattr(representation, "_remembers", fail)
+    monkeypatch.setattr(fit, "_remembers", fail)
     assert line_of(chain[0], tmp_path, capsys).endswith("dihedrals could not be tried (no such luck)")
-    monkeypatch.setattr(representation, "said_of_representation", fail)
+    monkeypatch.setattr(fit, "said_of_representation", fail)
     assert main([*chain[0], "-o", str(tmp_path / "map.ldm"), "-f", "-q"]) == 0  # nobody would hear of it
 
 

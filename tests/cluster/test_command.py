@@ -119,9 +119,9 @@ def test_a_bad_frame_leaves_no_output(run, address, tmp_path, capsys):
 
 
 def test_no_scheduler_and_parts_without_workers_are_one_line(run, tmp_path, monkeypatch, capsys):
-    from ldmaps.cluster import starting
+    from ldmaps.cluster import engine
 
-    monkeypatch.setattr(starting, "SCHEDULER_WAIT", 1)
+    monkeypatch.setattr(engine, "SCHEDULER_WAIT", 1)
     command = ["embed", str(run / "plain.ldm"), *inputs(run), "-o", str(tmp_path / "out.csv")]
     assert main([*command, "--scheduler", "tcp://127.0.0.1:9"]) == 1
     error = capsys.readouterr().err

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from ldmaps.cluster import starting
-from ldmaps.cluster.starting import workers
+from ldmaps.cluster import engine
+from ldmaps.cluster.engine import workers
 from ldmaps.errors import ClusterError, InvalidInputError
 
 
@@ -30,7 +30,7 @@ def test_a_number_of_workers_that_is_none(count):
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://127.0.0.1:9"])
 def test_a_scheduler_that_does_not_answer(monkeypatch, address):
-    monkeypatch.setattr(starting, "SCHEDULER_WAIT", 1)
+    monkeypatch.setattr(engine, "SCHEDULER_WAIT", 1)
     with (
         pytest.raises(ClusterError, match=f"no Dask scheduler answers at {address}") as caught,
         workers(scheduler=address),

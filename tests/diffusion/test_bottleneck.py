@@ -20,7 +20,7 @@ from ldmaps.diffusion.connectivity import (
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, OutlierWarning
 from ldmaps.metrics import RMSD, Euclidean, Function, Periodic
-from ldmaps.metrics.stored import StoredSquares
+from ldmaps.metrics.precomputed import StoredSquares
 
 RNG = np.random.default_rng(0)
 N = 900

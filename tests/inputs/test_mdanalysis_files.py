@@ -86,7 +86,7 @@ def test_fit_and_embed_on_the_command_line(tmp_path, capsys):
 
 
 def test_what_is_missing_is_named(tmp_path, files, monkeypatch):
-    monkeypatch.setattr("ldmaps.inputs.mdanalysis_files.find_spec", lambda name: None)
+    monkeypatch.setattr("ldmaps.inputs.foreign_files.find_spec", lambda name: None)
     (tmp_path / "run.h5md").write_bytes(b"x")
     with pytest.raises(
         InvalidInputError, match=r"run.h5md is read with h5py, which is not .*pip install h5py"

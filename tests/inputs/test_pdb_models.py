@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
+from ldmaps.inputs.foreign_files import pdb_atom_count, pdb_box, pdb_models
 
 PLACES = np.array([[[1.0, -2.5, 30.125], [4.0, 5.0, 6.0]], [[-1.0, 2.5, 3.25], [0.5, 0.25, 100.0]]])
 

@@ -11,7 +11,7 @@ from metrics.contract import MetricContract, squared_block
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
-from ldmaps.metrics.rmsd_panels import RMSDPoints
+from ldmaps.metrics.rmsd_frames import RMSDPoints
 
 #: Largest error of d², in epsilons of (G_a + G_b)/Σw, whatever the structures.
 EPSILONS = 8.0

@@ -12,7 +12,7 @@ from ldmaps.regions import learn_basins
 from ldmaps.views.basin_table import basin_rows, basin_table
 from ldmaps.views.own_points import PointsOfMap
 from ldmaps.views.report.contents import gather
-from ldmaps.views.report.sections import charts
+from ldmaps.views.report.sections import cards
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def model():
 
 def test_a_report_has_a_table_error_bars_and_a_colour_of_uncertainty(model):
     contents = gather(model)
-    page = charts(contents)
+    page = cards(contents)
     assert "How sure the coordinates are" in page
     assert "reproducible" in page
     assert "with 95 % confidence" in page
@@ -42,7 +42,7 @@ def test_a_map_that_was_not_resampled_has_none_of_it(model):
         np.random.default_rng(0).uniform(-5, 5, size=(300, 2))
     )
     contents = gather(plain)
-    assert "How sure" not in charts(contents)
+    assert "How sure" not in cards(contents)
     assert all(entry.key != "uncertainty" for entry in contents.fields)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldmaps.cli import options
-from ldmaps.cli.session import check_output, say, write_json
+from ldmaps.cli.session import opened_map, tell
 from ldmaps.errors import InvalidInputError
 
 SHOWN = ""
@@ -37,11 +37,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.maps.absorbing import absorb
-    from ldmaps.maps.loading import load
     from ldmaps.streaming.reservoir import read_outside
 
-    check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
+    model = opened_map(arguments)
     outside = read_outside(arguments.outside, model)
     if not len(outside.points):
         raise InvalidInputError(f"{arguments.outside} holds no records: the map covered all of the stream")
@@ -62,12 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
         "landmarks": len(new.multiplicities_),
         "moved": done.z,
     }
-    if arguments.json:
-        write_json(facts)
-        return
-    say(
-        arguments,
-        f"{arguments.output}: {facts['absorbed']} records absorbed by {facts['new_landmarks']} new landmarks "
-        f"({facts['landmarks']} in all), {facts['left_out']} left out; old points moved by "
-        f"{facts['moved']:.2g} % of the map's range",
+    words = (
+        "{output}: {absorbed} records absorbed by {new_landmarks} new landmarks ({landmarks} in all), {left_out} left "
+        "out; old points moved by {moved:.2g} % of the map's range"
     )
+    tell(arguments, facts, words.format_map(facts))

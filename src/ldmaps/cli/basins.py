@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldmaps.cli import options
-from ldmaps.cli.session import check_output, printable, say, write_json
+from ldmaps.cli.session import opened_map, printable, say, write_json
 
 SHOWN = ""
 EPILOG = """\
@@ -37,14 +37,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.maps.loading import load
     from ldmaps.regions import learn_basins, save_regions
     from ldmaps.views.basin_table import basin_rows, basin_table
     from ldmaps.views.own_points import PointsOfMap
 
-    if arguments.output is not None:
-        check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
+    model = opened_map(arguments)
     basins = learn_basins(model, arguments.n_basins, enter=arguments.enter)
     table = basin_table(model, PointsOfMap.of(model, arguments.data), basins)
     if arguments.output is not None:

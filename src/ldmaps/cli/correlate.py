@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ldmaps.cli import options
-from ldmaps.cli.session import check_output, printable, say, write_json
+from ldmaps.cli.session import opened_map, printable, say, write_json
 from ldmaps.errors import InvalidInputError
 
 SHOWN = "output data reference top force"
@@ -43,18 +43,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.embedded_rows import coordinate_names
-    from ldmaps.maps.loading import load
     from ldmaps.views import correlations
     from ldmaps.views.own_points import PointsOfMap
 
-    if arguments.output is not None:
-        check_output(arguments.output, arguments.force)
     if arguments.inputs and arguments.data is not None:
         raise InvalidInputError("name trajectories or --data, not both")
     if not arguments.inputs and (arguments.output is not None or arguments.reference is not None):
         raise InvalidInputError("-o and --reference are about frames; name the trajectories")
-    model = load(arguments.model)
-    model.n_threads = arguments.threads
+    model = opened_map(arguments)
     points = _measured(arguments, model) if arguments.inputs else PointsOfMap.of(model, arguments.data)
     columns = points.numbers()
     if not columns:
@@ -64,9 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     found = correlations(points.coordinates, columns)
     names = coordinate_names(model.n_components_)
     if arguments.json:
-        values = {
-            name: [None if value != value else float(value) for value in row] for name, row in found.items()
-        }
+        values = {name: [None if one != one else float(one) for one in row] for name, row in found.items()}
         write_json({"coordinates": names, "points": len(points.coordinates), "spearman": values})
         return
     width = max(map(len, found))
@@ -79,10 +73,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     """Place frames on the map and measure them; write the rows if asked."""
+    from ldmaps.embedded_rows import coordinate_names
+    from ldmaps.files import written_whole
     from ldmaps.inputs import FrameSource
     from ldmaps.inputs import open as open_points
     from ldmaps.inputs.formats import format_of
     from ldmaps.progress import Progress, reporting
+    from ldmaps.text_rows import WHOLE, csv_table
     from ldmaps.views.observables import shape_of_frames
     from ldmaps.views.own_points import PointsOfMap
 
@@ -93,32 +90,20 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     if arguments.reference is not None:
         form = format_of(arguments.reference)
         top = None if form is not None and form.has_topology else arguments.top
-        structure = open_points(
-            arguments.reference, top, model_facts=model.source_, match_atoms=arguments.match_atoms
-        )
-        reference = next(iter(structure)).frames[0]
+        known = {"model_facts": model.source_, "match_atoms": arguments.match_atoms}
+        reference = next(iter(open_points(arguments.reference, top, **known))).frames[0]
     with reporting(Progress(False if arguments.quiet else None)):
         frames = source.read()
         psi = model.transform(frames.frames)
     shapes = shape_of_frames(frames.frames, source.atoms, reference)
     if arguments.output is not None:
-        _write(arguments.output, source, frames, psi, shapes)
+        columns = dict(zip(coordinate_names(psi.shape[1]), psi.T, strict=True)) | shapes
+        table: dict[str, Any] = {
+            "file": (source.files, [0] * len(psi) if frames.files is None else frames.files),
+            "frame": (WHOLE, frames.numbers),
+            "time": (10, frames.times),
+            **{name: (9, column) for name, column in columns.items()},
+        }
+        with written_whole(arguments.output) as stream:
+            stream.write(csv_table(table))
     return PointsOfMap.shown(model, psi, shapes, times=frames.times)
-
-
-def _write(path: str, source: Any, frames: Any, psi: Any, shapes: Any) -> None:
-    import numpy as np
-
-    from ldmaps.embedded_rows import coordinate_names
-    from ldmaps.files import written_whole
-    from ldmaps.text_rows import WHOLE, csv_table
-
-    table = {
-        "file": (source.files, np.zeros(len(psi), int) if frames.files is None else frames.files),
-        "frame": (WHOLE, frames.numbers),
-        "time": (10, frames.times),
-        **{name: (9, column) for name, column in zip(coordinate_names(psi.shape[1]), psi.T, strict=True)},
-        **{name: (9, column) for name, column in shapes.items()},
-    }
-    with written_whole(path) as stream:
-        stream.write(csv_table(table))

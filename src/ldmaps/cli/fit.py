@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli import options
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.cli.workers import add_worker_options
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, one_line
 from ldmaps.settings import LANDMARK_FIT
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ _ELSEWHERE = ("resume", "random_state", "n_threads")
 FEW_POINTS = 10
 #: A column that makes up more of d² than this is all that a map shows.
 MOST_OF_DISTANCE = 0.95
+#: The trial takes every so many-th frame, at most and at least so many, so that it costs a few percent of the fit.
+STRIDE, MOST_FRAMES, FEWEST_FRAMES = 5, 1000, 200
+#: With 60 landmarks nine torsions that turn freely hide a tenth that is slow; with 100 they do not.
+N_LANDMARKS, N_RESAMPLES = 100, 10
+#: A coordinate is slower that remembers so many times as long, beyond two standard errors.
+SLOWER = 1.5
 
 SHOWN = "output top select columns stride metric features epsilon components tolerance n_landmarks force"
 EPILOG = """\
@@ -93,8 +101,8 @@ def run(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from ldmaps.cli.info import facts_of
-    from ldmaps.cli.representation import said_of_representation
     from ldmaps.cli.workers import in_blocks, workers_of
+    from ldmaps.maps.fitted_map import summary_lines
     from ldmaps.progress import reporting
     from ldmaps.quality.sampling import N_RESAMPLES
 
@@ -118,18 +126,21 @@ def run(arguments: argparse.Namespace) -> None:
     is_told = arguments.json or not arguments.quiet
     representation = said_of_representation(arguments, source, model) if is_told else ""
     if arguments.json:
-        facts = facts_of(arguments.output)
-        facts["representation"] = representation
-        facts["participation"] = model.diagnosis_.participation.tolist()
-        facts["left_out"] = model.diagnosis_.left_out.tolist()
+        facts = facts_of(arguments.output) | {"representation": representation}
+        facts |= {name: getattr(model.diagnosis_, name).tolist() for name in ("participation", "left_out")}
         if model.certificate_ is not None:
             facts["certificate"] = asdict(model.certificate_)
         write_json({"output": arguments.output, **facts})
     else:
-        say(arguments, _summary(arguments.output, model, arguments.weights is not None))
-        for line in filter(
-            None, (*source.remarks, representation, _said_of_constants(model), _said_of_scale(model))
-        ):
+        first, *lines = summary_lines(model)
+        weights, constant = model.training_.weights, (model.source_ or {}).get("constant")
+        if weights is not None and arguments.weights is not None:
+            worth = float(weights.sum()) ** 2 / float((weights**2).sum())
+            lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
+        lines += [*source.remarks, representation]
+        if constant:
+            lines.append(f"constant: {', '.join(constant)}; what never varies adds nothing to distances")
+        for line in filter(None, (f"{arguments.output}: {first}", *lines, _said_of_scale(model))):
             say(arguments, line)
 
 
@@ -179,7 +190,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
             "--mass-weighted belongs to --metric rmsd on trajectories, whose topology has masses"
         )
     labels = () if source.atoms is None else source.atoms.labels
-    masses = np.full(len(labels), np.nan) if source.atoms is None else source.atoms.masses
+    masses = None if source.atoms is None else source.atoms.masses
     unknown = list(labels) if masses is None else [labels[at] for at in np.flatnonzero(np.isnan(masses))]
     if unknown or not labels:
         shown = ", ".join(unknown[:6]) + (f" and {len(unknown) - 6:,} more" if len(unknown) > 6 else "")
@@ -188,12 +199,6 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
             "a topology with masses (PSF, prmtop, TPR, LAMMPS data) or elements"
         )
     return RMSD(weights=masses)
-
-
-def _said_of_constants(model: Any) -> str:
-    """Say which columns never vary."""
-    names = (model.source_ or {}).get("constant")
-    return f"constant: {', '.join(names)}; what never varies adds nothing to distances" if names else ""
 
 
 def _said_of_scale(model: Any) -> str:
@@ -218,12 +223,59 @@ def _said_of_scale(model: Any) -> str:
     return f"warning: {name} makes up {share} of squared distances; --scale standard lets the other columns count"
 
 
-def _summary(path: str, model: Any, weighted: bool) -> str:
-    from ldmaps.maps.fitted_map import summary_lines
+def said_of_representation(arguments: argparse.Namespace, source: PointSource, model: Any) -> str:
+    """Say by what frames were compared, and whether dihedrals (or RMSD) would have shown a slower coordinate."""
+    from ldmaps.metrics import RMSD, Features, Metric
 
-    first, *lines = summary_lines(model)
-    weights = model.training_.weights
-    if weights is not None and weighted:
-        worth = float(weights.sum()) ** 2 / float((weights**2).sum())
-        lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
-    return "\n".join([f"{path}: {first}", *lines])
+    if len(source.shape) != 2:
+        return ""
+    n_frames, ours = model.diagnosis_.n_points, model.metric_
+    used = f"representation: {ours.describe() or f'RMSD of {source.shape[0]} atoms'}"
+    others, advice = "RMSD", "leave out --features"
+    other: Metric = RMSD()
+    if arguments.features is None:
+        others, advice = "dihedrals", "--features dihedrals"
+        try:
+            other = Features.of(source, "dihedrals")
+        except InvalidInputError:
+            return f"{used}; there are no torsions that could be compared instead"
+    if arguments.workers or arguments.scheduler or arguments.weights or n_frames < STRIDE * FEWEST_FRAMES:
+        return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, read here"
+    stride = max(STRIDE, n_frames // MOST_FRAMES)
+    n_landmarks = min(N_LANDMARKS, n_frames // stride // 10)
+    try:
+        known, tried = (_remembers(arguments, one, stride, n_landmarks) for one in (ours, other))
+    except LdmapsError as error:  # the map is written already
+        return f"{used}; {others} could not be tried ({one_line(error, 120)})"
+    times = " against ".join("none" if one is None else f"{one[0]:,.3g} {one[2]}" for one in (tried, known))
+    shown = f"(it remembers {times}, in {n_frames // stride:,} of the frames)"
+    if tried is None or (known is not None and tried[0] <= _limit(*known[:2], tried[1])):
+        return f"{used}; by {others} no coordinate would be slower {shown}"
+    return f"{used}; by {others} a coordinate would be slower {shown}: try it, {advice}"
+
+
+def _limit(time: float, error: float, other_error: float) -> float:
+    return max(SLOWER * time, time + 2 * math.hypot(error, other_error))
+
+
+def _remembers(
+    arguments: argparse.Namespace, metric: Any, stride: int, n_landmarks: int
+) -> tuple[float, float, str] | None:
+    """Return the correlation time of the slowest reproducible coordinate of some frames, its error and unit."""
+    from ldmaps.inputs import open as open_points
+    from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
+
+    settings = options.reading_settings(arguments)
+    source: Any = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdmapsWarning)  # of a map that nobody sees
+        # The share of points that "bulk" reaches is too few of these.
+        model = LandmarkDiffusionMap(
+            2, "connected", metric, n_landmarks=n_landmarks, landmarks="uniform", calibration=0
+        ).fit(source)
+        found = model.resample(N_RESAMPLES)
+    good = found.is_reproducible.nonzero()[0]
+    if found.times is None or not len(good):
+        return None
+    slowest = good[found.times[good, 0].argmax()]
+    return float(found.times[slowest, 0]), float(found.times[slowest, 1]), found.unit

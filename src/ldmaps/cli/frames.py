@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli import options
-from ldmaps.cli.session import check_output, tell
+from ldmaps.cli.session import check_output, opened_map, tell
 from ldmaps.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -83,16 +83,13 @@ def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.inputs.formats import output_format
-    from ldmaps.maps.loading import load
     from ldmaps.progress import Progress, reporting
     from ldmaps.views.frames import rows_of, summary_of
 
     output_format(arguments.output, "frames")
-    check_output(arguments.output, arguments.force)
     if arguments.table is not None:
         check_output(arguments.table, arguments.force)
-    model = load(arguments.model)
-    model.n_threads = arguments.threads
+    model = opened_map(arguments)
     if not arguments.inputs and arguments.picks is None:
         _from_the_map_alone(arguments, model)
         return

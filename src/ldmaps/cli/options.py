@@ -42,7 +42,8 @@ def add(group: Any, table: str, **more: Any) -> None:
     """
     for entry in re.split(r"\n(?=\S)", dedent(table).strip()):
         spec, _, text = entry.partition("  ")
-        names, keywords = spec.split(), {"help": " ".join(text.split())}
+        names = spec.split()
+        keywords: dict[str, Any] = {"help": " ".join(text.split())}
         if names[-1].startswith("-"):
             keywords["action"] = "store_true"
         else:
@@ -60,7 +61,7 @@ def add(group: Any, table: str, **more: Any) -> None:
 def add_common(parser: argparse.ArgumentParser, without: str = "seed") -> None:
     """Add the options that work alike everywhere, but for some."""
     group = parser.add_argument_group("general")
-    table = {
+    table: dict[str, Any] = {
         "quiet": "-q --quiet  say nothing but errors",
         "json": "--json  write the summary as JSON to stdout",
         "seed": LANDMARK_FIT["random_state"],

@@ -5,34 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
 
 from ldmaps._version import __version__
-from ldmaps.cli import (
-    absorb,
-    basins,
-    completion,
-    correlate,
-    demo,
-    embed,
-    export,
-    fit,
-    frames,
-    info,
-    plan,
-    plot,
-    report,
-    stream,
-    watch,
-)
 from ldmaps.cli.help import CommandParser, hide, usage_of
 
+_NAMES = "fit embed report plot basins correlate frames stream watch absorb export info plan demo completion"
 #: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
 #: where it is empty), add_options and run.
-COMMANDS: tuple[Any, ...] = (
-    *(fit, embed, report, plot, basins, correlate, frames),
-    *(stream, watch, absorb, export, info, plan, demo, completion),
-)
+COMMANDS = tuple(import_module(f"ldmaps.cli.{name}") for name in _NAMES.split())
 
 EXIT_CODES = """\
 exit status:
@@ -78,22 +59,14 @@ people need, --help-all every one.
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the whole command line, or with the options of one command alone."""
-    parser = CommandParser(
-        prog="ldmaps",
-        description="Landmark diffusion maps of trajectories and tables.",
-        epilog=EPILOG,
-    )
+    described = "Landmark diffusion maps of trajectories and tables."
+    parser = CommandParser(prog="ldmaps", description=described, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"ldmaps {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for module in COMMANDS:
-        name = module.__name__.rpartition(".")[2]
+    for name, module in zip(_NAMES.split(), COMMANDS, strict=True):
         summary = (module.__doc__ or "").partition(": ")[2].partition("\n")[0].rstrip(".")
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[:1].upper()}{summary[1:]}.",
-            epilog=module.EPILOG,
-        )
+        described = f"{summary[:1].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=described, epilog=module.EPILOG)
         if only not in (None, name):
             continue
         module.add_options(command)
@@ -109,7 +82,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     argv = sys.argv[1:] if argv is None else argv
     first = argv[0] if argv else ""
     # `ldmaps completion` describes all options, and what is no command is explained by all commands.
-    is_one = first != "completion" and any(module.__name__.endswith(f".{first}") for module in COMMANDS)
+    is_one = first != "completion" and first in _NAMES.split()
     parser = build_parser(first if is_one else None)
     arguments, left_over = parser.parse_known_args(argv)
     if arguments.command is None and not left_over:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ldmaps.cli import options
-from ldmaps.cli.session import check_output, tell
+from ldmaps.cli.session import opened_map, tell
 from ldmaps.errors import InvalidInputError
 
 #: What two methods of ``model.plot`` may be called as well.
@@ -49,14 +49,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.files import written_whole
-    from ldmaps.maps.loading import load
     from ldmaps.views.plot import import_pyplot
 
     form = next((one for one in PICTURES if arguments.output.lower().endswith(one)), None)
     if form is None:
         raise InvalidInputError(f"the picture {arguments.output} must end in one of {', '.join(PICTURES)}")
-    check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
+    model = opened_map(arguments)
     import_pyplot()
     import matplotlib
 
@@ -79,7 +77,8 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
     table = {} if arguments.data is None else read_table(arguments.data, model)
     known = {"time": "times", "frame": "frames", "distance": "distance", "file": "files"}
     columns = {name: table[argument] for name, argument in known.items() if argument in table}
-    points, columns = table.get("points"), {**columns, **table.get("columns", {})}
+    columns |= table.get("columns", {})
+    points = table.get("points")
 
     def named(name: str | None) -> Any:
         if name is None:

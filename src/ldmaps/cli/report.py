@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ldmaps.cli import options
-from ldmaps.cli.session import check_output, shown_progress, tell
+from ldmaps.cli.session import opened_map, shown_progress, tell
 from ldmaps.errors import InvalidInputError
 
 #: Training points that errors are measured against: their square is what it costs.
@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     import os
 
-    from ldmaps.maps.loading import load
-    from ldmaps.views.report import write_report
+    from ldmaps.views import write_report
+    from ldmaps.views.own_points import read_table
 
     if arguments.output is None:
         arguments.output = f"{os.path.splitext(arguments.model)[0]}.html"
@@ -64,13 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
             f"a report is an HTML page, so its name should end in .html, got {arguments.output}; for a picture or PDF, "
             "open the page in a browser and print it, or use model.plot in Python"
         )
-    check_output(arguments.output, arguments.force)
-    model = load(arguments.model)
-    shown: dict[str, Any] = {}
-    if arguments.data is not None:
-        from ldmaps.views.own_points import read_table
-
-        shown = read_table(arguments.data, model)
+    model = opened_map(arguments)
+    shown = {} if arguments.data is None else read_table(arguments.data, model)
     if arguments.errors is not None:
         shown["errors"] = _errors(arguments, model)
     write_report(model, arguments.output, title=arguments.title, max_points=arguments.max_points, **shown)
@@ -106,6 +101,5 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
         )
     rows = thinned_rows(n, np.empty(0, dtype=np.intp)) if model.training_ is None else model.training_.rows
     reference = points[thinned_rows(n, np.empty(0, dtype=np.intp), REFERENCE_POINTS)]
-    model.n_threads = arguments.threads
     with progress.stage("errors"):
         return model.error_estimate(points[rows], reference=reference)

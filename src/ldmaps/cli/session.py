@@ -136,7 +136,15 @@ def check_output(path: str, force: bool, *, is_folder: bool = False) -> None:
         raise InvalidInputError(f"the directory {folder} cannot be written to; name another output")
 
 
-# -- pieces -------------------------------------------------------------------
+def opened_map(arguments: argparse.Namespace) -> Any:
+    """Return the map that a command is about, once its output can be written."""
+    from ldmaps.maps.loading import load
+
+    if arguments.output is not None:
+        check_output(arguments.output, arguments.force)
+    model = load(arguments.model)
+    model.n_threads = getattr(arguments, "threads", model.n_threads)
+    return model
 
 
 class _Terminated(BaseException):
@@ -186,7 +194,7 @@ def _clean_streams(debug: bool) -> Iterator[None]:
     copies: tuple[int, ...] = ()
     if not debug and streams == (sys.__stdout__, sys.__stderr__):
         with suppress(OSError, AttributeError):
-            for stream in streams:
+            for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             copies = os.dup(1), os.dup(2)
     if not copies:

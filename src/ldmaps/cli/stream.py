@@ -205,7 +205,7 @@ def _named_sinks(arguments: argparse.Namespace, engine: StreamEmbedder) -> list[
     if arguments.output == "-" and "-" in (arguments.events, arguments.quarantine):
         raise InvalidInputError("stdout takes one kind of output; name a file for the others")
     regions = () if engine.tracker is None else engine.tracker.names
-    makers = {
+    makers: dict[str, Any] = {
         "output": partial(open_sink, regions=regions),
         "events": EventsFile,
         "quarantine": QuarantineFile,

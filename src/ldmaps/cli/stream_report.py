@@ -6,6 +6,7 @@ import argparse
 import sys
 import threading
 import time
+from typing import Any
 
 from ldmaps.cli.session import complain, say, write_json
 from ldmaps.maps.outside_reasons import OutsideSample
@@ -96,7 +97,7 @@ class Observer(Sink):
 def as_text(summary: StreamSummary) -> str:
     """Lay the summary out for reading."""
     events = ", ".join(f"{name} {count}" for name, count in sorted(summary.events.items()))
-    lines = [
+    lines: list[Any] = [
         summary.resumed_from and f"  {summary.resumed_from:,} of the records in earlier runs",
         events and f"  events: {events}",
         summary.stalls and f"  stalls: {summary.stalls}",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 from ldmaps.cli import options
 from ldmaps.cli.session import say
 from ldmaps.cli.stream import HAPPENED, CommandStream, add_stream_options
 from ldmaps.errors import InvalidInputError, one_line
-
-if TYPE_CHECKING:
-    from ldmaps.views import LivePage
 
 SHOWN = "output top follow regions host port token open exit_when_done force"
 EPILOG = """\
@@ -58,6 +55,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
+    import webbrowser
+
     from ldmaps.maps.loading import load
     from ldmaps.views import LivePage
 
@@ -73,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int | None:
     )
     with page:
         say(arguments, f"live page: {page.address}")
-        if arguments.open:
-            _open(arguments, page)
+        if arguments.open and not webbrowser.open(page.address):
+            say(arguments, "there is no browser here that could be opened")
         try:
             status = stream.carry_out(page)
         except BrokenPipeError:
@@ -94,20 +93,10 @@ def _stay(arguments: argparse.Namespace) -> None:
     """Keep the page up until Ctrl-C, which is then the proper end."""
     import threading
 
-    if arguments.exit_when_done:
-        return
-    say(arguments, "the page stays; Ctrl-C ends it")
-    try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        return
-
-
-def _open(arguments: argparse.Namespace, page: LivePage) -> None:
-    import webbrowser
-
-    if not webbrowser.open(page.address):
-        say(arguments, "there is no browser here that could be opened")
+    if not arguments.exit_when_done:
+        say(arguments, "the page stays; Ctrl-C ends it")
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 def _token(arguments: argparse.Namespace) -> str | None:

@@ -47,12 +47,8 @@ def workers_of(arguments: argparse.Namespace) -> Any:
         return nullcontext()
     from ldmaps.cluster import workers
 
-    return workers(
-        arguments.workers,
-        scheduler=arguments.scheduler,
-        n_threads=arguments.threads,
-        memory_limit=arguments.worker_memory,
-    )
+    settings = {"n_threads": arguments.threads, "memory_limit": arguments.worker_memory}
+    return workers(arguments.workers, scheduler=arguments.scheduler, **settings)
 
 
 def in_blocks(

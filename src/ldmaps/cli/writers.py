@@ -108,7 +108,7 @@ class _NpyWriter(Writer):
         for start in range(0, len(chunk), len(self._block)):
             rows = self._block[: len(chunk) - start]
             part = slice(start, start + len(rows))
-            for (name, _), value in zip(self._dtype.descr[1:], values, strict=True):
+            for name, value in zip((self._dtype.names or ())[1:], values, strict=True):
                 rows[name] = np.nan if value is None else value[part]
             self._stream.write(rows.view(np.uint8).data)
         self._rows += len(chunk)

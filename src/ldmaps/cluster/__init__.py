@@ -1,11 +1,5 @@
 """Points beyond one process: dask arrays, blocks on workers, files that workers read.
 
-::
-
-    dask array, or files ──► blocks of rows ──► workers: prepare, assign, embed
-                                  │
-             a sample, by index ──┴──► this process: landmarks, the M×M eigenproblem, the model
-
 Dask is an extra, and is imported only by those who pass its arrays or ask for workers.
 With a ``distributed.Client`` work goes to its workers, otherwise to Dask's threads.
 """
@@ -18,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
+    from ldmaps.cluster.engine import workers as workers
     from ldmaps.cluster.reading import BlockedFiles as BlockedFiles
     from ldmaps.cluster.reading import open_blocks as open_blocks
-    from ldmaps.cluster.starting import workers as workers
 
 load_on_first_use(
     __name__,
-    {"": "is_blocked is_dask_array", "reading": "BlockedFiles open_blocks", "starting": "workers"},
+    {"": "is_blocked is_dask_array", "engine": "workers", "reading": "BlockedFiles open_blocks"},
 )
 
 

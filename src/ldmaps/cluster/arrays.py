@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ldmaps.cluster.blocks import coverage_dtype, embed_block, judge_block
 from ldmaps.cluster.engine import shared, task_key
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder
+from ldmaps.threads import single_threaded_blas
 
 
 def rows_in_blocks(X: Any) -> Any:
@@ -65,3 +66,31 @@ def array_of(
     graph = HighLevelGraph.from_collections(name, layer, dependencies=parts)
     chunks = (tuple(sizes), *((width,) for width in shape))
     return da.Array(graph, name, chunks, meta=np.empty((0, *shape), dtype))
+
+
+def embed_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
+    """Return the coordinates of a block, shape (n, k)."""
+    if not len(block):  # no metric takes nothing
+        return np.empty((0, embedder.n_components), dtype=embedder.landmarks.dtype)
+    with single_threaded_blas():
+        return embedder.place(block, 1).coordinates
+
+
+def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
+    """Return the parts of a block's coverage as the fields of one array, shape (n,)."""
+    result = np.empty(len(block), dtype=coverage_dtype(embedder))
+    if not len(block):
+        return result
+    with single_threaded_blas():
+        coverage = embedder.place(block, 1).coverage
+    for name in result.dtype.names or ():
+        result[name] = getattr(coverage, name)
+    return result
+
+
+def coverage_dtype(embedder: Embedder) -> np.dtype[Any]:
+    """Return the type of the rows of :func:`judge_block`."""
+    fields = [("distance", embedder.landmarks.dtype), ("inside", np.bool_), ("nearest", np.intp)]
+    if embedder.calibration is not None:
+        fields.append(("p_value", np.float64))
+    return np.dtype(fields, align=True)

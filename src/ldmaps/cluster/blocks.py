@@ -1,7 +1,6 @@
-"""What workers do with a block of rows: pick some, give them to landmarks, embed them.
+"""What workers do with a block of rows: pick some, give them to landmarks, embed them; they return what is small.
 
-Every function takes a block as it was read, an array or a chunk of a file, and returns
-what is small. A task has one thread: Dask runs as many at once as a worker has threads.
+A task has one thread: Dask runs as many at once as a worker has threads.
 """
 
 from __future__ import annotations
@@ -97,19 +96,20 @@ def pick_rows(block: RawBlock, rows: NDArray[np.intp]) -> NDArray[Any]:
     return picked
 
 
-def assign_block(
-    block: Block,
-    start: int,
-    weights: NDArray[np.float64] | None,
-    cover: Cover,
-    noted: NDArray[np.intp],
-) -> tuple[NDArray[np.int32], Cells]:
-    """Give every point of a block to its nearest landmark; see :func:`ldmaps.landmarks.base.settle`."""
-    count = len(cover.rows)
+def _nearest(block: Block, start: int, cover: Cover) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return which landmark each point of a block is nearest to, and d² to it."""
     with single_threaded_blas():
         points = prepared(cover.metric, block, start, cover.landmarks.dtype)
         cover.metric.check_compatible(points, cover.landmarks)
-        assignment, squared = nearest(cover.metric, points, cover.landmarks, 1)
+        return nearest(cover.metric, points, cover.landmarks, 1)
+
+
+def assign_block(
+    block: Block, start: int, weights: NDArray[np.float64] | None, cover: Cover, noted: NDArray[np.intp]
+) -> tuple[NDArray[np.int32], Cells]:
+    """Give every point of a block to its nearest landmark; see :func:`ldmaps.landmarks.base.settle`."""
+    count = len(cover.rows)
+    assignment, squared = _nearest(block, start, cover)
     own = np.flatnonzero((cover.rows >= start) & (cover.rows < start + len(block)))
     assignment[cover.rows[own] - start] = own
     if not cover.are_moved:
@@ -146,10 +146,7 @@ def distance_block(
     most: int,
 ) -> tuple[NDArray[Any], Farthest]:
     """Compare a block with more landmarks; return its rows' d² to all so far, and the farthest of them."""
-    with single_threaded_blas():
-        points = prepared(cover.metric, block, start, cover.landmarks.dtype)
-        cover.metric.check_compatible(points, cover.landmarks)
-        _, squared = nearest(cover.metric, points, cover.landmarks, 1)
+    _, squared = _nearest(block, start, cover)
     if lowest is not None:
         np.minimum(squared, lowest, out=squared)
     own = cover.rows[(cover.rows >= start) & (cover.rows < start + len(block))]
@@ -182,35 +179,5 @@ def embed_training_block(
         points = prepared(embedder.metric, block, start, embedder.landmarks.dtype)
         extended = embedder.extend(points, 1)
     times = times_of(block)
-    part = TrainingPart(
-        extended.squared_distance[remembered], None if times is None else np.array(times[remembered])
-    )
-    return extended.coordinates, part
-
-
-def embed_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
-    """Return the coordinates of a block, shape (n, k)."""
-    if not len(block):  # no metric takes nothing
-        return np.empty((0, embedder.n_components), dtype=embedder.landmarks.dtype)
-    with single_threaded_blas():
-        return embedder.place(block, 1).coordinates
-
-
-def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
-    """Return the parts of a block's coverage as the fields of one array, shape (n,)."""
-    result = np.empty(len(block), dtype=coverage_dtype(embedder))
-    if not len(block):
-        return result
-    with single_threaded_blas():
-        coverage = embedder.place(block, 1).coverage
-    for name in result.dtype.names or ():
-        result[name] = getattr(coverage, name)
-    return result
-
-
-def coverage_dtype(embedder: Embedder) -> np.dtype[Any]:
-    """Return the type of the rows of :func:`judge_block`."""
-    fields = [("distance", embedder.landmarks.dtype), ("inside", np.bool_), ("nearest", np.intp)]
-    if embedder.calibration is not None:
-        fields.append(("p_value", np.float64))
-    return np.dtype(fields, align=True)
+    kept = None if times is None else np.array(times[remembered])
+    return extended.coordinates, TrainingPart(extended.squared_distance[remembered], kept)

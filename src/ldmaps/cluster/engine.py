@@ -1,10 +1,8 @@
-"""Running tasks on Dask: what travels once, what comes back, how far it is, and what can go wrong.
-
-Tasks are named "ldmaps: assign" and so on, which is what Dask's dashboard shows.
-"""
+"""Running tasks on Dask: workers, what travels once, what comes back, how far it is, and what can go wrong."""
 
 from __future__ import annotations
 
+import logging
 import pickle
 import sys
 import warnings
@@ -13,13 +11,16 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
-from ldmaps.errors import ClusterError, one_line
+from ldmaps.errors import ClusterError, InvalidInputError, one_line
 from ldmaps.progress import tick
+from ldmaps.threads import resolve_threads
 
 #: Partial results that one task adds up, so that neither a worker nor this process meets all of them at once.
 FAN_IN = 16
 #: Share of the workers' memory that points may take to be kept there from one pass to the next.
 KEPT_SHARE = 0.25
+#: Seconds without a sign of life after which a worker's tasks are given to others, and to wait for a scheduler.
+WORKER_LIFE, SCHEDULER_WAIT = 60, 15
 
 
 def client_in_use() -> Any:
@@ -69,7 +70,7 @@ def task(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def task_key(name: str) -> str:
-    """Return a key for a task or an array that the dashboard shows by its name."""
+    """Return a key for a task or an array, which Dask's dashboard shows as "ldmaps: assign" and so on."""
     return f"ldmaps: {name}-{uuid4().hex}"
 
 
@@ -154,9 +155,73 @@ def faults(client: Any) -> Iterator[None]:
 
 def lost(client: Any) -> str:
     """Return what to tell when a cluster is gone."""
-    scheduler = getattr(client, "scheduler", None)
-    address = getattr(scheduler, "address", "unknown")
+    address = getattr(getattr(client, "scheduler", None), "address", "unknown")
     return (
         f"the connection to the Dask scheduler at {address} was lost, or it dropped this job; nothing was written. "
         "Start it again once the cluster is up"
     )
+
+
+@contextmanager
+def workers(
+    n_workers: int | None = None,
+    *,
+    scheduler: str | None = None,
+    n_threads: int | None = None,
+    memory_limit: str | float = "auto",
+) -> Iterator[Any]:
+    """Start worker processes, or join a scheduler; yield a ``distributed.Client``, to which work in the block goes.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Processes to start on this machine.
+    scheduler : str, optional
+        Address of a scheduler that runs, such as "tcp://node01:8786".
+    n_threads : int, optional
+        Threads of each process that is started; by default all cores shared among them.
+    memory_limit : str or float
+        Of each process that is started: "2GB" or bytes; "auto" shares the machine's memory.
+    """
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise InvalidInputError(
+            f"workers need Dask, which cannot be imported ({error}); pip install dask distributed"
+        ) from error
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=SCHEDULER_WAIT)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ClusterError(
+                f"no Dask scheduler answers at {scheduler} ({one_line(error)}); start it with dask scheduler, and "
+                "check address and port"
+            ) from error
+        with client:
+            yield client
+        return
+    if n_workers is None or n_workers < 1:
+        raise InvalidInputError(f"workers must be a whole number of at least 1, got {n_workers!r}")
+    settings = {
+        "distributed.scheduler.worker-ttl": f"{WORKER_LIFE}s",
+        # Looking at every worker's stack a hundred times a second takes time from the work.
+        "distributed.worker.profile.enabled": False,
+    }
+    with dask.config.set(settings):
+        try:
+            cluster = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=n_threads or max(1, resolve_threads(None) // n_workers),
+                processes=True,
+                memory_limit=memory_limit,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+            )
+        except (RuntimeError, OSError, TimeoutError) as error:
+            raise ClusterError(
+                f"{n_workers} workers could not be started ({one_line(error, 160)}); was one killed, or is there too "
+                "little memory? Start fewer, or again"
+            ) from error
+        with cluster, Client(cluster) as client:
+            yield client

@@ -79,20 +79,16 @@ class Blocks:
 
     def split(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Return which rows, given in rising order, are in each block, counted from its first."""
-        bounds = np.searchsorted(rows, self.starts)
-        return [
-            rows[bounds[number] : bounds[number + 1]] - self.starts[number]
-            for number in range(len(self.sizes))
-        ]
+        parts = np.split(rows, np.searchsorted(rows, self.starts[1:-1]))
+        return [part - start for part, start in zip(parts, self.starts, strict=False)]
 
     def numbers(self, rows: NDArray[Any]) -> NDArray[np.int64] | None:
         """Return the numbers of rows in their files, if they are from files."""
         if self.pieces is None:
             return None
         block = np.searchsorted(self.starts, rows, side="right") - 1
-        first = np.array([piece.first for piece in self.pieces])
-        stride = np.array([piece.stride for piece in self.pieces])
-        return np.asarray(first[block] + stride[block] * (rows - self.starts[block]), dtype=np.int64)
+        _, first, stride = np.array(self.pieces, dtype=np.int64)[block].T
+        return np.asarray(first + stride * (rows - self.starts[block]))
 
     def files(self, rows: NDArray[Any]) -> NDArray[np.int32] | None:
         """Return which file rows are from, if they are from several."""

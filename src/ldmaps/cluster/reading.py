@@ -1,8 +1,6 @@
 """Files that workers open and read in pieces; this process looks at their headers alone.
 
-A piece is some consecutive frames or rows of one file. Trajectories that can be sought in,
-.npy, Zarr and Parquet are cut into equal pieces of at most 32 MB, unless another size is asked for; a text
-table, a .npz and a trajectory that has to be loaded whole are one piece each.
+A piece is some consecutive frames or rows of one file; a file whose reader cannot seek is one piece.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class BlockedFiles(InBlocks):
     def __init__(
         self, source: PointSource, settings: Mapping[str, Any], piece: int | str | None = None
     ) -> None:
-        self._piece = piece_bytes(piece)
+        self._piece = PIECE_BYTES if piece is None else size_in_bytes("piece", piece)
         if "stdin" in source.files:
             raise InvalidInputError("workers cannot read stdin; give them files, or leave out --workers")
         if not source.in_pieces:
@@ -116,16 +114,10 @@ class BlockedFiles(InBlocks):
         if self.source.weights is None:
             return None
         rows = np.arange(len(self.blocks))
-        numbers = self.blocks.numbers(rows)
-        several = self.blocks.files(rows)
+        numbers, several = self.blocks.numbers(rows), self.blocks.files(rows)
         file = "" if several is not None else self.files[0]
         points = FrameChunk(rows, rows if numbers is None else numbers, None, file, several)
         return self.source.weights.of(points, self.files)
-
-
-def piece_bytes(piece: int | str | None) -> int:
-    """Return the size of a piece, or raise."""
-    return PIECE_BYTES if piece is None else size_in_bytes("piece", piece)
 
 
 def rows_of_piece(row_bytes: float, piece: int) -> int:

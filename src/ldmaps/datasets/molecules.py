@@ -137,7 +137,7 @@ def alanine_dipeptide(*, stride: int = 1) -> MolecularFrames:
     )
 
 
-def _load(folder: str, stride: int, **words: str) -> MolecularFrames:
+def _load(folder: str, stride: int, **words: Any) -> MolecularFrames:
     stride = check_whole("stride", stride, 1)
     resource = files("ldmaps.datasets").joinpath("data", folder, "frames.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -146,7 +146,8 @@ def _load(folder: str, stride: int, **words: str) -> MolecularFrames:
     start, interval = arrays["time_start_and_interval"]
     # The product in float32 is what xtc readers compute, so the frames equal theirs bit for bit.
     spacing = arrays["grid_spacing"]
-    names = ("atom_names", "elements", "residue_names")
+    for name in ("atom_names", "elements", "residue_names"):
+        words[name] = tuple(arrays[name].tolist())
     return MolecularFrames(
         **words,
         frames=np.multiply(grid[::stride], spacing, dtype=np.float32, casting="unsafe", order="C"),
@@ -154,7 +155,6 @@ def _load(folder: str, stride: int, **words: str) -> MolecularFrames:
         masses=arrays["masses"].astype(np.float64),
         residue_numbers=arrays["residue_numbers"].astype(np.intp),
         bonds=arrays["bonds"].astype(np.intp),
-        **{name: tuple(arrays[name].tolist()) for name in names},
     )
 
 

@@ -80,7 +80,8 @@ def swiss_roll(
     True
     """
     count = check_whole("n_points", n_points, 1)
-    if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= float(noise) < math.inf:
+    given: object = noise
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < math.inf:
         raise InvalidInputError(
             f"noise must be a finite number that is not negative, got {noise!r}; pass 0 for none"
         )

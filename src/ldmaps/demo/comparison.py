@@ -99,11 +99,9 @@ def run(*, stride: int = 1, seed: int = 0, n_medoids: int = N_MEDOIDS) -> Demons
 
     settings: dict[str, Any] = {"metric": metric, "random_state": seed}
     medoids = {"landmarks": "kmedoids", "n_landmarks": min(n_medoids, n_training // 2)}
-    tree = LandmarkDiffusionMap(N_COMPONENTS, landmarks="pst", **settings)
-    others = LandmarkDiffusionMap(N_COMPONENTS, **medoids, **settings)
-    maps = tuple(
-        _judge(name, model, old, new, exact) for name, model in (("PST", tree), ("k-medoids", others))
-    )
+    kinds: dict[str, dict[str, Any]] = {"PST": {"landmarks": "pst"}, "k-medoids": medoids}
+    models = {name: LandmarkDiffusionMap(N_COMPONENTS, **kind, **settings) for name, kind in kinds.items()}
+    maps = tuple(_judge(name, model, old, new, exact) for name, model in models.items())
     few = LandmarkDiffusionMap(N_COMPONENTS, tolerance=TOLERANCE, **settings)
     try:
         distilled, certificate = _judge("distilled", few, old, new, exact), few.certificate_
@@ -141,26 +139,13 @@ def _mapped(
 ) -> Mapped:
     places, signs = alike
     training, held_out = model.embedding_[:, places] * signs, held_out[:, places] * signs
-    z_training = z_held_out = 0.0
-    zetas = np.zeros(len(held_out))
+    landmarks, spectrum = model.landmark_embedding_[:, places] * signs, model.spectrum_[:N_EIGENVALUES]
+    counts, places_of = model.multiplicities_, (landmarks, training, held_out)
+    errors: tuple[Any, ...] = (0.0, 0.0, np.zeros(len(held_out)))
     if exact is not None:
-        z_training = rms_error(exact.training, training, aligned=True)
-        z_held_out = rms_error(exact.held_out, held_out, aligned=True)
-        zetas = zeta(exact.held_out, held_out, aligned=True)
-    return Mapped(
-        name,
-        model.embedder_.n_landmarks,
-        model.multiplicities_,
-        model.spectrum_[:N_EIGENVALUES],
-        model.landmark_embedding_[:, places] * signs,
-        training,
-        held_out,
-        seconds,
-        rate,
-        z_training,
-        z_held_out,
-        zetas,
-    )
+        pairs = ((exact.training, training), (exact.held_out, held_out))
+        errors = (*(rms_error(*pair, aligned=True) for pair in pairs), zeta(*pairs[1], aligned=True))
+    return Mapped(name, model.embedder_.n_landmarks, counts, spectrum, *places_of, seconds, rate, *errors)
 
 
 def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[NDArray[Any], float]:

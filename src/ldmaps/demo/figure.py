@@ -24,10 +24,9 @@ BLACK, ORANGE, BLUE, GREEN, GREY = "#000000", "#D55E00", "#0072B2", "#009E73", "
 
 def backbone_dihedrals(molecule: MolecularFrames) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return φ (C-N-Cα-C) and ψ (N-Cα-C-N) of every frame, in degrees."""
-    place = {
-        key: index for index, key in enumerate(zip(molecule.residue_names, molecule.atom_names, strict=True))
-    }
-    chain = [place[key] for key in (("ACE", "C"), ("ALA", "N"), ("ALA", "CA"), ("ALA", "C"), ("NME", "N"))]
+    atoms = list(zip(molecule.residue_names, molecule.atom_names, strict=True))
+    named = (("ACE", "C"), ("ALA", "N"), ("ALA", "CA"), ("ALA", "C"), ("NME", "N"))
+    chain = [atoms.index(atom) for atom in named]
     angles = Features(molecule.n_atoms, dihedrals=[chain[:4], chain[1:]]).values(molecule.frames)
     phi, psi = np.degrees(angles.astype(np.float64)).T
     return phi, psi
@@ -35,100 +34,95 @@ def backbone_dihedrals(molecule: MolecularFrames) -> tuple[NDArray[np.float64], 
 
 def draw(demonstration: Demonstration, output: Path) -> tuple[Path, Path]:
     """Draw the figure as PNG and as PDF (as SVG when ``output`` says so); return both paths."""
-    scale = math.sqrt(len(demonstration.training))  # ψᵀψ = 1 makes entries of order 1/√N
-    first = demonstration.landmark_maps[0]
-    figure = import_pyplot().Figure(figsize=(7.2, 4.9), layout="constrained")
-    figure.get_layout_engine().set(wspace=0.05, hspace=0.05)
-    panels = figure.subplots(2, 3)
-    points = np.vstack([demonstration.exact.training, demonstration.exact.held_out]) * scale
-    low, high = points.min(axis=0), points.max(axis=0)
-    window = low - 0.05 * (high - low), high + 0.05 * (high - low)
-    _draw_free_energy(figure, panels[0, 0], demonstration.exact.training * scale, window)
-    _draw_landmarks(figure, panels[0, 1], first, scale, window)
-    _draw_spectrum(panels[0, 2], demonstration)
-    _draw_dihedrals(figure, panels[1, :2], demonstration, scale, window)
-    _draw_errors(panels[1, 2], demonstration)
-    for panel, letter in zip(panels.flat, "abcdef", strict=True):
-        panel.set_title(f"({letter}) {panel.get_title()}", loc="left", fontsize=8)
-        panel.set_title("")
-        panel.tick_params(labelsize=7)
-    vector = output.with_suffix(".svg" if output.suffix == ".svg" else ".pdf")
-    picture = output.with_suffix(".png")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    for path in (picture, vector):
-        with written_whole(path) as stream:
-            figure.savefig(stream, format=path.suffix[1:], dpi=200)
+    pyplot = import_pyplot()
+    sizes = {
+        "font.size": 8,
+        "axes.titlesize": 8,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "axes.labelsize": 8,
+    }
+    legends = {"legend.fontsize": 6, "legend.title_fontsize": 6, "legend.frameon": False}
+    with pyplot.rc_context({"axes.titlelocation": "left", **sizes, **legends}):
+        figure = pyplot.Figure(figsize=(7.2, 4.9), layout="constrained")
+        figure.get_layout_engine().set(wspace=0.05, hspace=0.05)
+        _draw_panels(figure, figure.subplots(2, 3), demonstration)
+        vector = output.with_suffix(".svg" if output.suffix == ".svg" else ".pdf")
+        picture = output.with_suffix(".png")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        for path in (picture, vector):
+            with written_whole(path) as stream:
+                figure.savefig(stream, format=path.suffix[1:], dpi=200)
     return picture, vector
 
 
-def _frame(panel: Any, window: tuple[NDArray[Any], NDArray[Any]], title: str) -> None:
-    low, high = window
-    panel.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), title=title)
-    panel.set_xlabel(r"$\sqrt{N}\,\psi_2$", fontsize=8)
-    panel.set_ylabel(r"$\sqrt{N}\,\psi_3$", fontsize=8)
+def _draw_panels(figure: Any, panels: Any, demonstration: Demonstration) -> None:
+    scale = math.sqrt(len(demonstration.training))  # ψᵀψ = 1 makes entries of order 1/√N
+    exact, first = demonstration.exact, demonstration.landmark_maps[0]
+    points = np.vstack([exact.training, exact.held_out]) * scale
+    low, high = points.min(axis=0), points.max(axis=0)
+    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
+    middle = 0.5 * (low[0] + high[0])
+    _draw_free_energy(figure, panels[0, 0], exact.training * scale, low, high)
+    _draw_landmarks(figure, panels[0, 1], first, scale)
+    _draw_spectrum(panels[0, 2], demonstration)
+    _draw_dihedrals(figure, panels[1, :2], demonstration, first.held_out * scale, middle)
+    _draw_errors(panels[1, 2], demonstration)
+    for panel in (*panels[0, :2], *panels[1, :2]):
+        panel.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+        panel.set(xlabel=r"$\sqrt{N}\,\psi_2$", ylabel=r"$\sqrt{N}\,\psi_3$")
+    for panel, letter in zip(panels.flat, "abcdef", strict=True):
+        panel.set_title(f"({letter}) {panel.get_title('left')}")
 
 
 def _colour_bar(figure: Any, drawn: Any, panel: Any, label: str, **settings: Any) -> None:
-    bar = figure.colorbar(drawn, ax=panel, pad=0.02, aspect=25, **settings)
-    bar.set_label(label, fontsize=8)
-    bar.ax.tick_params(labelsize=7)
+    figure.colorbar(drawn, ax=panel, pad=0.02, aspect=25, **settings).set_label(label)
 
 
-def _draw_free_energy(figure: Any, panel: Any, points: NDArray[Any], window: Any) -> None:
-    low, high = window
+def _draw_free_energy(figure: Any, panel: Any, points: NDArray[Any], low: Any, high: Any) -> None:
     n_bins = int(np.clip(math.sqrt(len(points)) / 1.5, 20, 90))
     counts, x, y = np.histogram2d(points[:, 0], points[:, 1], bins=n_bins, range=np.column_stack([low, high]))
     energy = np.full_like(counts, np.nan)
     np.log(counts.max() / np.maximum(counts, 1.0), out=energy, where=counts > 0)
     drawn = panel.pcolormesh(x, y, energy.T, cmap="viridis", rasterized=True)
     _colour_bar(figure, drawn, panel, r"$-\ln\,p$  ($k_\mathrm{B}T$)")
-    _frame(panel, window, f"Exact map, N = {len(points):,}")
+    panel.set_title(f"Exact map, N = {len(points):,}")
 
 
-def _draw_landmarks(figure: Any, panel: Any, mapped: Mapped, scale: float, window: Any) -> None:
+def _draw_landmarks(figure: Any, panel: Any, mapped: Mapped, scale: float) -> None:
     panel.scatter(*(mapped.held_out * scale).T, s=1.5, color=GREY, linewidths=0, rasterized=True)
     # Sparse ones last: a landmark of many frames is large and would hide its neighbours.
     order = np.argsort(-mapped.multiplicities)
     counts = mapped.multiplicities[order]
-    drawn = panel.scatter(
-        *(mapped.landmarks[order] * scale).T,
-        s=2.0 + 28.0 * counts / counts.max(),
-        c=np.log10(counts),
-        cmap="viridis_r",
-        edgecolors="white",
-        linewidths=0.2,
-    )
-    ticks = np.arange(int(np.log10(counts.max())) + 1)
-    _colour_bar(
-        figure, drawn, panel, "frames a landmark stands for", ticks=ticks, format=lambda x, _: f"{10**x:.0f}"
-    )
+    colours = {"c": np.log10(counts), "cmap": "viridis_r", "edgecolors": "white", "linewidths": 0.2}
+    areas = 2.0 + 28.0 * counts / counts.max()
+    drawn = panel.scatter(*(mapped.landmarks[order] * scale).T, s=areas, **colours)
+    powers = {"ticks": np.arange(int(np.log10(counts.max())) + 1), "format": lambda x, _: f"{10**x:.0f}"}
+    _colour_bar(figure, drawn, panel, "frames a landmark stands for", **powers)
     panel.plot([], [], ".", color=GREY, markeredgewidth=0, markersize=4, label="held-out frame")
-    panel.legend(fontsize=6, frameon=False, loc="upper right", handletextpad=0.1, borderaxespad=0.2)
-    _frame(panel, window, f"Landmark map, M = {mapped.n_landmarks:,} ({mapped.name})")
+    panel.legend(loc="upper right", handletextpad=0.1, borderaxespad=0.2)
+    panel.set_title(f"Landmark map, M = {mapped.n_landmarks:,} ({mapped.name})")
 
 
 def _draw_spectrum(panel: Any, demonstration: Demonstration) -> None:
     # The distilled map has no spectrum of its own: it is fitted to the exact map's coordinates.
-    number = np.arange(len(demonstration.exact.spectrum)) + 2
-    panel.axvspan(1.5, demonstration.exact.training.shape[1] + 1.5, color="#EEEEEE", zorder=0)
+    exact = demonstration.exact
+    number = np.arange(len(exact.spectrum)) + 2
+    panel.axvspan(1.5, exact.training.shape[1] + 1.5, color="#EEEEEE", zorder=0)
     panel.text(2.0, 0.03, "kept", fontsize=7)
-    label = f"exact, N = {demonstration.exact.n_landmarks:,}"
-    panel.plot(
-        number, demonstration.exact.spectrum, "o", color=BLACK, markersize=6, fillstyle="none", label=label
-    )
+    label = f"exact, N = {exact.n_landmarks:,}"
+    panel.plot(number, exact.spectrum, "o", color=BLACK, markersize=6, fillstyle="none", label=label)
     for entry, colour, marker in zip(demonstration.landmark_maps, (BLUE, ORANGE), ("x", "+"), strict=True):
         label = f"{entry.name}, M = {entry.n_landmarks:,}"
         panel.plot(number, entry.spectrum, marker, color=colour, markersize=5, label=label)
     panel.set(ylim=(0, 1.05), xticks=number, xlim=(1.5, number[-1] + 0.5), title="Spectrum")
-    panel.set_xlabel(r"index $l$", fontsize=8)
-    panel.set_ylabel("eigenvalue λ", fontsize=8)
-    panel.legend(fontsize=6, frameon=False)
+    panel.set(xlabel=r"index $l$", ylabel="eigenvalue λ")
+    panel.legend()
 
 
 def _draw_dihedrals(
-    figure: Any, panels: Sequence[Any], demonstration: Demonstration, scale: float, window: Any
+    figure: Any, panels: Sequence[Any], demonstration: Demonstration, points: NDArray[Any], middle: float
 ) -> None:
-    points = demonstration.landmark_maps[0].held_out * scale
     phi, psi = (angle[demonstration.held_out] for angle in backbone_dihedrals(demonstration.molecule))
     # Cut the circle where no basin lies, so that a plain colour scale shows each basin whole.
     phi, psi = (phi - 60) % 360 - 300, (psi + 120) % 360 - 120
@@ -140,17 +134,17 @@ def _draw_dihedrals(
     }
     for panel, angle, name in ((panels[0], phi, "C–N–Cα–C"), (panels[1], psi, "N–Cα–C–N")):
         low, high = np.percentile(angle, (1, 99))
-        drawn = panel.scatter(
-            *points.T, c=angle, s=2.0, cmap="plasma", vmin=low, vmax=high, linewidths=0, rasterized=True
-        )
+        colours = {"c": angle, "cmap": "plasma", "vmin": low, "vmax": high}
+        drawn = panel.scatter(*points.T, s=2.0, linewidths=0, rasterized=True, **colours)
         _colour_bar(figure, drawn, panel, f"{name} (°)", extend="both")
         for basin, members in basins.items():
             if members.any():
                 x, y = np.median(points[members], axis=0)
-                right = x > 0.5 * (window[0][0] + window[1][0])
-                where = {"xytext": (-8, 20), "ha": "right"} if right else {"xytext": (16, 0), "ha": "left"}
-                panel.annotate(basin, (x, y), textcoords="offset points", va="center", fontsize=8, **where)
-        _frame(panel, window, "Held-out frames by dihedral")
+                where = (
+                    {"xytext": (-8, 20), "ha": "right"} if x > middle else {"xytext": (16, 0), "ha": "left"}
+                )
+                panel.annotate(basin, (x, y), textcoords="offset points", va="center", **where)
+        panel.set_title("Held-out frames by dihedral")
 
 
 def _draw_errors(panel: Any, demonstration: Demonstration) -> None:
@@ -162,8 +156,5 @@ def _draw_errors(panel: Any, demonstration: Demonstration) -> None:
         panel.plot(errors, share, line, color=colour, linewidth=1.2, label=label)
     widest = max(float(np.percentile(entry.zeta_held_out, 99.5)) for entry in demonstration.approximations)
     panel.set(xlim=(0, widest), ylim=(0, 1), title="Errors, held-out")
-    panel.set_xlabel("ζ (% of range)", fontsize=8)
-    panel.set_ylabel("share with smaller ζ", fontsize=8)
-    panel.legend(
-        title="map (M): Z", fontsize=6, title_fontsize=6, frameon=False, loc="lower right", handlelength=2.0
-    )
+    panel.set(xlabel="ζ (% of range)", ylabel="share with smaller ζ")
+    panel.legend(title="map (M): Z", loc="lower right", handlelength=2.0)

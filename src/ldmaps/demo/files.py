@@ -42,14 +42,9 @@ def write_files(folder: str, *, stride: int = 1, force: bool = False) -> None:
     place.mkdir(parents=True, exist_ok=True)
     molecule = alanine_dipeptide(stride=stride)
     rows = np.arange(len(molecule))
-    labels = [
-        f"{residue}{number}-{name}"
-        for residue, number, name in zip(
-            molecule.residue_names, molecule.residue_numbers, molecule.atom_names, strict=True
-        )
-    ]
+    atoms = zip(molecule.residue_names, molecule.residue_numbers, molecule.atom_names, strict=True)
     facts = {
-        "atom_labels": labels,
+        "atom_labels": [f"{residue}{number}-{name}" for residue, number, name in atoms],
         "atom_names": molecule.atom_names,
         "elements": molecule.elements,
         "bonds": molecule.bonds.tolist(),

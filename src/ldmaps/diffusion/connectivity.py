@@ -20,7 +20,7 @@ from ldmaps.diffusion.pairwise import squared_row, squared_tile
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
+from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.progress import tick
 
 #: Share of a row's points that are in the tree already before they are dropped from the rows.

@@ -88,12 +88,10 @@ def check_files(
 def _origin(definition: Definition) -> int:
     """Return the landmark that exponents are relative to; raise where Colvars could not compute the map."""
     geometry, count = definition.geometry, len(definition.weights)
+    plumed = Named("to", "plumed")
     if isinstance(geometry, Frames) and geometry.fit_weights is not None:
-        raise InvalidInputError(
-            "a map whose RMSD is superposed on some atoms and measured on others (align=) cannot be written for "
-            "Colvars, whose fits have no weights; use ",
-            Named("to", "plumed"),
-        )
+        fault = "a map whose RMSD is superposed on some atoms and measured on others (align=) cannot be written for "
+        raise InvalidInputError(fault, "Colvars, whose fits have no weights; use ", plumed)
     if isinstance(geometry, Columns) and not geometry.text:
         raise InvalidInputError(
             "Colvars has no names for what other variables compute, so the columns' components must be given, such as "
@@ -105,7 +103,7 @@ def _origin(definition: Definition) -> int:
             f"the map has {count} landmarks, and Colvars needs minutes to set up more than {MAX_LANDMARKS}; fit with ",
             Named("tolerance", ...),
             ", which finds the fewest landmarks, or use ",
-            Named("to", "plumed"),
+            plumed,
         )
     relative = 0.5 * (definition.between[:, :, None] - definition.between[:, None, :]) / definition.bandwidth
     highest = np.abs(relative).max(axis=(0, 2))
@@ -113,7 +111,7 @@ def _origin(definition: Definition) -> int:
         raise InvalidInputError(
             f"landmarks are so far apart for the map's width that weights span exp({highest.min():.0f}), and Colvars' "
             f"functions hold exp({MAX_EXPONENT:.0f}); use ",
-            Named("to", "plumed"),
+            plumed,
             ", or fit with a larger ε",
         )
     return int(np.argmin(highest))
@@ -175,8 +173,7 @@ def _constants(frames: Frames) -> NDArray[np.float64]:
     """Return |z|² − 2|v|²/N of all landmarks: d² less what depends on the frame."""
     n, weights = len(frames.weights), frames.weights
     squares = (frames.landmarks**2).sum(axis=2)
-    constants: NDArray[np.float64] = squares @ weights - 2 * n * squares @ weights**2
-    return constants
+    return np.asarray(squares @ weights - 2 * n * squares @ weights**2)
 
 
 def _weighted_size(frames: Frames) -> str:

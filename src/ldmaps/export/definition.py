@@ -53,11 +53,9 @@ _UNITS = {
 
 def engine_units(name: str | None, to: str) -> EngineUnits:
     """Return the units that a setting means, or raise where the library does not count in them."""
-    choices = _UNITS[to]
-    wanted = "nm" if name is None and to == "plumed" else name
-    for one in choices:
-        if one.name == wanted:
-            return one
+    choices, wanted = _UNITS[to], "nm" if name is None and to == "plumed" else name
+    if found := [one for one in choices if one.name == wanted]:
+        return found[0]
     raise InvalidInputError(
         f"an export to {to} must know the engine's units, got {name!r}: choose one with ",
         Named("units", choices[0].name),
@@ -170,9 +168,7 @@ class Definition:
         self.coefficients = embedder.coefficients.astype(np.float64)  # B, (k, M)
         self.weights = embedder.source_weights.astype(np.float64)  # s, (M,)
         self.bandwidth = area * embedder.bandwidth  # h
-        self.reach = area * float(
-            embedder.squared_radii.max()
-        )  # the largest d² within the domain of a landmark
+        self.reach = area * float(embedder.squared_radii.max())  # largest d² within the domain of a landmark
         #: d² of landmarks, (M, M).
         self.between = area * squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
         #: Widths for metadynamics, (k,).

@@ -1,8 +1,7 @@
-"""A map in PLUMED's language; only actions that are compiled in by default are used.
+"""A map in PLUMED's language; only actions that are compiled in by default are used."""
 
-PROPERTYMAP computes Σ_j X_j e_j / Σ_j e_j for properties X_j of reference structures. The properties s and
-s·B of each landmark, divided by each other, are the coordinates.
-"""
+# PROPERTYMAP computes Σ_j X_j e_j / Σ_j e_j for properties X_j of reference structures. The properties s and s·B of
+# each landmark, divided by each other, are the coordinates.
 
 from __future__ import annotations
 
@@ -134,10 +133,7 @@ def coded_serial(number: int) -> str:
     """Return an atom's number in five characters, above 99,999 in hybrid-36 as PLUMED reads it."""
     if number < 100_000:
         return str(number)
-    value, digits = number - 100_000 + 10 * 36**4, ""
+    value = number - 100_000 + 10 * 36**4
     if value >= 36**5:
         raise InvalidInputError(f"atom number {number} does not fit into a PDB file, which PLUMED reads")
-    while value:
-        value, digit = divmod(value, 36)
-        digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[digit] + digits
-    return digits
+    return np.base_repr(value, 36)

@@ -63,21 +63,15 @@ class Distillation(OnlineStep):
 
     Attributes
     ----------
-    coefficients : ndarray of shape (M, k)
-        B.
-    source_weights : ndarray of shape (M,)
-        s, as given or tuned.
-    bandwidth : float
-        h.
+    coefficients, source_weights, bandwidth, moved
+        As in :class:`OnlineStep`; s and h as given or tuned.
+    held_out_z : float
+        Z in percent on the points held out while choosing (before B was solved for once more from all points); NaN
+        where there were too few to choose by. The best of several, so a little optimistic.
     ridge : float
         ρ in units of the mean diagonal of the normal equations.
     is_tuned : bool
         Whether s and h were tuned.
-    moved : MovedLandmarks or None
-        Where landmarks were moved to, if they were.
-    held_out_z : float
-        Z in percent on the points held out while choosing (before B was solved for once more from all points); NaN
-        where there were too few to choose by. The best of several, so a little optimistic.
     """
 
     ridge: float

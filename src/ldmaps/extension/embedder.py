@@ -172,7 +172,8 @@ class Embedder:
         """Embed a single point ``x``, (features,) or (atoms, 3), with the least overhead; returns (k,)."""
         if type(x) is not np.ndarray:
             check_unmasked(x)
-        X = np.asarray(x)[None]
+            x = np.asarray(x)
+        X = x[None]
         rows = self.quick_point(X)
         if rows is None:
             rows = self.extend(self.prepare(X), 1).coordinates

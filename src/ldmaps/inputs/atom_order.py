@@ -27,8 +27,7 @@ class Atoms:
     labels : tuple of str
         Residue and atom, for messages: "ALA2-CB".
     masses : ndarray of shape (atoms,) or None
-        In amu: of the file, else of the element; 0 for virtual sites, NaN for atoms of neither. None where no
-        mass is known.
+        In amu: of the file, else of the element; 0 for virtual sites, NaN for atoms of neither; None if none is known.
     elements : tuple of str or None
         Symbols ("C", "Cl"), empty for an atom that is of none; None where unknown.
     bonds : ndarray of shape (bonds, 2) or None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import NamedTuple
 
 from ldmaps.errors import InvalidInputError
@@ -135,6 +137,14 @@ _UNPACKING = {
 }
 
 
+def needed(module: str, what: str, remedy: str) -> ModuleType:
+    """Import what another package has, or raise saying what is done with it and how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InvalidInputError(f"{what}, which cannot be imported ({error}); {remedy}") from error
+
+
 def suffixes(*, kind: str | None = None, written_by: str | None = None) -> tuple[str, ...]:
     """Return the suffixes of finished files of a kind, or of those that a command writes."""
     return tuple(
@@ -155,7 +165,6 @@ def output_format(path: str, command: str) -> Format:
     form = FORMATS[0] if path == "-" else format_of(path)
     if form is None or command not in form.written_by:
         stdout = ", or be - for CSV on stdout" if command in FORMATS[0].written_by else ""
-        raise InvalidInputError(
-            f"the output {path} must end in one of {', '.join(suffixes(written_by=command))}{stdout}"
-        )
+        endings = ", ".join(suffixes(written_by=command))
+        raise InvalidInputError(f"the output {path} must end in one of {endings}{stdout}")
     return form

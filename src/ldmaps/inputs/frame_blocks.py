@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.inputs.formats import needed
 from ldmaps.inputs.source import as_picoseconds
 
 
@@ -69,14 +70,7 @@ def boxes_of(lengths: NDArray[Any], angles: NDArray[Any]) -> NDArray[np.float64]
 
 def import_mdtraj() -> ModuleType:
     """Return mdtraj, or raise with the command that installs it."""
-    try:
-        import mdtraj
-    except ImportError as error:
-        raise InvalidInputError(
-            f"trajectory files are read with mdtraj, which cannot be imported ({error}); "
-            "pip install mdtraj tables"
-        ) from error
-    return mdtraj  # type: ignore[no-any-return]
+    return needed("mdtraj", "trajectory files are read with mdtraj", "pip install mdtraj tables")
 
 
 #: Bytes to read at once: frames of a few pieces stay in cache while they are decoded.

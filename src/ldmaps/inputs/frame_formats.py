@@ -1,15 +1,4 @@
-"""The formats whose frames are known as bytes.
-
-XTC: every frame begins with a header that holds its length, and is packed.
-TRR: every frame begins with a header that holds the sizes of its parts, which are plain numbers.
-DCD: a header for the file, then frames of one length:
-
-    int 84 │ "CORD", 20 integers │ int 84     what is in a frame, among other things
-    titles                                    a record: length, that many bytes, length
-    number of atoms                           a record
-    (which atoms move)                        a record, if some are fixed
-    frames                                    box (48 bytes), x, y, z, (fourth dimension): a record each
-"""
+"""The formats whose frames are known as bytes: XTC, packed, TRR, plain numbers, and DCD, frames of one length."""
 
 from __future__ import annotations
 
@@ -40,7 +29,7 @@ class XtcFrames(FrameFormat):
         magic, n_atoms = struct.unpack_from(">2i", start)
         if magic == _LARGE_MAGIC:
             raise ValueError("XTC of the large variant (magic number 2023) is not known here; write TRR")
-        if magic != kernels.XTC_MAGIC or _count_of(start) is None:
+        if magic != kernels.XTC_MAGIC or self.other_count(start) is None:
             raise ValueError(_fault(start, 0, n_atoms))
         self.n_atoms, self.mark = n_atoms, start[:8]
         return True
@@ -64,15 +53,11 @@ class XtcFrames(FrameFormat):
 
     def other_count(self, data: bytes) -> int | None:
         """Return the number of atoms that both places of a header say."""
-        return _count_of(data)
-
-
-def _count_of(data: bytes) -> int | None:
-    if len(data) < 56:
-        return None
-    magic, n_atoms = struct.unpack_from(">2i", data)
-    is_sound = magic == kernels.XTC_MAGIC and n_atoms > 0 and data[4:8] == data[52:56]
-    return n_atoms if is_sound else None
+        if len(data) < 56:
+            return None
+        magic, n_atoms = struct.unpack_from(">2i", data)
+        is_sound = magic == kernels.XTC_MAGIC and n_atoms > 0 and data[4:8] == data[52:56]
+        return n_atoms if is_sound else None
 
 
 def _fault(data: bytes, at: int, n_atoms: int) -> str:
@@ -110,13 +95,13 @@ class TrrFrames(FrameFormat):
                 fault = layout
             elif layout.n_atoms != self.n_atoms:
                 fault = f"no TRR frame begins there: expected {self.n_atoms} atoms, found {layout.n_atoms}"
-            elif not layout.sizes[7]:
+            elif not layout.has_coordinates:
                 fault = "the frame has no coordinates"
             if not isinstance(layout, _Layout) or fault is not None:
                 break
             run = layout.run(data, at, most - count)
-            runs.append(at + layout.length * np.arange(run, dtype=np.intp))
-            at, count = at + layout.length * run, count + run
+            runs.append(at + layout.kind.itemsize * np.arange(run, dtype=np.intp))
+            at, count = at + layout.kind.itemsize * run, count + run
         return Found(np.concatenate(runs), at, fault)
 
     def decode(self, data: bytes, starts: NDArray[np.intp], atoms: NDArray[np.intp] | None) -> Block:
@@ -134,42 +119,37 @@ class TrrFrames(FrameFormat):
     def other_count(self, data: bytes) -> int | None:
         """Return the number of atoms where the sizes agree with it."""
         layout = _layout(data, 0)
-        return layout.n_atoms if isinstance(layout, _Layout) and layout.sizes[7] else None
+        return layout.n_atoms if isinstance(layout, _Layout) and layout.has_coordinates else None
 
 
 class _Layout(NamedTuple):
-    """Sizes of the parts of a frame, which most frames of a file have in common."""
+    """How a frame lies in memory, which most frames of a file have in common."""
 
-    sizes: list[int]
     n_atoms: int
-    precision: int
-    header: int
-    length: int
+    header: int  # bytes before the time
+    kind: np.dtype[Any]
+
+    @property
+    def has_coordinates(self) -> bool:
+        """Whether it is not of velocities alone."""
+        return "xyz" in (self.kind.names or ())
 
     def run(self, data: bytes, at: int, most: int) -> int:
         """Return how many frames of this layout follow one another; the first one may be cut off."""
-        there = min(most, (len(data) - at) // self.length)
-        frames = np.frombuffer(data, np.uint8, there * self.length, at).reshape(there, self.length)
+        length = self.kind.itemsize
+        there = min(most, (len(data) - at) // length)
+        frames = np.frombuffer(data, np.uint8, there * length, at).reshape(there, length)
         # Step, another number and what follows the header differ.
         same = (frames[:, : self.header - 8] == frames[:1, : self.header - 8]).all(axis=1)
         return max(1, there if same.all() else int(np.argmin(same)))
 
     def block(self, data: bytes, at: int, count: int, atoms: NDArray[np.intp] | None) -> Block:
         """Read frames of this layout."""
-        frames = np.frombuffer(data, np.uint8, count * self.length, at).reshape(count, self.length)
-
-        def numbers(begin: int, size: int) -> NDArray[Any]:
-            part = np.ascontiguousarray(frames[:, begin : begin + size])
-            return part.view(f">f{self.precision}")
-
-        begin = self.header + 2 * self.precision
-        boxes = np.zeros((count, 3, 3))
-        if self.sizes[2]:
-            boxes[:] = numbers(begin + sum(self.sizes[:2]), self.sizes[2]).reshape(count, 3, 3)
-        xyz = numbers(begin + sum(self.sizes[:7]), self.sizes[7]).reshape(count, self.n_atoms, 3)
-        times = numbers(self.header, self.precision)[:, 0]
-        chosen = xyz if atoms is None else xyz[:, atoms]
-        return Block(chosen.astype(np.float32), as_picoseconds(times), boxes)
+        read = np.frombuffer(data, self.kind, count, at)
+        has_box = "box" in (self.kind.names or ())
+        boxes = read["box"].astype(np.float64) if has_box else np.zeros((count, 3, 3))
+        chosen = read["xyz"] if atoms is None else read["xyz"][:, atoms]
+        return Block(chosen.astype(np.float32), as_picoseconds(read["time"]), boxes)
 
 
 def _layout(data: bytes, at: int) -> _Layout | str | None:
@@ -189,8 +169,16 @@ def _layout(data: bytes, at: int) -> _Layout | str | None:
     )
     if not precision or n_atoms < 1 or any(sizes[:2]) or any(sizes[5:7]):
         return "the header of the frame is damaged"
-    header = begin + 52
-    return _Layout(sizes, n_atoms, precision, header, header + 2 * precision + sum(sizes))
+    header, number = begin + 52, f">f{precision}"
+    behind = header + 2 * precision
+    if behind + sum(sizes) >= 1 << 31:  # which numpy describes no layout of
+        return f"the header says that the frame has {behind + sum(sizes)} bytes"
+    fields = [("time", number, header)]
+    fields += [("box", f"(3,3){number}", behind)] if sizes[2] else []
+    fields += [("xyz", f"({n_atoms},3){number}", behind + sum(sizes[:7]))] if sizes[7] else []
+    names, formats, offsets = zip(*fields, strict=True)
+    placed = {"names": names, "formats": formats, "offsets": offsets, "itemsize": behind + sum(sizes)}
+    return _Layout(n_atoms, header, np.dtype(placed))  # type: ignore[call-overload]
 
 
 _FIXED, _HAS_BOX, _HAS_FOURTH, _CHARMM = 8, 10, 11, 19
@@ -200,6 +188,10 @@ _LONGEST = 1 << 20
 
 class DcdFrames(FrameFormat):
     """Frames of DCD files of either byte order, with record marks of 4 or 8 bytes, with fixed atoms or without."""
+
+    # A record is its length, that many bytes, and its length again. The header has four: "CORD" and 20 integers, of
+    # which some say what is in a frame; titles; the number of atoms; which atoms move, if some are fixed. A frame has
+    # one each for the box, x, y, z and a fourth dimension.
 
     def __init__(self) -> None:
         # Of the first frame and of others: fixed atoms stand in the first one alone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,8 @@ class FrameWriter:
     """Takes block after block of frames; made by :func:`open_frame_writer`."""
 
     def __init__(self, path: str, form: str, topology: Any, name: str) -> None:
-        formats = import_mdtraj().formats
         self._path, self._form, self._topology, self._name = path, form, topology, name
-        self._file = {
-            "XTC": formats.XTCTrajectoryFile,
-            "TRR": formats.TRRTrajectoryFile,
-            "DCD": formats.DCDTrajectoryFile,
-            "PDB": formats.PDBTrajectoryFile,
-        }[form](path, "w")
+        self._file = getattr(import_mdtraj().formats, f"{form}TrajectoryFile")(path, "w")
         self._count = 0
         self.remarks: list[str] = []
 
@@ -70,21 +64,13 @@ class FrameWriter:
         try:
             self._file.close()
             if self._form in FRAME_FORMATS and self._count:
-                written = FrameFile(self._path, FRAME_FORMATS[self._form]())
-                try:
+                with closing(FrameFile(self._path, FRAME_FORMATS[self._form]())) as written:
                     count = len(written)
                     written.check_end()
-                finally:
-                    written.close()
                 if count != self._count:
                     raise InvalidInputError(f"{count} of {self._count} frames are there")
         except (OSError, ValueError) as error:
             raise self._failure(one_line(error, 120)) from error
-
-    def abandon(self) -> None:
-        """Close the file, whatever becomes of it."""
-        with suppress(Exception):  # another error is on its way already
-            self._file.close()
 
     def _failure(self, why: str) -> InvalidInputError:
         return InvalidInputError(
@@ -103,7 +89,8 @@ def open_frame_writer(path: str, topology: Any) -> Iterator[FrameWriter]:
             yield writer
             writer.finish()
         except BaseException:
-            writer.abandon()
+            with suppress(Exception):  # another error is on its way already
+                writer._file.close()
             raise
         if form == "PDB":
             stream.write("".join(f"REMARK   6 {remark}\n" for remark in writer.remarks).encode())

@@ -61,29 +61,23 @@ def _listed(entries: Sequence[Any], reading: Reading | None) -> PointSource | No
             f"got a list of {len(entries)} MDAnalysis objects; load the files into one Universe, "
             "Universe(topology, [file, file]), or open them by name with ldmaps.inputs.open([file, file], top=...)"
         )
-    if isinstance(entries[0], np.ndarray):
-        shapes = [np.shape(entry) for entry in entries]
-        if any(len(shape) > 2 for shape in shapes) or len(set(shapes)) > 1:
-            shown = ", ".join(map(str, shapes[:4])) + (", ..." if len(shapes) > 4 else "")
-            raise InvalidInputError(
-                f"got a list of {len(entries)} arrays of shapes {shown}; join them into one array first: "
-                "numpy.concatenate(arrays)"
-            )
-        _check_own_memory(entries)
-    return None
-
-
-def _check_own_memory(frames: Sequence[Any]) -> None:
-    """Raise when all frames of a list are the same memory, which holds the last of them only."""
-    if len(frames) < 2 or np.ndim(frames[0]) != 2 or not frames[0].size:
-        return
-    places = {frame.__array_interface__["data"][0] for frame in frames if isinstance(frame, np.ndarray)}
-    if len(places) == 1:
+    if not isinstance(entries[0], np.ndarray):
+        return None
+    shapes = [np.shape(entry) for entry in entries]
+    if any(len(shape) > 2 for shape in shapes) or len(set(shapes)) > 1:
+        shown = ", ".join(map(str, shapes[:4])) + (", ..." if len(shapes) > 4 else "")
         raise InvalidInputError(
-            f"all {len(frames)} frames of the list are the same memory, so they all hold the last one: MDAnalysis, for "
-            "one, reads every frame into the same array; copy each frame, "
+            f"got a list of {len(entries)} arrays of shapes {shown}; join them into one array first: "
+            "numpy.concatenate(arrays)"
+        )
+    places = {entry.__array_interface__["data"][0] for entry in entries if isinstance(entry, np.ndarray)}
+    if len(entries) > 1 and len(shapes[0]) == 2 and entries[0].size and len(places) == 1:
+        raise InvalidInputError(
+            f"all {len(entries)} frames of the list are the same memory, so they all hold the last one: MDAnalysis, "
+            "for one, reads every frame into the same array; copy each frame, "
             "[ts.positions.copy() for ts in u.trajectory], or pass the atoms, u.atoms"
         )
+    return None
 
 
 def is_atom_group(X: Any) -> bool:
@@ -160,9 +154,8 @@ class AtomGroupFrames(SelectedFrames):
                     raise InvalidInputError(
                         "the atom group changes its number of atoms over time; use a selection that is not updating"
                     )
-                rows.append(
-                    (self._read.positions, int(step.frame), float(step.time), step.triclinic_dimensions)
-                )
+                at = int(step.frame), float(step.time)
+                rows.append((self._read.positions, *at, step.triclinic_dimensions))
                 if len(rows) == self._chunk:
                     yield self._packed(rows)
                     rows = []
@@ -185,10 +178,8 @@ def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:
         try:
             group = group.select_atoms(reading.select)
         except Exception as error:
-            raise InvalidInputError(
-                f"the selection {reading.select!r} is not in MDAnalysis' selection language "
-                f"({one_line(error, 120)})"
-            ) from error
+            fault = f"the selection {reading.select!r} is not in MDAnalysis' selection language"
+            raise InvalidInputError(f"{fault} ({one_line(error, 120)})") from error
     if not len(group):
         raise InvalidInputError("the atom group is empty; choose other atoms")
     chosen = np.asarray(group.indices, dtype=np.intp)

@@ -137,11 +137,9 @@ def _windowed(source: PointSource, length: int | str | None, step: int | None, s
     from ldmaps.inputs.windows import WindowedSource, Windows
 
     if stride != 1 and (length is not None or isinstance(source, WindowedSource)):
+        remedy = Named("step", stride), ", not some of the rows with ", Named("stride", stride)
         raise InvalidInputError(
-            "windows are of rows that follow each other; take some of the windows with ",
-            Named("step", stride),
-            ", not some of the rows with ",
-            Named("stride", stride),
+            "windows are of rows that follow each other; take some of the windows with ", *remedy
         )
     if isinstance(source, WindowedSource) and length in (None, source.windows.length):
         return WindowedSource(source.rows, replace(source.windows, step=step or source.windows.step))
@@ -157,9 +155,8 @@ def _windowed(source: PointSource, length: int | str | None, step: int | None, s
 def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightTable | None:
     if what is None:
         if kt is not None:
-            raise InvalidInputError(
-                Named("kt", kt), " is about weights; say where they are with ", Named("weights", ...)
-            )
+            remedy = " is about weights; say where they are with ", Named("weights", ...)
+            raise InvalidInputError(Named("kt", kt), *remedy)
         return None
     path, column = split_column(what)
     if path is not None:

@@ -54,7 +54,7 @@ def prefetch(items: Iterable[T], depth: int = 3) -> Generator[T, None, None]:
         finally:
             if isinstance(
                 items, Generator
-            ):  # what it reads ahead itself ends now, not when memory is tidied up
+            ):  # what it reads ahead itself ends now, not with the last reference
                 items.close()
         put(_END)
 

@@ -87,10 +87,10 @@ class Reading:
             both = Named("stop", self.stop), " leaves no frame after ", Named("start", self.first)
             raise InvalidInputError(*both, "; stop is the first frame not read")
         if self.periodic not in ("whole", "keep"):
-            raise InvalidInputError(
-                Named("periodic"),
-                f' must be "whole" (join molecules that the box has split) or "keep", got {self.periodic!r}',
+            rule = (
+                f' must be "whole" (join molecules that the box has split) or "keep", got {self.periodic!r}'
             )
+            raise InvalidInputError(Named("periodic"), rule)
 
     @property
     def first(self) -> int:
@@ -111,22 +111,14 @@ class Reading:
 class PointSource(ABC):
     """Points in chunks; may be iterated again unless it is a live stream.
 
-    Attributes
-    ----------
-    files : tuple of str
-        Where the points come from; every chunk's ``file`` is one of them.
-    weights : WeightTable or None
-        Gives :meth:`read` the weights of the points.
+    ``files`` says where the points come from (every chunk's ``file`` is one of them), ``weights`` gives :meth:`read`
+    the weights of the points.
     """
 
-    #: Unit of the coordinates, if it is known.
-    units: ClassVar[str | None] = None
-    #: What a point is called in messages.
-    item: ClassVar[str] = "rows"
-    #: Whether another thread may do the reading.
-    reads_ahead: bool = False
-    #: Whether consecutive points can be read without those before them, as workers do.
-    in_pieces: bool = True
+    units: ClassVar[str | None] = None  # of the coordinates, if it is known
+    item: ClassVar[str] = "rows"  # what a point is called in messages
+    reads_ahead: bool = False  # whether another thread may do the reading
+    in_pieces: bool = True  # whether points can be read without those before them, as workers do
 
     files: tuple[str, ...] = ()
     weights: WeightTable | None = None
@@ -213,17 +205,7 @@ def joined_chunks(parts: Sequence[FrameChunk]) -> FrameChunk:
 
 
 class FrameSource(PointSource):
-    """Frames of one molecular system.
-
-    Attributes
-    ----------
-    n_atoms : int
-        Atoms in every frame, after selection.
-    atoms : Atoms or None
-        Their names, if known.
-    select : str or None
-        The selection that chose them.
-    """
+    """Frames of one molecular system: ``n_atoms`` in each after selection by ``select``, and what is known of them."""
 
     units: ClassVar[str | None] = "nm"
     item: ClassVar[str] = "frames"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, one_line
 from ldmaps.inputs.column_roles import SAMPLE, Roles, find_columns, roles_of, time_places
-from ldmaps.inputs.formats import Format
+from ldmaps.inputs.formats import Format, needed
 from ldmaps.inputs.source import Reading
 
 #: Rows and their numbers in the file.
@@ -139,12 +139,7 @@ def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
 
 def _open_zarr(path: str, name: str | None) -> Any:
     """Return a Zarr array, which is read where it is sliced."""
-    try:
-        import zarr
-    except ImportError as error:
-        raise InvalidInputError(
-            f"{path} is read with zarr, which cannot be imported ({error}); pip install zarr"
-        ) from error
+    zarr = needed("zarr", f"{path} is read with zarr", "pip install zarr")
     opened = zarr.open(path, mode="r", path=name)
     if isinstance(opened, zarr.Group):
         names = ", ".join(sorted(opened.array_keys())) or "(none)"
@@ -226,10 +221,7 @@ def _numbers(values: Any, *, are_times: bool) -> NDArray[np.float64]:
 
 def import_parquet(what: str) -> ModuleType:
     """Return pyarrow's Parquet module, or raise saying what is done with it and how to install it."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InvalidInputError(
-            f"{what} with pyarrow, which cannot be imported ({error}); pip install pyarrow"
-        ) from error
+    needed("pyarrow", f"{what} with pyarrow", "pip install pyarrow")
+    from pyarrow import parquet
+
     return parquet  # type: ignore[no-any-return]

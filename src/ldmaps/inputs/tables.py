@@ -100,9 +100,8 @@ class TableSource(PointSource):
         facts = model_facts or {}
         missing = facts.get("missing") or "error" if missing is None else missing
         if missing not in ("drop", "error"):
-            raise InvalidInputError(
-                Named("missing"), f' must be "drop" (rows with missing values) or "error", got {missing!r}'
-            )
+            rule = f' must be "drop" (rows with missing values) or "error", got {missing!r}'
+            raise InvalidInputError(Named("missing"), rule)
         self._drops, self._n_missing = missing == "drop", 0
         self.in_pieces = not self._drops
         self._tables = [open_table(path, array) for path in files]
@@ -121,17 +120,12 @@ class TableSource(PointSource):
             if columns is not None:
                 table.choose(columns, time)
             if table.shape != first.shape:
-                raise InvalidInputError(
-                    f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}; "
-                    "choose the same columns with ",
-                    Named("columns"),
-                )
+                fault = f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}"
+                raise InvalidInputError(f"{fault}; choose the same columns with ", Named("columns"))
             if not self._chosen and first.columns and table.columns and table.columns != first.columns:
-                raise InvalidInputError(
-                    f"{table.path} has the columns {', '.join(table.columns)}, but {first.path} has "
-                    f"{', '.join(first.columns)}; choose them by name with ",
-                    Named("columns"),
-                )
+                here, there = ", ".join(table.columns), ", ".join(first.columns)
+                fault = f"{table.path} has the columns {here}, but {first.path} has {there}"
+                raise InvalidInputError(f"{fault}; choose them by name with ", Named("columns"))
         self.columns = first.columns
         self._time = time
         width = max(1, prod(first.shape))
@@ -186,21 +180,16 @@ class TableSource(PointSource):
         """Return the windows of a model; raise where it was fitted on other columns, unless these were chosen."""
         wanted = (facts or {}).get("columns")
         if wanted and self.columns is not None and not self._chosen and list(wanted) != self.columns:
-            raise InvalidInputError(
-                f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
-                f"{', '.join(self.columns)}; choose them with ",
-                Named("columns", list(wanted)),
-            )
+            fault = f"the model was fitted on the columns {', '.join(wanted)}, but {self.describe()} has "
+            remedy = f"{', '.join(self.columns)}; choose them with "
+            raise InvalidInputError(fault, remedy, Named("columns", list(wanted)))
         windows = Windows.stored(facts)
         # Rows may be windows already.
         if windows is None or self.shape == (windows.length * (windows.width or 0),):
             return self
         if self.shape != (windows.width,):
-            raise InvalidInputError(
-                f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {windows.width} "
-                "columns; choose them with ",
-                Named("columns"),
-            )
+            fault = f"{self.describe()} has rows of shape {self.shape}, but the map is of windows of {windows.width} "
+            raise InvalidInputError(fault, "columns; choose them with ", Named("columns"))
         return WindowedSource(self, windows)
 
     def mapped(self) -> FrameChunk | None:
@@ -228,10 +217,7 @@ class TableSource(PointSource):
                 if len(chunk):
                     yield chunk
             if not count and self._n_missing > before:
-                raise InvalidInputError(
-                    f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; choose columns "
-                    "that are filled with ",
-                    Named("columns"),
-                )
+                fault = f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; "
+                raise InvalidInputError(fault, "choose columns that are filled with ", Named("columns"))
             if not count:
                 raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")

@@ -191,9 +191,8 @@ class TextTable(Table):
             except UnreadableError as reason:
                 raise InvalidInputError(f"{self.path}, row {number}: {reason}") from reason
             if len(rows[-1]) != len(names):
-                raise InvalidInputError(
-                    f"{self.path}, row {number}: {len(rows[-1])} columns, but {len(names)} in the header"
-                )
+                fault = f"{len(rows[-1])} columns, but {len(names)} in the header"
+                raise InvalidInputError(f"{self.path}, row {number}: {fault}")
         if not rows:
             raise InvalidInputError(f"{self.path} holds no rows below its header")
         columns = zip(names, zip(*rows, strict=True), strict=True)

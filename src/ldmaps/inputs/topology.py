@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, one_line
 from ldmaps.inputs.atom_order import Atoms, bonds_among
+from ldmaps.inputs.foreign_files import mdanalysis_topology, pdb_topology
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
 from ldmaps.inputs.frame_blocks import Block, import_mdtraj
-from ldmaps.inputs.mdanalysis_files import mdanalysis_topology
-from ldmaps.inputs.pdb_models import pdb_topology
 from ldmaps.inputs.source import FrameChunk, FrameSource, Reading, default_chunk
 
 Frames = NDArray[np.float32]
@@ -61,9 +60,8 @@ class Molecules:
         self.n_molecules, self.component = molecules_of(n_atoms, bonds)
         # Below a root that holds on to the first atom of each molecule, one search finds a tree of all.
         roots = np.unique(self.component, return_index=True)[1]
-        edges = np.concatenate(
-            [bonds.reshape(-1, 2), np.stack([np.full(len(roots), n_atoms), roots], axis=1)]
-        )
+        held = np.stack([np.full(len(roots), n_atoms), roots], axis=1)
+        edges = np.concatenate([bonds.reshape(-1, 2), held])
         order, above = breadth_first_order(_graph(n_atoms + 1, edges), n_atoms, directed=False)
         depth = np.full(n_atoms + 1, -1)
         for atom in order[1:].tolist():
@@ -275,36 +273,30 @@ def _masses_in(path: str) -> NDArray[np.float64] | None:
             n_atoms = next(int(line.split()[0]) for line in lines if "!NATOM" in line)
             return np.array([float(line.split()[7]) for line in islice(lines, n_atoms)])
         begin = dropwhile(lambda line: not line.startswith("%FLAG MASS"), lines)
-        numbers = takewhile(
-            lambda line: not line.startswith("%"), islice(begin, 2, None)
-        )  # behind its %FORMAT
+        behind = islice(begin, 2, None)  # its %FORMAT
+        numbers = takewhile(lambda line: not line.startswith("%"), behind)
         return np.array([float(text) for line in numbers for text in line.split()])
 
 
 def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
     """Choose atoms of an mdtraj topology in its selection language; ``name`` is what messages call it."""
-    select = reading.select
-    n_atoms = topology.n_atoms
-    if select is None:
-        chosen = np.arange(n_atoms)
-    else:
-        try:
-            chosen = np.asarray(topology.select(select), dtype=np.intp)
-        except Exception as error:
-            raise InvalidInputError(
-                f"the selection {select!r} is not in mdtraj's selection language ({one_line(error, 120)}); "
-                'write, for example, "protein and not element H" or "name CA and resid 10 to 60"'
-            ) from error
-        if not len(chosen):
-            residues = sorted({residue.name for residue in topology.residues})
-            shown = ", ".join(residues[:8]) + (", ..." if len(residues) > 8 else "")
-            raise InvalidInputError(
-                f"the selection {select!r} matches none of the {n_atoms} atoms of {name} "
-                f"(residues there: {shown}); choose other atoms"
-            )
-    bonds = np.asarray([(left.index, right.index) for left, right in topology.bonds], dtype=np.intp).reshape(
-        -1, 2
-    )
+    select, n_atoms = reading.select, topology.n_atoms
+    try:
+        chosen = np.arange(n_atoms) if select is None else np.asarray(topology.select(select), dtype=np.intp)
+    except Exception as error:
+        raise InvalidInputError(
+            f"the selection {select!r} is not in mdtraj's selection language ({one_line(error, 120)}); "
+            'write, for example, "protein and not element H" or "name CA and resid 10 to 60"'
+        ) from error
+    if select is not None and not len(chosen):
+        residues = sorted({residue.name for residue in topology.residues})
+        shown = ", ".join(residues[:8]) + (", ..." if len(residues) > 8 else "")
+        raise InvalidInputError(
+            f"the selection {select!r} matches none of the {n_atoms} atoms of {name} "
+            f"(residues there: {shown}); choose other atoms"
+        )
+    pairs = [(left.index, right.index) for left, right in topology.bonds]
+    bonds = np.asarray(pairs, dtype=np.intp).reshape(-1, 2)
     atoms = atoms_of(topology, chosen, bonds)
     return chosen_among(n_atoms, bonds, chosen, atoms, lambda read: atoms_of(topology, read).labels, reading)
 
@@ -351,9 +343,10 @@ def atoms_of(topology: Any, indices: NDArray[np.intp], bonds: NDArray[np.intp] |
         getattr(topology, "masses_of_file", None),
         indices,
     )
-    symbols = tuple("" if atom.element is None else atom.element.symbol for atom in atoms)
-    # mdtraj calls a site that is no atom "VS".
-    elements = tuple("" if symbol == "VS" else symbol for symbol in symbols)
+    symbols = ("" if atom.element is None else atom.element.symbol for atom in atoms)
+    elements = tuple(
+        "" if symbol == "VS" else symbol for symbol in symbols
+    )  # mdtraj's sites that are no atoms
     return Atoms(
         tuple(atom.name for atom in atoms),
         tuple(f"{atom.residue.name}{atom.residue.resSeq}-{atom.name}" for atom in atoms),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice, repeat
 from typing import Any
 
@@ -17,11 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ShortFileWarning, one_line
-from ldmaps.inputs.formats import Format, conversion, known_format
-from ldmaps.inputs.frame_blocks import Block, FrameFile, block_of, boxes_of, cut_off, import_mdtraj, joined
+from ldmaps.inputs.foreign_files import (
+    MDAnalysisFile,
+    MdtrajFile,
+    ascii_name,
+    mol2_models,
+    pdb_atom_count,
+    pdb_box,
+    pdb_models,
+)
+from ldmaps.inputs.formats import conversion, known_format
+from ldmaps.inputs.frame_blocks import Block, FrameFile, block_of, cut_off, import_mdtraj, joined
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
-from ldmaps.inputs.mdanalysis_files import MDAnalysisFile
-from ldmaps.inputs.pdb_models import pdb_atom_count, pdb_box, pdb_models
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
 
@@ -61,7 +65,12 @@ class TrajectoryFiles(SelectedFrames):
 
     def __iter__(self) -> Iterator[FrameChunk]:
         for path in self.files:
-            yield from self._chunks_of(path)
+            numbers = None
+            for numbers, block in self._streamed(path) if self._is_streamed(path) else self._loaded(path):
+                yield self._selection.chunk(block, numbers, path)
+            if numbers is None:
+                told = f"{path} has no frame from {self._reading.first} on; lower "
+                raise InvalidInputError(told, Named("start"))
 
     def topology(self) -> Any:
         """Return the mdtraj topology of the selected atoms."""
@@ -92,14 +101,6 @@ class TrajectoryFiles(SelectedFrames):
             )
 
     # -- one file ---------------------------------------------------------
-
-    def _chunks_of(self, path: str) -> Iterator[FrameChunk]:
-        numbers = None
-        for numbers, block in self._streamed(path) if self._is_streamed(path) else self._loaded(path):
-            yield self._selection.chunk(block, numbers, path)
-        if numbers is None:
-            told = f"{path} has no frame from {self._reading.first} on; lower "
-            raise InvalidInputError(told, Named("start"))
 
     def _streamed(self, path: str) -> Iterator[tuple[NDArray[np.int64], Block]]:
         """Yield frame numbers and coordinates, striding by hand: mdtraj's own stride is not reliable at the end."""
@@ -167,7 +168,7 @@ class TrajectoryFiles(SelectedFrames):
         if self._formats[path].reader == "models":
             models = zip(pdb_models(path, self._n_file_atoms), repeat(pdb_box(path)), strict=False)
         elif self._formats[path].reader == "mol2":
-            models = zip(_mol2_models(path), repeat(None), strict=False)
+            models = zip(mol2_models(path), repeat(None), strict=False)
         else:
             loaded = self._load_whole(path)
             self._check_count(path, loaded.n_atoms)
@@ -184,7 +185,7 @@ class TrajectoryFiles(SelectedFrames):
         form = self._formats[path]
         top = {} if form.has_topology else {"top": self._topology}
         try:
-            return self._md.load(_ascii_name(path, form), **top)
+            return self._md.load(ascii_name(path, form), **top)
         except ImportError as error:
             raise InvalidInputError(
                 f"{form.name} needs another package ({one_line(error, 160)}); pip install it, or {conversion(path)}"
@@ -205,7 +206,7 @@ class TrajectoryFiles(SelectedFrames):
                 return FrameFile(path, FRAME_FORMATS[form.name]())
             if form.reader == "mdanalysis":
                 return MDAnalysisFile(path, self._n_file_atoms)
-            return _MdtrajFile(self._md.open(path))
+            return MdtrajFile(self._md.open(path))
         except (InvalidInputError, FileNotFoundError):
             raise
         except ImportError as error:
@@ -242,50 +243,6 @@ class TrajectoryFiles(SelectedFrames):
             )
 
 
-class _MdtrajFile:
-    """A file that mdtraj has opened."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-        self.seek, self.close = handle.seek, handle.close
-
-    def __len__(self) -> int:
-        return len(self._handle)
-
-    def read(self, n_frames: int, atoms: NDArray[np.intp] | None = None) -> Block:
-        read = self._handle.read(n_frames=n_frames, atom_indices=atoms)
-        if not len(read) or not len(read[0]):
-            return block_of(np.empty((0, 1, 3)))
-        times, lengths, angles = read[1:4]
-        has_boxes = lengths is not None and angles is not None
-        boxes = boxes_of(np.asarray(lengths), np.asarray(angles)) if has_boxes else None
-        block = block_of(read[0], times, boxes)
-        return block.in_nm() if self._handle.distance_unit == "angstroms" else block
-
-
-def _ascii_name(path: str, form: Format) -> str:
-    """Return a name under which mdtraj can read a file: its reader of Desmond's takes ASCII names only."""
-    if path.isascii() or form.name != "Desmond":
-        return path
-    try:
-        return _ascii_link(os.path.abspath(path), form.suffixes[0])
-    except OSError as error:
-        raise InvalidInputError(
-            f"mdtraj reads {form.name} files by ASCII names only, and {path} cannot be linked to one ({error}); rename "
-            "the file or its folder"
-        ) from error
-
-
-@cache
-def _ascii_link(path: str, suffix: str) -> str:
-    """Return a link to a file. It stays until the program ends: some readers open a file again."""
-    folder = tempfile.mkdtemp(prefix="ldmaps-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    link = os.path.join(folder, "link" + suffix)
-    os.symlink(path, link)
-    return link
-
-
 def _check_length(handle: Any, path: str) -> None:
     """Warn of a DCD that stops early between two frames."""
     # That is no error: programs that write how many frames there will be leave such files while they run.
@@ -296,20 +253,3 @@ def _check_length(handle: Any, path: str) -> None:
             ShortFileWarning,
             stacklevel=2,
         )
-
-
-def _mol2_models(path: str) -> Iterator[NDArray[np.float32]]:
-    """Yield coordinates in nm, (atoms, 3), of every molecule; raise where one has other atoms than the first."""
-    first: list[str] = []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        sections = "\n".join(line.strip() for line in file).split("@<TRIPOS>")
-    for number, atoms in enumerate(section for section in sections if section.startswith("ATOM\n")):
-        rows = [line.split() for line in atoms.splitlines()[1:] if line and not line.startswith("#")]
-        names = [row[1] for row in rows]
-        first = first or names
-        if names != first:
-            raise InvalidInputError(
-                f"molecule {number} of {path} (from 0) has other atoms than the first, {len(names)} and {len(first)}; "
-                "frames are of one molecule: write a file for each kind"
-            )
-        yield np.array([row[2:5] for row in rows], dtype=np.float32) * np.float32(0.1)

@@ -48,11 +48,14 @@ class WeightTable:
             )
         values = _finite(path, column, columns[column])
         frames, times, files = (columns.get(name) for name in ("frame", "time", "file"))
+        # What ldmaps embed does not know it leaves empty.
+        if times is not None and times.dtype == object and not all(str(value).strip() for value in times):
+            times = None
         return cls(
             f"{path}:{column}" if len(columns) > 1 else path,
             values,
             None if frames is None else _finite(path, "frame", frames).astype(np.int64),
-            None if times is None or not _are_numbers(times) else _finite(path, "time", times),
+            None if times is None else _finite(path, "time", times),
             None if files is None else np.asarray(files, dtype=str),
             kt,
         )
@@ -101,18 +104,18 @@ class WeightTable:
 
     def _rows_of_frames(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.intp]:
         known = {name: place for place, name in enumerate(files)}
-        named = [""] * len(self.values) if self.files is None else map(str, self.files)
-        known = {"": 0} if self.files is None else known
-        own = [known.get(name, -1) for name in named]
+        own = (
+            [0] * len(self.values) if self.files is None else [known.get(str(one), -1) for one in self.files]
+        )
         row_of = {key: row for row, key in enumerate(zip(own, np.asarray(self.frames).tolist(), strict=True))}
         places = [0] * len(points) if points.files is None else points.files.tolist()
         rows = [row_of.get(key, -1) for key in zip(places, points.numbers.tolist(), strict=True)]
         if -1 in rows:
             point = rows.index(-1)
+            file = files[places[point]] if files else "the data"
             raise InvalidInputError(
-                f"{self.name} has no row for frame {points.numbers[point]} of "
-                f"{files[places[point]] if files else 'the data'} ({rows.count(-1):,} of {len(points):,} points have "
-                "none); give file names and frames as they are read"
+                f"{self.name} has no row for frame {points.numbers[point]} of {file} ({rows.count(-1):,} of "
+                f"{len(points):,} points have none); give file names and frames as they are read"
             )
         return np.asarray(rows, dtype=np.intp)
 
@@ -154,11 +157,6 @@ def _column(path: str, columns: dict[str, NDArray[Any]], wanted: str | None) -> 
     raise InvalidInputError(
         f"{path} has several columns ({', '.join(names)}); name the one with the weights: {path}:COLUMN"
     )
-
-
-def _are_numbers(values: NDArray[Any]) -> bool:
-    """Say whether a column is filled at all; what ldmaps embed does not know it leaves empty."""
-    return values.dtype != object or all(str(value).strip() for value in values)
 
 
 def _finite(path: str, name: str, values: NDArray[Any]) -> NDArray[np.float64]:

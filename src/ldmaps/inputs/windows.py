@@ -68,7 +68,7 @@ class Windows:
 
     @classmethod
     def stored(cls, facts: Mapping[str, Any] | None) -> Windows | None:
-        """Return the windows that a model was fitted on, by its ``source_``; None if it was on single rows.
+        """Return the windows that a model was fitted on; None if it was on single rows.
 
         Parameters
         ----------
@@ -80,10 +80,7 @@ class Windows:
 
     @classmethod
     def suggested(cls, rows: PointSource, step: int = 1) -> Windows:
-        """Return windows as long as the rows' period or memory.
-
-        Of each column that varies the first autocorrelation peak that is nearly the highest is taken, or, where
-        there is none above 0.2, the lag at which the autocorrelation has fallen to 1/e; of all columns the median.
+        """Return windows as long as the rows' period, or where there is none their memory: the median of all columns.
 
         Parameters
         ----------
@@ -180,11 +177,9 @@ class Cutter:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a checkpoint was written."""
-        if state["step"] != self._windows.step:
-            raise InvalidInputError(
-                f"the checkpoint was begun with every {state['step']}-th window; go on with ",
-                Named("step", state["step"]),
-            )
+        if (step := state["step"]) != self._windows.step:
+            told = f"the checkpoint was begun with every {step}-th window; go on with "
+            raise InvalidInputError(told, Named("step", step))
         self._tail = np.asarray(state["rows"], dtype=np.dtype(state["dtype"])) if state["rows"] else None
         self._run, self._number, self._time = state["last"]
 
@@ -236,11 +231,9 @@ class WindowedSource(PointSource):
             self.windows, self._learns = replace(self.windows, gap=_gap(rows)), False
         points, ends = Cutter(self.windows).cut(rows.frames, rows.numbers, rows.times)
         if not len(ends):
-            raise InvalidInputError(
-                f"{self.describe()} has {len(rows):,} rows, but nowhere {self.windows.length} in a row without a gap; "
-                "choose shorter windows with ",
-                Named("window"),
-            )
+            length = self.windows.length
+            fault = f"{self.describe()} has {len(rows):,} rows, but nowhere {length} in a row without a gap"
+            raise InvalidInputError(f"{fault}; choose shorter windows with ", Named("window"))
         return self._weighed(replace(rows.take(ends), frames=points))
 
     def __iter__(self) -> Iterator[FrameChunk]:
@@ -294,6 +287,7 @@ def _gap(rows: FrameChunk) -> float | None:
 
 def _own_lag(values: NDArray[Any]) -> int:
     """Return the period of a series, or else how long it remembers; 0 where it does not vary."""
+    # The first peak of the autocorrelation that is nearly the highest, or where it has fallen to 1/e.
     series = values.astype(np.float64) - values.mean(dtype=np.float64)
     n = len(series)
     power = np.abs(np.fft.rfft(series, 2 * n)) ** 2

@@ -24,27 +24,23 @@ void gaussian(Matrix<Real> squared, Real rate) {
 KERNEL(gaussian, "squared rate")
 
 template <class Real>
-void extend_many(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
-                 Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
+void extend_many(Matrix<Real> squared, const Online<Real>& online) {
     const Index n_blocks = (squared.shape(1) + BLOCK - 1) / BLOCK;
     const Scratch<Real> lows(n_blocks);
-    const Online<Real> online{rate, weights, coefficients};
     for (Index i = 0; i < squared.shape(0); ++i) {
         const Row<Real> row = squared[i];
         for (Index block = 0; block < n_blocks; ++block) {
             lows[block] = lowest_of<Real>(row.slice(block * BLOCK, (block + 1) * BLOCK));
         }
-        const Nearest found = online.embed(row, lows.row(), coordinates[i]);
-        nearest[i] = found.place;
-        lowest[i] = static_cast<Real>(found.squared);
+        online.embed(i, row, lows.row());
     }
 }
 
 // Points side by side: a few landmarks make a row too short for that. All lanes are always computed, copies of a
 // point in those left over, so that a point's coordinates do not depend on how many come with it.
 template <class Real>
-void extend_few(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
-                Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
+void extend_few(Matrix<Real> squared, const Online<Real>& online) {
+    const auto& [rate, weights, coefficients, coordinates, nearest, lowest, memory] = online;
     const Index n_points = squared.shape(0), n_landmarks = squared.shape(1);
     Real block[FEW][SIDE_BY_SIDE];
     Real low[SIDE_BY_SIDE];
@@ -105,7 +101,7 @@ void extend(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<con
     const Index n_landmarks = squared.shape(1);
     expect(n_landmarks > 0, "squared must have a column for each landmark, got none");
     const auto form = n_landmarks <= FEW ? extend_few<Real> : extend_many<Real>;
-    form(squared, rate, weights, coefficients, coordinates, nearest, lowest);
+    form(squared, {rate, weights, coefficients, coordinates, nearest, lowest});
 }
 KERNEL(extend, "squared[n,m] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
 
@@ -140,11 +136,6 @@ void nearest_in_rows(Matrix<const Real> squared, Row<Index> nearest, Row<Real> l
 }
 KERNEL(nearest_in_rows, "squared[n,m] nearest[n] lowest[n]")
 
-// The sum over j of w_j d_ij for each row, from d².
-template <class Real>
-void distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<double> sums) {
-    add_distance_sums<Real>(squared, weights, sums);
-}
 KERNEL(distance_sums, "squared[n,m] weights[m] sums[n]")
 
 // Add the sums of w_i w_j exp(-r d²) and of w_i w_j r d² exp(-r d²) over a block, for every rate r.

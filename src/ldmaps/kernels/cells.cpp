@@ -50,18 +50,12 @@ void count_cells(Row<const Index> assignment, Row<const Real> squared, Row<const
     const bool is_weighted = weights.size() > 0;
     if (is_weighted) expect_shape("weights", weights, assignment.size());
     double *counts = multiplicities.data(), *widths = radii.data();
-    const auto count = [=](auto weight_of) {
-        for (Index point = 0; point < assignment.size(); ++point) {
-            const Index cell = assignment[point];
-            const double weight = weight_of(point), square = squared[point];
-            counts[cell] += weight;
-            if (weight > 0.0 && square > widths[cell]) widths[cell] = square;
-        }
-    };
-    if (is_weighted)
-        count([=](Index point) { return weights[point]; });
-    else
-        count([](Index) { return 1.0; });
+    for (Index point = 0; point < assignment.size(); ++point) {
+        const Index cell = assignment[point];
+        const double weight = is_weighted ? weights[point] : 1.0, square = squared[point];
+        counts[cell] += weight;
+        if (weight > 0.0 && square > widths[cell]) widths[cell] = square;
+    }
 }
 KERNEL(count_cells, "assignment[n] squared[n] weights multiplicities[m] radii[m]")
 

@@ -71,18 +71,18 @@ Index sum_next(const Matrix<const Real>& a, Index i, Index last, const Matrix<co
     return 1;
 }
 
-struct Unchanged {};
-
-// A block of such sums: points r0 to before r1 of `a`, points c0 to before c1 of `b`. `finish(sum)` is what is written.
-template <class Real, class Term, class Finish>
+// A block of such sums: points r0 to before r1 of `a`, points c0 to before c1 of `b`. `Term::finish(sum, features)`,
+// unless it is null, is what is written.
+template <class Real, class Term>
 void fill_from_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
-                       Matrix<Real> out, Term term, Finish finish) {
+                       Matrix<Real> out, Term term) {
     expect(a.shape(0) > 0, "a must have a feature");
     expect_shape("b", b, a.shape(0), b.shape(1));
     expect_range("rows", r0, r1, a.shape(1));
     expect_range("columns", c0, c1, b.shape(1));
     expect_shape("out", out, r1 - r0, c1 - c0);
     const Index width = c1 - c0;
+    const auto features = static_cast<Real>(a.shape(0));
     // Sums that are written once and go to main memory: two rows of them at a time take twice as long there.
     const bool is_large = a.shape(0) < GROUP && out.size() * Index(sizeof(Real)) > LARGE_BYTES;
     for (Index start = c0; start < c1; start += PANEL) {
@@ -90,14 +90,24 @@ void fill_from_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const Re
         for (Index i = r0, height; i < r1; i += height) {
             Real* sums = out[i - r0].data() + (start - c0);
             height = sum_next(a, i, is_large ? i + 1 : r1, b, start, n, sums, width, term);
-            if constexpr (!std::is_same_v<Finish, Unchanged>) {
+            if constexpr (!std::is_null_pointer_v<std::remove_const_t<decltype(Term::finish)>>) {
                 for (Index h = 0; h < height; ++h, sums += width) {
 #pragma omp simd
-                    for (Index j = 0; j < n; ++j) sums[j] = finish(sums[j]);
+                    for (Index j = 0; j < n; ++j) sums[j] = Term::finish(sums[j], features);
                 }
             }
         }
     }
 }
+
+// The kernel that writes such a block for a term that needs nothing else.
+template <template <class> class Term, class Real>
+void squared_by_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
+                        Matrix<Real> out) {
+    fill_from_columns(a, r0, r1, b, c0, c1, out, Term<Real>{});
+}
+#define KERNEL_OF_COLUMNS(name, Term)                                                       \
+    KERNEL_OF(name, "a[f,n] r0 r1 b[f,m] c0 c1 out", form(squared_by_columns<Term, float>), \
+              form(squared_by_columns<Term, double>))
 
 }  // namespace ldmaps

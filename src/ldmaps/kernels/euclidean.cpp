@@ -26,17 +26,13 @@ struct AddSquare {
         const Real t = x - y;
         return fused(t, t, sum);
     }
+    static constexpr auto finish = nullptr;
 };
 
 // -- columns
 
-// Write d² of points r0 to before r1 of `a` and c0 to before c1 of `b`, by direct differences, so that nothing cancels.
-template <class Real>
-void squared_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
-                       Matrix<Real> out) {
-    fill_from_columns(a, r0, r1, b, c0, c1, out, AddSquare<Real>{}, Unchanged{});
-}
-KERNEL(squared_euclidean, "a[f,n] r0 r1 b[f,m] c0 c1 out")
+// By direct differences, so that nothing cancels.
+KERNEL_OF_COLUMNS(squared_euclidean, AddSquare)
 
 // Write the sum over j of w_j d(x_i, x_j) within each group of consecutive points; memory for a few rows.
 template <class Real>
@@ -80,7 +76,7 @@ Real between(const Real* const* x, Index i, const Real* y) {
 template <int Features, class Real>
 void find_nearest(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Row<Index> index, Row<Real> squared) {
     // As wide as a distance, so that both fill the same lanes.
-    using Place = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+    using Place = Signed<Real>;
     alignas(64) Real lowest[SCANNED_ROWS<Real>];
     alignas(64) Place where[SCANNED_ROWS<Real>];
     const Index n = b.shape(1);
@@ -178,7 +174,7 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
     expect_shape("lower", lower, a.shape(0), n_blocks);
     expect_shape("coordinates", coordinates, n_points, coefficients.shape(0));
     const Scratch<Real> squares(n_landmarks), lows(n_blocks), bounds(n_blocks);
-    const Online<Real> online{rate, weights, coefficients};
+    const Online<Real> online{rate, weights, coefficients, coordinates, nearest, lowest};
     const Row<Real> row = squares.row();
     const Real beyond = negligible<Real>() / rate, infinity = std::numeric_limits<Real>::infinity();
     for (Index i = 0; i < n_points; ++i) {
@@ -197,8 +193,7 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
         for (Index block = 0; block < n_blocks; ++block) {
             if (block != likely) measure(block);
         }
-        const Nearest found = online.embed(row, lows.row(), coordinates[i]);
-        nearest[i] = found.place, lowest[i] = static_cast<Real>(found.squared);
+        online.embed(i, row, lows.row());
     }
 }
 KERNEL(

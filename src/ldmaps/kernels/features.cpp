@@ -6,17 +6,23 @@
 namespace ldmaps {
 namespace {
 
+// The square of the fraction of features in which points differ.
 template <class Real>
 struct AddDifferent {
     AddDifferent at(Index) const { return {}; }
     Real operator()(Real sum, Real x, Real y) const { return sum + (x == y ? Real(0) : Real(1)); }
+    static Real finish(Real sum, Real features) { return (sum / features) * (sum / features); }
 };
+KERNEL_OF_COLUMNS(squared_hamming, AddDifferent)
 
+// The square of the sum of |x_k - y_k|.
 template <class Real>
 struct AddDistance {
     AddDistance at(Index) const { return {}; }
     Real operator()(Real sum, Real x, Real y) const { return sum + std::abs(x - y); }
+    static Real finish(Real sum, Real) { return sum * sum; }
 };
+KERNEL_OF_COLUMNS(squared_cityblock, AddDistance)
 
 // The square of a difference taken the shorter way round; values lie within half a period of 0.
 template <class Real>
@@ -30,32 +36,14 @@ struct AddShorterSquare {
     };
     const Real* periods;
     Feature at(Index k) const { return {periods[k]}; }
+    static constexpr auto finish = nullptr;
 };
-
-// Write the square of the fraction of features in which points r0 to before r1 of `a` and c0 to before c1 of `b`
-// differ.
-template <class Real>
-void squared_hamming(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
-                     Matrix<Real> out) {
-    const Real count = static_cast<Real>(a.shape(0));
-    fill_from_columns(a, r0, r1, b, c0, c1, out, AddDifferent<Real>{},
-                      [=](Real sum) { return (sum / count) * (sum / count); });
-}
-KERNEL(squared_hamming, "a[f,n] r0 r1 b[f,m] c0 c1 out")
-
-// Write the square of the sum of |x_k - y_k|.
-template <class Real>
-void squared_cityblock(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
-                       Matrix<Real> out) {
-    fill_from_columns(a, r0, r1, b, c0, c1, out, AddDistance<Real>{}, [](Real sum) { return sum * sum; });
-}
-KERNEL(squared_cityblock, "a[f,n] r0 r1 b[f,m] c0 c1 out")
 
 // Write the sum of t_k², with t_k the difference taken the shorter way round.
 template <class Real>
 void squared_periodic(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
                       Row<const Real> period, Matrix<Real> out) {
-    fill_from_columns(a, r0, r1, b, c0, c1, out, AddShorterSquare<Real>{period.data()}, Unchanged{});
+    fill_from_columns(a, r0, r1, b, c0, c1, out, AddShorterSquare<Real>{period.data()});
 }
 KERNEL(squared_periodic, "a[f,n] r0 r1 b[f,m] c0 c1 period[f] out")
 

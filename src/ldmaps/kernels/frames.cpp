@@ -87,14 +87,13 @@ inline Side gathered(const Given* const* begins, Index place, std::index_sequenc
     return __builtin_convertvector(numbers, Side);
 }
 
-// Prepare the frames from `first` on. Lanes beyond the last frame repeat it; for a panel that there is not stands
-// `spare`.
+// Prepare the frames from `first` on. Lanes beyond the last frame repeat it.
 template <class Given, class Real>
 void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<const double> root_weights, double* lanes,
-          Cube<Real> panels, Real* spare, Real (&moments)[MOMENTS][TOGETHER]) {
+          Cube<Real> panels, Matrix<Real> moments) {
     // Frames that stand together both in a register and in a panel.
     constexpr Index width = PANEL_LANES<Real>, piece = std::min(width, TOGETHER);
-    const Index n_kept = kept.size(), last = frames.shape(0) - 1, frame_size = frames.shape(1) * 3;
+    const Index n_kept = kept.size(), last = frames.shape(0) - 1, frame_size = frames.shape(1) * 3, depth = 3 * n_kept;
     const Index* chosen = kept.data();
     const double* roots = root_weights.data();
     const auto frame = [&](Index index) { return frames.data() + std::min(index, last) * frame_size; };
@@ -134,19 +133,12 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
         xx = fused(u, u, xx), yy = fused(v, v, yy), zz = fused(w, w, zz);
         xy = fused(u, v, xy), xz = fused(u, w, xz), yz = fused(v, w, yz);
     }
-    // Round, write each piece to a place of its own, and return the rounded numbers.
-    const auto rounded = [](Side numbers, auto place) {
-        const auto narrow = __builtin_convertvector(numbers, Vector<Real, TOGETHER * Index(sizeof(Real))>);
-        for (Index at = 0; at < TOGETHER; at += piece) {
-            const Real* from = reinterpret_cast<const Real*>(&narrow) + at;
-            store(load<Vector<Real, piece * Index(sizeof(Real))>>(from), place(at));
-        }
-        return __builtin_convertvector(narrow, Side);
+    const auto rounded = [](Side numbers) {
+        return __builtin_convertvector(numbers, Vector<Real, TOGETHER * Index(sizeof(Real))>);
     };
-    const auto round_to = [&](Side numbers, Real* to) { return rounded(numbers, [=](Index at) { return to + at; }); };
     const auto one = spread<Side>(1.0);
     // Rounded before the division, so that s times the stored frame is the frame.
-    const Side size = round_to(sqrt(xx + yy + zz), moments[SCALE]);
+    const Side size = __builtin_convertvector(rounded(sqrt(xx + yy + zz)), Side);
     const Side finite = size < std::numeric_limits<double>::infinity() ? size : one;
     const Side scale = finite > 0.0 ? finite : one, inverse = one / scale, square = inverse * inverse;
     Side axes[3][3];
@@ -154,20 +146,21 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
     for (auto& axis : axes) {
         for (Side& entry : axis) entry = entry * inverse;
     }
-    Real* places[TOGETHER / piece];
-    for (Index at = 0; at < TOGETHER; at += piece) {
-        const Index panel = (first + at) / width;
-        places[at / piece] = panel < panels.shape(0) ? panels[panel].data() + (first + at) % width : spare;
-    }
+    Real* const place = panels[first / width].data() + first % width;
+    const Index n_pieces = std::min(TOGETHER / piece, panels.shape(0) - first / width);
     Atom total = {};
     for (Index start = 0; start < n_kept; start += ATOM_BLOCK) {
         Atom part = {};
         for (Index k = start; k < std::min(start + ATOM_BLOCK, n_kept); ++k) {
             const Side u = stored(k, 0), v = stored(k, 1), w = stored(k, 2);
             // Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
-            const auto add = [&](const Side(&axis)[3], Index offset, Side& sum) {
-                const Side turned = rounded(fused(u, axis[0], fused(v, axis[1], w * axis[2])),
-                                            [&](Index at) { return places[at / piece] + offset * width; });
+            const auto add = [&](const Side(&axis)[3], Index row, Side& sum) {
+                const auto narrow = rounded(fused(u, axis[0], fused(v, axis[1], w * axis[2])));
+                for (Index at = 0; at < n_pieces; ++at) {
+                    const Real* from = reinterpret_cast<const Real*>(&narrow) + at * piece;
+                    store(load<Vector<Real, piece * Index(sizeof(Real))>>(from), place + (at * depth + row) * width);
+                }
+                const Side turned = __builtin_convertvector(narrow, Side);
                 sum = fused(turned, turned, sum);
             };
             add(axes[0], 3 * k, part.x), add(axes[1], 3 * k + 1, part.y), add(axes[2], 3 * k + 2, part.z);
@@ -175,9 +168,12 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
         total = {total.x + part.x, total.y + part.y, total.z + part.z};
     }
     const auto& [a, b, c] = total;
-    round_to(((a + b + c) * scale) * scale, moments[SQUARED_NORM]);
-    round_to(scale, moments[SCALE]);
-    round_to(sqrt(a * b + a * c + b * c), moments[AREA]);
+    const auto norms = rounded(((a + b + c) * scale) * scale), sizes = rounded(scale),
+               areas = rounded(sqrt(a * b + a * c + b * c));
+    for (Index lane = 0; lane < std::min(TOGETHER, last + 1 - first); ++lane) {
+        moments(SQUARED_NORM, first + lane) = norms[lane], moments(SCALE, first + lane) = sizes[lane];
+        moments(AREA, first + lane) = areas[lane];
+    }
 }
 
 template <class Given>
@@ -197,19 +193,15 @@ bool prepare_frames(Cube<const Given> frames, Row<const Index> kept, Row<const d
     expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
     expect_shape("moments", moments, MOMENTS, n_panels * width);
     const Scratch<double> lanes(3 * kept.size() * TOGETHER);
-    const Scratch<Real> spare(3 * kept.size() * width);
-    Real own[MOMENTS][TOGETHER];
     bool is_finite = true;
     for (Index first = 0; first < n_frames; first += TOGETHER) {
-        pack(frames, first, kept, root_weights, lanes.data(), panels, spare.data(), own);
-        for (Index lane = 0; lane < std::min(TOGETHER, n_frames - first); ++lane) {
-            for (Index row = 0; row < MOMENTS; ++row) moments(row, first + lane) = own[row][lane];
-            is_finite = is_finite && std::isfinite(Real(4) * own[SQUARED_NORM][lane]);
-        }
+        pack(frames, first, kept, root_weights, lanes.data(), panels, moments);
     }
+    for (Index n = 0; n < n_frames; ++n) is_finite = is_finite && std::isfinite(Real(4) * moments(SQUARED_NORM, n));
     if (n_frames % width) {
         for (Index row = 0; row < panels.shape(1); ++row) {
-            for (Index lane = n_frames % width; lane < width; ++lane) panels(n_panels - 1, row, lane) = 0;
+            Real* const place = panels(n_panels - 1, row).data();
+            std::fill(place + n_frames % width, place + width, Real(0));
         }
     }
     return is_finite;

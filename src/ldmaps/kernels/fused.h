@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace ldmaps {
 
@@ -28,6 +29,12 @@ T greater(T a, T b) {
     return a > b ? a : b;
 }
 
+// Whole numbers as wide as a real one.
+template <class Real>
+using Signed = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+template <class Real>
+using Bits = std::make_unsigned_t<Signed<Real>>;
+
 template <class To, class From>
 To bits_of(From value) {
     static_assert(sizeof(To) == sizeof(From));
@@ -36,48 +43,38 @@ To bits_of(From value) {
     return bits;
 }
 
-// exp(x) for x <= 0 to about one unit in the last place; 0 below -87. Adding `magic` = 1.5*2^23 rounds to a whole
-// number in the low bits of the mantissa.
-inline float exp_negative(float x) {
-    const float magic = 12582912.0f;
-    const float y = greater(x, -87.0f);
-    const float shifted = fused(y, 1.4426950408889634f, magic);
-    const float n = shifted - magic;
-    const float r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, y));
-    float p = 1.9875691500e-4f;
-    p = fused(p, r, 1.3981999507e-3f);
-    p = fused(p, r, 8.3334519073e-3f);
-    p = fused(p, r, 4.1665795894e-2f);
-    p = fused(p, r, 1.6666665459e-1f);
-    p = fused(p, r, 5.0000001201e-1f);
-    p = fused(p, r * r, r) + 1.0f;
-    const float scale = bits_of<float>((bits_of<std::uint32_t>(shifted) + 127u) << 23);
-    return x > -87.0f ? p * scale : 0.0f;
+// Of a polynomial's coefficients, the highest first.
+template <class Real, class... Lower>
+inline Real polynomial(Real x, Real highest, Lower... lower) {
+    ((highest = fused(highest, x, lower)), ...);
+    return highest;
 }
 
-// The same in float64; 0 below -708, and magic = 1.5*2^52. The coefficients are 1/13! and so on: with |r| <= ln(2)/2
-// what is left out is 4e-18.
-inline double exp_negative(double x) {
-    const double magic = 6755399441055744.0;
-    const double y = greater(x, -708.0);
-    const double shifted = fused(y, 1.4426950408889634, magic);
-    const double n = shifted - magic;
-    const double r = fused(n, -1.9082149292705877e-10, fused(n, -0.6931471803691238, y));
-    double p = 1.6059043836821613e-10;
-    p = fused(p, r, 2.08767569878681e-09);
-    p = fused(p, r, 2.505210838544172e-08);
-    p = fused(p, r, 2.755731922398589e-07);
-    p = fused(p, r, 2.7557319223985893e-06);
-    p = fused(p, r, 2.48015873015873e-05);
-    p = fused(p, r, 1.984126984126984e-04);
-    p = fused(p, r, 1.388888888888889e-03);
-    p = fused(p, r, 8.333333333333333e-03);
-    p = fused(p, r, 4.1666666666666664e-02);
-    p = fused(p, r, 1.6666666666666666e-01);
-    p = fused(p, r, 0.5);
-    p = fused(p, r * r, r) + 1.0;
-    const double scale = bits_of<double>((bits_of<std::uint64_t>(shifted) + 1023u) << 52);
-    return x > -708.0 ? p * scale : 0.0;
+// exp(x) for x <= 0 to about one unit in the last place; 0 where that is hardly a normal number. Adding `magic` rounds
+// to a whole number in the low bits of the mantissa. In float64 the coefficients are 1/13! and so on: with
+// |r| <= ln(2)/2 what is left out is 4e-18.
+template <class Real>
+inline Real exp_negative(Real x) {
+    constexpr bool is_single = sizeof(Real) == 4;
+    constexpr int mantissa = is_single ? 23 : 52, bias = is_single ? 127 : 1023;
+    constexpr Real magic = Real(1.5) * Real(Bits<Real>(1) << mantissa), lowest = is_single ? -87 : -708;
+    constexpr Real ln2 = is_single ? Real(-0.693359375) : Real(-0.6931471803691238);
+    constexpr Real rest_of_ln2 = is_single ? Real(2.12194440e-4) : Real(-1.9082149292705877e-10);
+    const Real y = greater(x, lowest);
+    const Real shifted = fused(y, Real(1.4426950408889634), magic);
+    const Real n = shifted - magic;
+    const Real r = fused(n, rest_of_ln2, fused(n, ln2, y));
+    Real p;
+    if constexpr (is_single) {
+        p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                       5.0000001201e-1f);
+    } else {
+        p = polynomial(r, 1.6059043836821613e-10, 2.08767569878681e-09, 2.505210838544172e-08, 2.755731922398589e-07,
+                       2.7557319223985893e-06, 2.48015873015873e-05, 1.984126984126984e-04, 1.388888888888889e-03,
+                       8.333333333333333e-03, 4.1666666666666664e-02, 1.6666666666666666e-01, 0.5);
+    }
+    const Real scale = bits_of<Real>((bits_of<Bits<Real>>(shifted) + bias) << mantissa);
+    return x > lowest ? (fused(p, r * r, r) + Real(1)) * scale : Real(0);
 }
 
 }  // namespace ldmaps

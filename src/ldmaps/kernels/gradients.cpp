@@ -122,15 +122,22 @@ void write_rotations(Real* m, const double* root, double* certain, Index count) 
     constexpr Index B = GRADIENT_BLOCK;
 #pragma omp simd
     for (Index j = 0; j < count; ++j) {
-        const double a = m[j], b = m[B + j], c = m[2 * B + j], d = m[3 * B + j], e = m[4 * B + j], f = m[5 * B + j],
-                     g = m[6 * B + j], h = m[7 * B + j], i = m[8 * B + j];
-        const Invariants<double> own(a, b, c, d, e, f, g, h, i);
-        const double det = own.det, square = own.square, cofactors = own.cofactors;
-        // MᵀM
-        const double aa = fused(a, a, fused(d, d, g * g)), bb = fused(b, b, fused(e, e, h * h)),
-                     cc = fused(c, c, fused(f, f, i * i));
-        const double ab = fused(a, b, fused(d, e, g * h)), ac = fused(a, c, fused(d, f, g * i)),
-                     bc = fused(b, c, fused(e, f, h * i));
+        Matrix3 own, gram;  // M, and MᵀM
+#pragma GCC unroll 9
+        for (int p = 0; p < 9; ++p) own[p / 3][p % 3] = m[p * B + j];
+        const auto product = [](const double (&x)[3], double p, double q, double r) {
+            return fused(x[0], p, fused(x[1], q, x[2] * r));
+        };
+#pragma GCC unroll 9
+        for (int p = 0; p < 9; ++p) {
+            const double left[3] = {own[0][p / 3], own[1][p / 3], own[2][p / 3]};
+            gram[p / 3][p % 3] = product(left, own[0][p % 3], own[1][p % 3], own[2][p % 3]);
+        }
+        const Invariants<double> known(own[0][0], own[0][1], own[0][2], own[1][0], own[1][1], own[1][2], own[2][0],
+                                       own[2][1], own[2][2]);
+        const double cofactor[9] = {known.c00, known.c01, known.c02, known.c10, known.c11,
+                                    known.c12, known.c20, known.c21, known.c22};
+        const double det = known.det, square = known.square, cofactors = known.cofactors;
         // One step of Newton on y² - |cof M|² - 2 lambda det M with lambda² = |M|² + 2y, which a step t keeps exactly.
         double lambda = root[j];
         double y = 0.5 * fused(lambda, lambda, -square);
@@ -139,19 +146,12 @@ void write_rotations(Real* m, const double* root, double* certain, Index count) 
         lambda -= t;
         const double q = fused(y, lambda, -det), r = 1.0 / q;
         const double u = (square + y) * r, v = lambda * r;
-        const auto rotated = [=](double entry, double cofactor, double x, double px, double z, double pz, double w,
-                                 double pw) {
-            return static_cast<Real>(fused(u, entry, v * cofactor) - r * fused(x, px, fused(z, pz, w * pw)));
-        };
-        m[j] = rotated(a, own.c00, a, aa, b, ab, c, ac);
-        m[B + j] = rotated(b, own.c01, a, ab, b, bb, c, bc);
-        m[2 * B + j] = rotated(c, own.c02, a, ac, b, bc, c, cc);
-        m[3 * B + j] = rotated(d, own.c10, d, aa, e, ab, f, ac);
-        m[4 * B + j] = rotated(e, own.c11, d, ab, e, bb, f, bc);
-        m[5 * B + j] = rotated(f, own.c12, d, ac, e, bc, f, cc);
-        m[6 * B + j] = rotated(g, own.c20, g, aa, h, ab, i, ac);
-        m[7 * B + j] = rotated(h, own.c21, g, ab, h, bb, i, bc);
-        m[8 * B + j] = rotated(i, own.c22, g, ac, h, bc, i, cc);
+#pragma GCC unroll 9
+        for (int p = 0; p < 9; ++p) {
+            const auto &row = own[p / 3], &column = gram[p % 3];  // MᵀM is symmetric
+            const double cubic = product(row, column[0], column[1], column[2]);
+            m[p * B + j] = static_cast<Real>(fused(u, row[p % 3], v * cofactor[p]) - r * cubic);
+        }
         // Comparisons that NaN fails. Where q was next to nothing, the step may be longer than lambda itself, or lead
         // to a lower root, where the curvature is negative.
         const bool is_large = q * q > SMALLEST_Q * SMALLEST_Q * square * square * square && q > 0.0;
@@ -166,22 +166,21 @@ void write_rotations(Real* m, const double* root, double* certain, Index count) 
 template <class Real>
 void add_turned(const Real* m, const Real* z, double* sums, Index count) {
     constexpr Index B = GRADIENT_BLOCK;
-    Lanes<Real> s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
+    Lanes<Real> parts[4][3] = {};
     for (Index j = 0; j < count; j += LANES<Real>) {
         const Real *left = m + j, *right = z + j;
         for (int axis = 0; axis < 3; ++axis, left += B, right += B) {
-            const auto a = load<Lanes<Real>>(left), b = load<Lanes<Real>>(left + 3 * B),
-                       c = load<Lanes<Real>>(left + 6 * B);
-            const auto x = load<Lanes<Real>>(right), y = load<Lanes<Real>>(right + 3 * B);
-            s0 = fused(a, x, s0), s1 = fused(b, x, s1), s2 = fused(c, x, s2);
-            s3 = fused(a, y, s3), s4 = fused(b, y, s4), s5 = fused(c, y, s5);
-            const auto u = load<Lanes<Real>>(right + 6 * B), v = load<Lanes<Real>>(right + 9 * B);
-            s6 = fused(a, u, s6), s7 = fused(b, u, s7), s8 = fused(c, u, s8);
-            s9 = fused(a, v, s9), s10 = fused(b, v, s10), s11 = fused(c, v, s11);
+            const Lanes<Real> column[3] = {load<Lanes<Real>>(left), load<Lanes<Real>>(left + 3 * B),
+                                           load<Lanes<Real>>(left + 6 * B)};
+#pragma GCC unroll 4
+            for (int atom = 0; atom < 4; ++atom) {
+                const auto x = load<Lanes<Real>>(right + 3 * atom * B);
+#pragma GCC unroll 3
+                for (int row = 0; row < 3; ++row) parts[atom][row] = fused(column[row], x, parts[atom][row]);
+            }
         }
     }
-    const Lanes<Real> parts[12] = {s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11};
-    for (int p = 0; p < 12; ++p) sums[p] += sum_of<Real, LANES_BYTES>(parts[p]);
+    for (int p = 0; p < 12; ++p) sums[p] += sum_of<Real, LANES_BYTES>(parts[p / 3][p % 3]);
 }
 
 // Write the gradients of frames superposed on landmarks.

@@ -104,11 +104,10 @@ KERNEL(block_tree, "squared[n,n] parents[n] lengths[n]")
 template <class Real>
 void count_edges(Row<const Real> row, Index origin, Real squared_radius, Row<Index> degree, Row<Index> parent,
                  Row<const double> draws) {
-    using Mask = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
     for (Index start = 0; start < row.size(); start += BLOCK) {
         const Row<const Real> part = row.slice(start, start + BLOCK);
         const Real* squares = part.data();
-        Mask any = 0;
+        Signed<Real> any = 0;
         for (Index j = 0; j < part.size(); ++j) any |= squares[j] <= squared_radius;
         if (!any) continue;
         Index *degrees = degree.data() + start, *parents = parent.data() + start;

@@ -32,17 +32,9 @@ inline double angle_of(double y, double x) {
     const double low = is_flat ? ay : ax, high = is_flat ? ax : ay;
     const bool is_reduced = low > 0.41421356237309503 * high;
     const double z = ratio(is_reduced ? low - high : low, is_reduced ? low + high : high), s = z * z;
-    double p = -0.01917688711906226;
-    p = fused(p, s, 0.03923165829558719);
-    p = fused(p, s, -0.0508544973794026);
-    p = fused(p, s, 0.0585814891280221);
-    p = fused(p, s, -0.06664511447381948);
-    p = fused(p, s, 0.07692183190826087);
-    p = fused(p, s, -0.09090904578123903);
-    p = fused(p, s, 0.11111111015256361);
-    p = fused(p, s, -0.14285714284666542);
-    p = fused(p, s, 0.1999999999999552);
-    p = fused(p, s, -0.3333333333333333);
+    const double p = polynomial(s, -0.01917688711906226, 0.03923165829558719, -0.0508544973794026, 0.0585814891280221,
+                                -0.06664511447381948, 0.07692183190826087, -0.09090904578123903, 0.11111111015256361,
+                                -0.14285714284666542, 0.1999999999999552, -0.3333333333333333);
     double angle = fused(p * s, z, z) + (is_reduced ? PI / 4 : 0.0);
     angle = is_flat ? angle : PI / 2 - angle;
     return std::copysign(x < 0.0 ? PI - angle : angle, y);

@@ -59,18 +59,15 @@ inline void add_nine_sums(const Real* row, const Real* panel, Index n_atoms, Wor
     constexpr Index lanes = PANEL_LANES<Real>;
     // Where registers are narrower than a panel, it is taken in two.
     for (Index lane = 0; lane < lanes; lane += LANES<Real>) {
-        Lanes<Real> s00{}, s01{}, s02{}, s10{}, s11{}, s12{}, s20{}, s21{}, s22{};
+        Lanes<Real> sums[9] = {};
         for (Index k = 0; k < n_atoms; ++k) {
             const Real* here = panel + 3 * k * lanes + lane;
-            const auto u = load<Lanes<Real>>(here), v = load<Lanes<Real>>(here + lanes),
-                       w = load<Lanes<Real>>(here + 2 * lanes);
-            const auto x = spread<Lanes<Real>>(row[3 * k]), y = spread<Lanes<Real>>(row[3 * k + 1]),
-                       z = spread<Lanes<Real>>(row[3 * k + 2]);
-            s00 = fused(x, u, s00), s01 = fused(x, v, s01), s02 = fused(x, w, s02);
-            s10 = fused(y, u, s10), s11 = fused(y, v, s11), s12 = fused(y, w, s12);
-            s20 = fused(z, u, s20), s21 = fused(z, v, s21), s22 = fused(z, w, s22);
+#pragma GCC unroll 9
+            for (int entry = 0; entry < 9; ++entry) {
+                const auto left = spread<Lanes<Real>>(row[3 * k + entry / 3]);
+                sums[entry] = fused(left, load<Lanes<Real>>(here + entry % 3 * lanes), sums[entry]);
+            }
         }
-        const Lanes<Real> sums[9] = {s00, s01, s02, s10, s11, s12, s20, s21, s22};
         for (int entry = 0; entry < 9; ++entry) {
             Real* place = work.rows[entry] + slot * lanes + lane;
             store(is_first ? sums[entry] : load<Lanes<Real>>(place) + sums[entry], place);

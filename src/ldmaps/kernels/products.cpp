@@ -93,14 +93,16 @@ void sparse_matvec_rows(Row<const Place> starts, Row<const Place> columns, Row<c
         const Index n = starts[i + 1] - starts[i];
         const Place* places = columns.data() + starts[i];
         const Real* row = data.data() + starts[i];
-        double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+        double sums[4] = {};
         Index j = 0;
         for (; j + 4 <= n; j += 4) {
-            s0 = fused(double(row[j]), v[places[j]], s0), s1 = fused(double(row[j + 1]), v[places[j + 1]], s1);
-            s2 = fused(double(row[j + 2]), v[places[j + 2]], s2), s3 = fused(double(row[j + 3]), v[places[j + 3]], s3);
+#pragma GCC unroll 4
+            for (int chain = 0; chain < 4; ++chain) {
+                sums[chain] = fused(double(row[j + chain]), v[places[j + chain]], sums[chain]);
+            }
         }
-        for (; j < n; ++j) s0 = fused(double(row[j]), v[places[j]], s0);
-        out[i] = (s0 + s1) + (s2 + s3);
+        for (; j < n; ++j) sums[0] = fused(double(row[j]), v[places[j]], sums[0]);
+        out[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
 }
 KERNEL_OF(sparse_matvec_rows, "starts[n+1] columns[e] data[e] vector out[n]",

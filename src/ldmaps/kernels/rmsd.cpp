@@ -38,25 +38,24 @@ namespace {
 
 // The square root to within 7e-4 of itself, at a quarter of the cost of the exact one: the exponent is halved in the
 // bit pattern, then one step of Newton's iteration for 1/sqrt with coefficients that balance its error.
-inline float rough_sqrt(float x) {
-    const float inverse = bits_of<float>(0x5F1FFFF9u - (bits_of<std::uint32_t>(x) >> 1));
-    const float root = x * inverse;
-    return (root * 0.703952253f) * fused(-root, inverse, 2.38924456f);
-}
-inline double rough_sqrt(double x) {
-    const double inverse = bits_of<double>(0x5FE3FFFF3FFFFFFFull - (bits_of<std::uint64_t>(x) >> 1));
-    const double root = x * inverse;
-    return (root * 0.703952253) * fused(-root, inverse, 2.38924456);
+template <class Real>
+inline Real rough_sqrt(Real x) {
+    constexpr Bits<Real> half_bias = sizeof(Real) == 4 ? 0x5F1FFFF9u : 0x5FE3FFFF3FFFFFFFull;
+    const Real inverse = bits_of<Real>(half_bias - (bits_of<Bits<Real>>(x) >> 1));
+    const Real root = x * inverse;
+    return (root * Real(0.703952253)) * fused(-root, inverse, Real(2.38924456));
 }
 
 // The larger of x and 0, by the sign bit: a comparison here makes g++ compute what follows twice.
-inline float positive_part(float x) {
-    const std::uint32_t bits = bits_of<std::uint32_t>(x);
-    return bits_of<float>(bits & ~static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31));
+template <class Real>
+inline Real positive_part(Real x) {
+    const auto bits = bits_of<Signed<Real>>(x);
+    return bits_of<Real>(bits & ~(bits >> (8 * sizeof(Real) - 1)));
 }
-inline double positive_part(double x) {
-    const std::uint64_t bits = bits_of<std::uint64_t>(x);
-    return bits_of<double>(bits & ~static_cast<std::uint64_t>(static_cast<std::int64_t>(bits) >> 63));
+
+template <class Real>
+void load_matrix(const WorkOf<Real>& work, Index lane, Matrix3& matrix) {
+    for (int entry = 0; entry < 9; ++entry) matrix[entry / 3][entry % 3] = work.rows[entry][lane];
 }
 
 // Write the largest root of all lanes, and in DOUBT not 0 for each that must be computed again. Returns whether any is.
@@ -131,11 +130,6 @@ bool find_roots(WorkOf<Real>& work, Index n_lanes) {
         doubtful += doubt;
     }
     return doubtful != 0;
-}
-
-template <class Real>
-void load_matrix(const WorkOf<Real>& work, Index lane, Matrix3& u) {
-    for (int entry = 0; entry < 9; ++entry) u[entry / 3][entry % 3] = work.rows[entry][lane];
 }
 
 template <class Real>
@@ -219,41 +213,41 @@ void fill_block(const Frames<Real>& a, const Frames<Real>& b, Matrix<Real> out) 
         for (Index panel = first_panel; panel < last_panel; panel += panels_per_pass) {
             const Index width = std::min(panels_per_pass, last_panel - panel);
             fill_sums<Real>(rows, height, b.panels, panel, width, work);
-            Index slot = 0;
-            for (Index p = panel; p < panel + width; ++p) {
-                for (Index i = 0; i < height; ++i, ++slot) {
-                    const Real area = a.moments(AREA, row + i);
-                    Real* bound = work.rows[BOUND] + slot * lanes;
-                    for (Index lane = 0; lane < lanes; ++lane) bound[lane] = area * areas[p * lanes + lane];
+            // In the order of their sums.
+            const auto for_slots = [=](auto function) {
+                for (Index slot = 0; slot < width * height; ++slot)
+                    function(slot, panel + slot / height, slot % height);
+            };
+            for_slots([&](Index slot, Index p, Index i) {
+                const Real area = a.moments(AREA, row + i);
+                for (Index lane = 0; lane < lanes; ++lane) {
+                    work.rows[BOUND][slot * lanes + lane] = area * areas[p * lanes + lane];
                 }
-            }
-            const Index n_lanes = slot * lanes;
+            });
+            const Index n_lanes = width * height * lanes;
             if (find_roots(work, n_lanes)) {
                 for (Index at = 0; at < n_lanes; ++at) {
                     if (work.rows[DOUBT][at] != 0) work.rows[ROOT][at] = static_cast<Real>(careful_root(work, at));
                 }
             }
-            slot = 0;
-            for (Index p = panel; p < panel + width; ++p) {
+            for_slots([&](Index slot, Index p, Index i) {
                 const Index col = p * lanes - b.start;
                 const bool whole = col >= 0 && col + lanes <= n_cols;
-                for (Index i = 0; i < height; ++i, ++slot) {
-                    const Real norm = a.moments(SQUARED_NORM, row + i), scale = a.moments(SCALE, row + i) * Real(-2);
-                    const Real* lambda = work.rows[ROOT] + slot * lanes;
-                    Real* target = out[top + i].data() + col;
-                    Real spill[lanes];
-                    Real* squared = whole ? target : spill;
-                    for (Index lane = 0; lane < lanes; ++lane) {
-                        const Real both = norm + norms[p * lanes + lane];
-                        const Real value = fused(scale * scales[p * lanes + lane], lambda[lane], both);
-                        squared[lane] = value > both * rounding ? value : Real(0);
-                    }
-                    if (whole) continue;
-                    for (Index lane = std::max(Index(0), -col); lane < std::min(lanes, n_cols - col); ++lane) {
-                        target[lane] = spill[lane];
-                    }
+                const Real norm = a.moments(SQUARED_NORM, row + i), scale = a.moments(SCALE, row + i) * Real(-2);
+                const Real* lambda = work.rows[ROOT] + slot * lanes;
+                Real* target = out[top + i].data() + col;
+                Real spill[lanes];
+                Real* squared = whole ? target : spill;
+                for (Index lane = 0; lane < lanes; ++lane) {
+                    const Real both = norm + norms[p * lanes + lane];
+                    const Real value = fused(scale * scales[p * lanes + lane], lambda[lane], both);
+                    squared[lane] = value > both * rounding ? value : Real(0);
                 }
-            }
+                if (whole) return;
+                for (Index lane = std::max(Index(0), -col); lane < std::min(lanes, n_cols - col); ++lane) {
+                    target[lane] = spill[lane];
+                }
+            });
         }
     }
 }
@@ -299,8 +293,7 @@ void rmsd_group_sums(Cube<const Real> panels, Matrix<const Real> moments, Row<co
         const Scratch<Real> memory(members.count() * members.count());
         const Matrix<Real> block = memory.matrix(members.count(), members.count());
         fill_block(members, members, block);
-        add_distance_sums<Real>(block, weights.slice(members.start, members.stop),
-                                sums.slice(members.start, members.stop));
+        distance_sums<Real>(block, weights.slice(members.start, members.stop), sums.slice(members.start, members.stop));
     }
 }
 KERNEL(rmsd_group_sums, "panels moments bounds weights sums")

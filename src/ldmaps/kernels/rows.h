@@ -65,34 +65,33 @@ double distance_sum(const Real* squared, const double* weights, Index n) {
 }
 
 template <class Real>
-void add_distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<double> sums) {
+void distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<double> sums) {
     for (Index i = 0; i < squared.shape(0); ++i) {
         sums[i] = distance_sum(squared[i].data(), weights.data(), squared.shape(1));
     }
 }
 
-struct Nearest {
-    Index place;
-    double squared;
-};
-
-// Embeds points by their squared distances to the landmarks: w(x)·B.
+// Embeds points by their squared distances to the landmarks: w(x)·B, the nearest landmark and its d².
 template <class Real>
 struct Online {
     Real rate;
     Row<const Real> weights;
     Matrix<const Real> coefficients;  // B transposed
+    Matrix<Real> coordinates;
+    Row<Index> nearest;
+    Row<Real> lowest;
     // Partial sums of the weights, and of each coordinate.
     Scratch<double> memory{(coefficients.shape(0) + 1) * PARTIAL};
 
-    // Embed one point by its row of d² and the lowest of each block. Blocks too far to matter are not read, so nothing
+    // Embed point i by its row of d² and the lowest of each block. Blocks too far to matter are not read, so nothing
     // need stand there.
-    Nearest embed(Row<const Real> row, Row<const Real> lows, Row<Real> coordinates) const {
+    void embed(Index i, Row<const Real> row, Row<const Real> lows) const {
         const Index closest = std::min_element(lows.data(), lows.data() + lows.size()) - lows.data();
         const Real low = lows[closest], reach = low + negligible<Real>() / rate;
-        const Index first = closest * BLOCK;
-        const Index nearest = first + first_equal<Real>(row.slice(first, first + BLOCK), low);
-        const Matrix<double> partial = memory.matrix(coordinates.size() + 1, PARTIAL);
+        const Index first = closest * BLOCK, n_coordinates = coefficients.shape(0);
+        nearest[i] = first + first_equal<Real>(row.slice(first, first + BLOCK), low);
+        lowest[i] = low;
+        const Matrix<double> partial = memory.matrix(n_coordinates + 1, PARTIAL);
         partial.fill(0.0);
         for (Index block = 0; block < lows.size(); ++block) {
             if (lows[block] > reach) continue;
@@ -103,15 +102,14 @@ struct Online {
 #pragma omp simd
             for (Index j = 0; j < n; ++j) shares[j] = exp_negative(rate * (low - squares[j])) * factors[j];
             add_terms(n, partial[0].data(), plain_terms(shares));
-            for (Index k = 0; k < coordinates.size(); ++k) {
+            for (Index k = 0; k < n_coordinates; ++k) {
                 add_terms(n, partial[k + 1].data(), weighted_terms(shares, coefficients[k].data() + start));
             }
         }
         const double total = total_of_partial(partial[0].data());
-        for (Index k = 0; k < coordinates.size(); ++k) {
-            coordinates[k] = static_cast<Real>(total_of_partial(partial[k + 1].data()) / total);
+        for (Index k = 0; k < n_coordinates; ++k) {
+            coordinates(i, k) = static_cast<Real>(total_of_partial(partial[k + 1].data()) / total);
         }
-        return {nearest, static_cast<double>(low)};
     }
 };
 

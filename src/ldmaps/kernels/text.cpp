@@ -206,14 +206,13 @@ struct Texts {
     Row<const std::uint8_t> bytes;
     Row<const Index> stops;
 
-    void check(const char* name) const {
-        for (Index place = 0; place < stops.size(); ++place) {
-            expect_range(name, place ? stops[place - 1] : 0, stops[place], bytes.size());
-        }
-    }
-    Index longest() const {
+    // The size of the longest, or an error that is about `name`.
+    Index longest(const char* name) const {
         Index most = 0;
-        for (Index place = 0; place < stops.size(); ++place) most = std::max(most, size(place));
+        for (Index place = 0; place < stops.size(); ++place) {
+            expect_range(name, begin(place), stops[place], bytes.size());
+            most = std::max(most, size(place));
+        }
         return most;
     }
     Index begin(Index place) const { return place ? stops[place - 1] : 0; }
@@ -229,13 +228,13 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
                  Row<std::uint8_t> out) {
     const Index n_columns = values.shape(1);
     const Texts between{texts, text_stops}, word{words, word_stops};
-    between.check("text_stops");
-    word.check("word_stops");
+    between.longest("text_stops");
+    const Index longest_word = word.longest("word_stops");
     expect(word_stops.size() >= 3 && word_stops[2] <= CELL_BYTES, "words must begin with those for nan, inf and -inf");
     Index room = texts.size();
     for (Index column = 0; column < n_columns; ++column) {
         expect(forms[column] >= -1 && forms[column] <= MOST_DIGITS, "forms must lie within -1 and 17");
-        room += forms[column] < 0 ? word.longest() : CELL_BYTES;
+        room += forms[column] < 0 ? longest_word : CELL_BYTES;
     }
     expect(out.size() >= values.shape(0) * room, "out must have room for the longest rows");
     char* const first = reinterpret_cast<char*>(out.data());
@@ -245,20 +244,15 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
             at = between.write(column, at);
             const double value = values(row, column);
             const Index form = forms[column];
-            if (form > 0) {
-                at = std::isfinite(value) ? write_number(value, static_cast<int>(form), at)
-                                          : word.write(std::isnan(value) ? 0
-                                                       : value > 0       ? 1
-                                                                         : 2,
-                                                       at);
-                continue;
-            }
-            const auto whole = bits_of<std::int64_t>(value);
-            if (form == 0) {
-                at = std::to_chars(at, at + CELL_BYTES, whole).ptr;
+            if (form > 0 && std::isfinite(value)) {
+                at = write_number(value, static_cast<int>(form), at);
+            } else if (form == 0) {
+                at = std::to_chars(at, at + CELL_BYTES, bits_of<std::int64_t>(value)).ptr;
             } else {
-                expect(whole >= 0 && whole < word_stops.size(), "a value must be the place of a word");
-                at = word.write(static_cast<Index>(whole), at);
+                const Index infinite = value > 0.0 ? 1 : 2, no_number = std::isnan(value) ? 0 : infinite;
+                const Index place = form > 0 ? no_number : static_cast<Index>(bits_of<std::int64_t>(value));
+                expect(place >= 0 && place < word_stops.size(), "a value must be the place of a word");
+                at = word.write(place, at);
             }
         }
         at = between.write(n_columns, at);

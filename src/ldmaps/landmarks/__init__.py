@@ -40,8 +40,7 @@ def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int
         if landmarks not in SELECTORS:
             names = ", ".join(f'"{name}"' for name in SELECTORS)
             raise InvalidInputError(
-                Named("landmarks", landmarks),
-                f" is not known; use {names}, a selector or an index array",
+                Named("landmarks", landmarks), f" is not known; use {names}, a selector or an index array"
             )
         selector = SELECTORS[landmarks]()
     elif isinstance(landmarks, LandmarkSelector):

@@ -1,13 +1,10 @@
 """Landmarks that must cover all points, where these are in blocks and too many to bring together.
 
-Both methods choose among a uniform sample and let workers say which of all points lie farthest from what was chosen:
-
-- Farthest points. M landmarks are traversed in the sample, with δ the distance at which the next would come: no M
-  landmarks cover the points within less than δ/2. All points are within R of the landmarks. Where R ≤ 1.1 δ these are
-  within 2.2 times the best radius; otherwise the farthest points join the sample, and it is traversed again.
-- Within √ε. The sample's landmarks come first, then points farther than √ε from all landmarks, the farthest first.
-
-Which points these are does not depend on how blocks are cut.
+Both methods choose among a uniform sample and let workers say which of all points lie farthest from what was chosen,
+whatever the blocks. Farthest points: M landmarks are traversed in the sample, with δ the distance at which the next
+would come, so that no M landmarks cover the points within less than δ/2. Where all points are within 1.1 δ this is 2.2
+times the best radius; otherwise the farthest points join the sample. Within √ε: points farther than that from the
+sample's landmarks join these, the farthest first.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from ldmaps.landmarks.base import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
 
 _Array = NDArray[np.float64]
 

@@ -34,8 +34,8 @@ from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, s
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.metrics.base import Points
+from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.squared_matrix import squared_matrix
-from ldmaps.metrics.stored import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.diagnosis import handfuls
 

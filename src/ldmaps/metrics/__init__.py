@@ -47,18 +47,7 @@ _MADE_OF = {
 
 
 def resolve_metric(metric: Metric | str | Callable[..., Any]) -> Metric:
-    """Return the metric meant by an instance, a name, or a Python function.
-
-    Parameters
-    ----------
-    metric : Metric, str or callable
-        A metric is returned as it is; a name gives that metric with its default settings; a callable f(x, y) -> float
-        becomes :class:`Function`.
-
-    Returns
-    -------
-    Metric
-        An instance.
+    """Return the metric meant by ``metric``: itself, that of a name with its defaults, or one of a function f(x, y).
 
     Examples
     --------

@@ -108,11 +108,7 @@ class Metric(ABC):
         """
 
     def group_distance_sums(
-        self,
-        points: Points,
-        bounds: NDArray[np.intp],
-        weights: NDArray[np.float64],
-        sums: NDArray[np.float64],
+        self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``, by ``weights`` w; trusts its input.
 

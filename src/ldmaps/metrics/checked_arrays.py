@@ -61,19 +61,18 @@ def as_float_array(
     check_unmasked(X)
     array = np.asarray(X)
     check_real(array)
-    if array.dtype.kind in "OUSV":
-        if array.dtype.kind == "O":
-            try:
-                array = array.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise InvalidInputError(
-                    f"points must be real numbers, but the array holds objects that are not ({error}); "
-                    "encode them as numbers first"
-                ) from error
-        else:
+    if array.dtype.kind in "USV":
+        raise InvalidInputError(
+            f"points must be real numbers, got values of type {array.dtype}; encode them as numbers first"
+        )
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"points must be real numbers, got values of type {array.dtype}; encode them as numbers first"
-            )
+                f"points must be real numbers, but the array holds objects that are not ({error}); "
+                "encode them as numbers first"
+            ) from error
     if dtype is None:
         dtype = np.float32 if array.dtype == np.float32 else np.float64
     array = np.require(array, dtype, "A")  # kernels take nothing that stands at an odd byte

@@ -29,8 +29,8 @@ class EarthMover(Metric):
     Parameters
     ----------
     positions : array-like of shape (bins,), optional
-        Strictly increasing positions of the bins on a line, by default 0, 1, 2, … The distance is then ``W₁ = Σ_k |F_k
-        − G_k| (x_{k+1} − x_k)`` with F and G the cumulative histograms, at the cost of a subtraction per bin.
+        Strictly increasing positions of the bins on a line, by default 0, 1, 2, … The distance is then
+        ``W₁ = Σ_k |F_k − G_k| (x_{k+1} − x_k)`` with F and G the cumulative histograms: a subtraction per bin.
     ground_distance : array-like of shape (bins, bins), optional
         Symmetric distances between bins that do not lie on a line. Each pair of histograms is then a transport
         problem, solved exactly by POT (``pip install POT``): thousands of times slower.

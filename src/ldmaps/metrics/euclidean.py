@@ -34,9 +34,7 @@ MIN_PRODUCT_ROWS = 4
 CANCELLATION_SHARE = {np.dtype(np.float32): 2.0**-4, np.dtype(np.float64): 2.0**-10}
 #: While the sum of all squares stays below this, neither a squared distance nor, after a shift to some
 #: mean, |x|² + |y|² + 2 |x·y| can overflow.
-_PRODUCT_SIZE = 4096
-_SAFE_SUM_SINGLE, _SAFE_SUM_DOUBLE = (float(np.finfo(kind).max) / 16 for kind in (np.float32, np.float64))
-_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+_SAFE_SUM = {np.dtype(kind): float(np.finfo(kind).max) / 16 for kind in (np.float32, np.float64)}
 
 
 class ColumnPoints(Points):
@@ -50,29 +48,21 @@ class ColumnPoints(Points):
     def __len__(self) -> int:
         return int(self.columns.shape[1])
 
-    def boxes(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the lowest and the highest value of each feature over blocks of points, both (features, blocks)."""
-        starts = np.arange(0, len(self), kernels.BLOCK)
-        return (
-            np.minimum.reduceat(self.columns, starts, axis=1),
-            np.maximum.reduceat(self.columns, starts, axis=1),
-        )
-
-    def near_share(self, boxes: tuple[NDArray[Any], NDArray[Any]], reach: Any) -> float:
+    def near_share(self, boxes: tuple[Array, Array], reach: Any) -> float:
         """Return which share of the boxes is within d² = ``reach`` of a point, on the average over a sample."""
-        lower, upper = boxes
         some = self.columns[:, :: max(1, len(self) // BOX_SAMPLE)].copy()
-        bounds = np.empty((some.shape[1], lower.shape[1]), dtype=self.dtype)
-        kernels.squares_to_boxes(some, lower, upper, bounds)
+        bounds = np.empty((some.shape[1], boxes[0].shape[1]), dtype=self.dtype)
+        kernels.squares_to_boxes(some, *boxes, bounds)
         return float((bounds <= reach).mean())
 
-    def boxes_within(self, reach: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return the boxes, or None where so many are within ``reach`` that they do not pay."""
-        # Found out at the first use. Threads may race to do so: all find the same, and the name is bound in
-        # one step.
+    def boxes_within(self, reach: Any) -> tuple[Array, Array] | None:
+        """Return lowest and highest features of blocks of points, or None where too many are within ``reach`` to pay."""
+        # Found out at the first use. Threads may race to do so: all find the same, and the name is bound in one step.
         if reach not in self._boxes:
-            boxes = self.boxes()
-            self._boxes = {reach: boxes if self.near_share(boxes, reach) <= MAX_NEAR_SHARE else None}
+            starts = np.arange(0, len(self), kernels.BLOCK)
+            lower, upper = (each.reduceat(self.columns, starts, axis=1) for each in (np.minimum, np.maximum))
+            pays = self.near_share((lower, upper), reach) <= MAX_NEAR_SHARE
+            self._boxes = {reach: (lower, upper) if pays else None}
         return self._boxes[reach]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -148,8 +138,8 @@ class Euclidean(Metric):
     Up to 32 features differences are taken directly, and the value for a pair does not depend on how the work was cut.
     Beyond, ``d² = |x|² + |y|² − 2 x·y`` comes from a matrix product on points moved to the mean of the right-hand
     side, so that a common offset costs no digits; pairs whose terms nearly cancel are computed again by differences.
-    Identical points are at distance exactly 0, d² is never negative, and its relative error is at most about (f +
-    8)·1.2e-13 for f features (float32: (f + 8)·1e-6), and usually far smaller.
+    Identical points are at distance exactly 0, d² is never negative, and its relative error is at most about
+    (f + 8)·1.2e-13 for f features (float32: (f + 8)·1e-6), and usually far smaller.
 
     Examples
     --------
@@ -165,24 +155,14 @@ class Euclidean(Metric):
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> ColumnPoints | RowPoints:
         """Validate points and lay them out for speed; the input is copied."""
-        # One streamed point must not cost more to check than to embed: one product shows that
-        # everything is finite. What it cannot vouch for takes the slow way, which gives the reasons.
-        if (
-            type(X) is not np.ndarray
-            or X.ndim != 2
-            or X.size == 0
-            or (X.dtype is not _DOUBLE and X.dtype is not _SINGLE)
-            or (dtype is not None and X.dtype != dtype)
-        ):
-            X = as_float_array(X, dtype)
+        # Few points must not cost more to check than to embed: their extremes show that everything is finite. What
+        # these cannot vouch for takes the slow way, which gives the reasons.
+        X = as_float_array(X, dtype, finite=False)
         by_columns = X.shape[1] <= MAX_COLUMN_FEATURES
         kept = X.T.copy() if by_columns else X.copy()
-        if kept.size <= _PRODUCT_SIZE:
-            total = float(np.vdot(kept, kept))  # unlike dot, silent on overflow
-        else:  # for longer products BLAS wakes its threads, which costs more than it saves
-            largest = max(abs(float(kept.min())), abs(float(kept.max())))
-            total = kept.size * (largest * largest)  # a power would raise where this is infinite
-        if not total < (_SAFE_SUM_DOUBLE if kept.itemsize == 8 else _SAFE_SUM_SINGLE):
+        largest = max(abs(float(kept.min())), abs(float(kept.max())))
+        # A power would raise where this is infinite.
+        if not kept.size * (largest * largest) < _SAFE_SUM[kept.dtype]:
             _check_range(as_float_array(X))
         return ColumnPoints(kept) if by_columns else RowPoints(kept)
 
@@ -241,7 +221,7 @@ class Euclidean(Metric):
         measure = kernels.squared_euclidean.hold(r0=0, r1=1, b=columns, c0=0, c1=len(landmarks), out=row)
         shape, ndarray, first_square = (1, landmarks.n_features), np.ndarray, row.item
         # With |z|² and d² to z below this share of what is safe, |x|² ≤ 2|z|² + 2d² is safe too.
-        limit = (_SAFE_SUM_DOUBLE if columns.itemsize == 8 else _SAFE_SUM_SINGLE) / 16
+        limit = _SAFE_SUM[columns.dtype] / 16
         first = columns[:, 0].astype(np.float64)
         if not float(np.vdot(first, first)) < limit:
             return None
@@ -267,11 +247,7 @@ class Euclidean(Metric):
         return Places(values, np.ones(values.shape[1]))
 
     def group_distance_sums(
-        self,
-        points: Points,
-        bounds: NDArray[np.intp],
-        weights: NDArray[np.float64],
-        sums: NDArray[np.float64],
+        self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``."""
         if isinstance(points, ColumnPoints):

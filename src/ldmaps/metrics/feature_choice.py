@@ -21,33 +21,24 @@ KINDS = {"dihedral": 4, "angle": 3, "distance": 2, "contact": 2}
 MOST_FEATURES = 100_000
 #: A contact is between atoms at least so many apart in their order.
 CONTACT_GAP = 3
-#: The atoms of side chains' torsions, by residue, from N on; names as IUPAC has them.
+#: The atoms of side chains' torsions, from CB on, and the residues that have them; names as IUPAC has them, and others
+#: by what protonates or links a residue.
 _SIDE_CHAINS = {
-    "ARG": "CB CG CD NE CZ NH1",
-    "ASN": "CB CG OD1",
-    "ASP": "CB CG OD1",
-    "CYS": "CB SG",
-    "GLN": "CB CG CD OE1",
-    "GLU": "CB CG CD OE1",
-    "HIS": "CB CG ND1",
-    "ILE": "CB CG1 CD1",
-    "LEU": "CB CG CD1",
-    "LYS": "CB CG CD CE NZ",
-    "MET": "CB CG SD CE",
-    "PHE": "CB CG CD1",
-    "PRO": "CB CG CD",
-    "SER": "CB OG",
-    "THR": "CB OG1",
-    "TRP": "CB CG CD1",
-    "TYR": "CB CG CD1",
-    "VAL": "CB CG1",
+    "CB CG CD NE CZ NH1": "ARG",
+    "CB CG OD1": "ASN ASP ASH",
+    "CB SG": "CYS CYX CYM CYS2",
+    "CB CG CD OE1": "GLN GLU GLH",
+    "CB CG ND1": "HIS HID HIE HIP HSD HSE HSP",
+    "CB CG1 CD1": "ILE",
+    "CB CG CD1": "LEU PHE TRP TYR",
+    "CB CG CD CE NZ": "LYS LYN",
+    "CB CG SD CE": "MET MSE",
+    "CB CG CD": "PRO",
+    "CB OG": "SER",
+    "CB OG1": "THR",
+    "CB CG1": "VAL",
 }
-#: Other names of these residues, by what protonates or links them.
-_ALSO = {
-    **dict.fromkeys(("HID", "HIE", "HIP", "HSD", "HSE", "HSP"), "HIS"),
-    **dict.fromkeys(("CYX", "CYM", "CYS2"), "CYS"),
-    **{"ASH": "ASP", "GLH": "GLU", "LYN": "LYS", "MSE": "MET"},
-}
+_SIDE_CHAIN_OF = {residue: chain for chain, residues in _SIDE_CHAINS.items() for residue in residues.split()}
 #: Other names of these atoms.
 _SAME_ATOM = {"CD1": "CD", "SD": "SE"}
 
@@ -156,9 +147,9 @@ class _Chain:
                 front += [other for other in self.neighbours[atom] if molecule[other] < 0]
         return molecule
 
-    def called(self, kind: str, atoms: Iterable[int]) -> str:
-        """Return a name for a feature that has none of its own."""
-        return " ".join([kind, *(self.labels[atom] for atom in atoms)])
+    def found(self, kind: str, atoms: tuple[int, ...], scale: float = math.nan) -> _Found:
+        """Return a feature that has no name of its own, called by its atoms."""
+        return _Found(kind, atoms, " ".join([kind, *(self.labels[atom] for atom in atoms)]), scale)
 
 
 def _by_word(chain: _Chain, word: str) -> list[_Found]:
@@ -198,24 +189,19 @@ def _dihedrals(chain: _Chain) -> Iterator[_Found]:
     others = np.flatnonzero(~np.isin(molecule, list(proteins)))
     heavy = others[~chain.is_light[others]]
     torsions = list(chain.paths(4, heavy)) or list(chain.paths(4, others))
-    yield from (_Found("dihedral", path, chain.called("dihedral", path)) for path in torsions)
+    yield from (chain.found("dihedral", path) for path in torsions)
 
 
 def _chi(chain: _Chain) -> Iterator[_Found]:
     """χ₁ to χ₅ of side chains."""
     for key, atoms in chain.residues:
         residue = key.upper().rstrip("0123456789").rstrip("-")
-        names = ["N", "CA", *_SIDE_CHAINS.get(_ALSO.get(residue, residue), "").split()]
+        names = ["N", "CA", *_SIDE_CHAIN_OF.get(residue, "").split()]
         places = [atoms.get(name, atoms.get(_SAME_ATOM.get(name, ""), -1)) for name in names]
         for number in range(len(places) - 3):
             four = tuple(places[number : number + 4])
             if min(four) >= 0:
                 yield _Found("dihedral", four, f"chi{number + 1} {key}")
-
-
-def _angles(chain: _Chain) -> Iterator[_Found]:
-    for path in chain.paths(3, chain.heavy()):
-        yield _Found("angle", path, chain.called("angle", path))
 
 
 def _pairs(chain: _Chain, kind: str, gap: int) -> Iterator[_Found]:
@@ -227,7 +213,7 @@ def _pairs(chain: _Chain, kind: str, gap: int) -> Iterator[_Found]:
     chosen = alphas if len(alphas) > 1 else chain.heavy().tolist()
     for first, left in enumerate(chosen):
         for right in chosen[first + gap :]:
-            yield _Found(kind, (left, right), chain.called(kind, (left, right)))
+            yield chain.found(kind, (left, right))
 
 
 _WORDS: dict[str, Callable[[_Chain], Iterator[_Found]]] = {
@@ -235,7 +221,7 @@ _WORDS: dict[str, Callable[[_Chain], Iterator[_Found]]] = {
     "chi": _chi,
     "distances": lambda chain: _pairs(chain, "distance", 1),
     "contacts": lambda chain: _pairs(chain, "contact", CONTACT_GAP),
-    "angles": _angles,
+    "angles": lambda chain: (chain.found("angle", path) for path in chain.paths(3, chain.heavy())),
 }
 
 
@@ -250,16 +236,16 @@ def _listed(chain: _Chain, path: str) -> Iterator[_Found]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        kind, scale = words[0].lower().removesuffix("s"), math.nan
+        kind, scale, where = words[0].lower().removesuffix("s"), math.nan, f"{path}, line {number}"
         if words[-1].lower().startswith("scale="):
-            scale = _scale(words.pop(), f"{path}, line {number}")
+            scale = _scale(words.pop(), where)
         if kind not in KINDS or len(words) != 1 + KINDS[kind]:
             raise InvalidInputError(
-                f"{path}, line {number}: a feature is a kind and its atoms ({', '.join(KINDS)}: "
+                f"{where}: a feature is a kind and its atoms ({', '.join(KINDS)}: "
                 f"{', '.join(map(str, KINDS.values()))} atoms), perhaps with scale=2, got {line.strip()[:80]!r}"
             )
-        atoms = tuple(_atom(word, place, chain, f"{path}, line {number}") for word in words[1:])
-        yield _Found(kind, atoms, chain.called(kind, atoms), scale)
+        atoms = tuple(_atom(word, place, chain, where) for word in words[1:])
+        yield chain.found(kind, atoms, scale)
 
 
 def _atom(word: str, place: dict[str, int], chain: _Chain, where: str) -> int:

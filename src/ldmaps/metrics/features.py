@@ -1,8 +1,6 @@
-"""Frames compared by their internal coordinates.
+"""Frames compared by their internal coordinates: a torus and a plane side by side.
 
-    frames ──► dihedrals │ angles │ distances │ contacts ──× scale──► periodic or plain differences ──► d²
-
-A torus and a plane side by side: what is not periodic has a period that nothing reaches.
+What is not periodic has a period that nothing reaches.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_
 from ldmaps.metrics.euclidean import ColumnPoints
 from ldmaps.metrics.feature_choice import KINDS, checked_atoms, chosen_features
 from ldmaps.metrics.periodic import Periodic
-from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
+from ldmaps.metrics.rmsd_frames import WeighedAtoms, resolve_atoms
 
 #: Distance in nm at which a contact is half one, and the power with which it falls: 1/(1 + (r/r0)⁶).
 CONTACT_RADIUS, CONTACT_POWER = 0.8, 6

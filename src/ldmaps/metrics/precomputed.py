@@ -1,8 +1,9 @@
-"""Distances that the user has computed already."""
+"""Distances that were computed already: by the user, or by ourselves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,22 +19,19 @@ SQUARED_TOLERANCE = 1e-5
 _CHECKED_ROWS = 256
 
 
+@dataclass(eq=False)
 class PrecomputedPoints(Points):
     """Rows of a distance matrix, and the columns that stand for the same points."""
 
-    def __init__(
-        self,
-        matrix: NDArray[Any] | None,
-        row_ids: NDArray[np.intp],
-        ids: NDArray[np.intp] | None,
-        n_training: int,
-        dtype: np.dtype[Any],
-    ) -> None:
-        self.matrix = matrix  # (any, columns), shared; None from a model file: for the right-hand side only
-        self.row_ids = row_ids  # (n,)
-        self.ids = ids  # (n,), columns; None for new points, which have none: for the left-hand side only
-        self.n_training = n_training  # points that the columns were made for
-        self.dtype = dtype
+    matrix: (
+        NDArray[Any] | None
+    )  # (any, columns), shared; None from a model file: for the right-hand side only
+    row_ids: NDArray[np.intp]  # (n,)
+    ids: (
+        NDArray[np.intp] | None
+    )  # (n,), columns; None for new points, which have none: for the left-hand side only
+    n_training: int  # points that the columns were made for
+    dtype: np.dtype[Any]
 
     def __len__(self) -> int:
         return len(self.row_ids)
@@ -190,3 +188,37 @@ class Precomputed(Metric):
             raise InvalidInputError(f"ids must be numbers of training points below {n_training}")
         precision = stored_array(arrays, "precision", (0,)).dtype
         return PrecomputedPoints(None, np.arange(len(ids)), ids, n_training, precision)
+
+
+class StoredPoints(Points):
+    """Rows and columns of a shared matrix of d²; taking some copies no distances."""
+
+    def __init__(self, squared: NDArray[Any], ids: NDArray[np.intp] | None = None) -> None:
+        self.squared = squared
+        self.ids: NDArray[np.intp] = np.arange(len(squared)) if ids is None else ids
+        self.dtype = squared.dtype
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, indices: NDArray[np.intp] | slice) -> Self:
+        """Return the points at ``indices``."""
+        return type(self)(self.squared, self.ids[indices])
+
+
+class StoredSquares(Metric):
+    """Looks up d² that we computed, so that rules and selectors work on a kept matrix; in no table and no model file."""
+
+    name = "stored"
+    takes_distances = True
+    is_true_metric = False
+
+    def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> StoredPoints:
+        """Wrap a symmetric matrix of squared distances."""
+        return StoredPoints(np.asarray(X, dtype=dtype))
+
+    def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
+        """Copy a block of the matrix."""
+        a, b = cast(StoredPoints, a), cast(StoredPoints, b)
+        for place, row in enumerate(a.ids[rows]):
+            np.take(a.squared[row], b.ids[cols], out=out[place])

@@ -1,14 +1,12 @@
 """Root-mean-square deviation of molecular frames after the best superposition.
 
-    d²(a, b) = min over rotations R and shifts v of Σ_i w_i |R a_i + v − b_i|² / Σ_i w_i
-
-R is proper: a molecule and its mirror image are different.
+d²(a, b) = min over proper rotations R and shifts v of Σ_i w_i |R a_i + v − b_i|² / Σ_i w_i
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -17,17 +15,16 @@ from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Array, Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
-from ldmaps.metrics.rmsd_atoms import WeighedAtoms, resolve_atoms
-from ldmaps.metrics.rmsd_panels import (
+from ldmaps.metrics.rmsd_frames import (
     RMSDPoints,
+    WeighedAtoms,
     from_panels,
     gradient_blocks,
     new_panels,
     padded,
+    resolve_atoms,
     to_panels,
 )
-
-_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class RMSD(Metric):
@@ -57,12 +54,8 @@ class RMSD(Metric):
     >>> import numpy as np
     >>> triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
     >>> turned = triangle[:, [1, 0, 2]] * [1, 1, -1] + 5
-    >>> metric = RMSD()
-    >>> a, b = metric.prepare(triangle[None]), metric.prepare(np.stack([turned, 2 * triangle]))
-    >>> out = np.empty((1, 2))
-    >>> metric.squared_block(a, slice(0, 1), b, slice(0, 2), out)
-    >>> print(np.sqrt(out).round(4) + 0.0)
-    [[0.     0.6667]]
+    >>> (RMSD().pairwise([triangle], [turned, 2 * triangle]).round(4) + 0.0).tolist()
+    [[0.0, 0.6667]]
     """
 
     name = "rmsd"
@@ -83,7 +76,7 @@ class RMSD(Metric):
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> RMSDPoints:
         """Validate frames, then centre, weigh and pack them."""
         # Not converted to ``dtype`` yet: far from the origin that would round the structure away.
-        frames = X if _is_plain(X) else as_float_array(X, ndim=(2, 3), finite=False)
+        frames = as_float_array(X, ndim=(2, 3), finite=False)
         if frames.ndim == 2:
             if frames.shape[1] % 3:
                 raise InvalidInputError(
@@ -133,39 +126,26 @@ class RMSD(Metric):
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to prepare one frame, in memory of its own, and measure it."""
-        b = cast(RMSDPoints, landmarks)
-        if type(self) is not RMSD or b.fit_panels is not None:
-            return None  # who inherits this may prepare or measure otherwise
-        if self._n_atoms_of(b) != b.n_atoms:
-            return None  # some atoms have no weight
-        weights, align, shape, ndarray = self.weights, self.align, (1, b.n_atoms, 3), np.ndarray
-        kept, root_weights, fitted, _ = self.weighed_atoms(b.n_atoms)
-        if fitted is not None:
+        b, weights = cast(RMSDPoints, landmarks), self.weights
+        # Who inherits this may prepare or measure otherwise; and not where some atoms have no weight, or alone decide.
+        is_aligned = self.align is not None or b.fit_panels is not None
+        if type(self) is not RMSD or is_aligned or self._n_atoms_of(b) != b.n_atoms:
             return None
+        kept, root_weights = self.weighed_atoms(b.n_atoms)[:2]
         panels = new_panels(1, 3 * b.n_atoms, b.dtype)
         moments = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype)
         prepare = kernels.prepare_frames.hold(
             kept=kept, root_weights=root_weights, panels=panels, moments=moments
         )
-        measure = kernels.squared_rmsd.hold(
-            panels_a=panels,
-            moments_a=moments,
-            row_start=0,
-            row_stop=1,
-            panels_b=b.panels,
-            moments_b=b.moments,
-            col_start=0,
-            col_stop=len(b),
-            out=row,
-        )
+        left = {"panels_a": panels, "moments_a": moments, "row_start": 0, "row_stop": 1}
+        right = {"panels_b": b.panels, "moments_b": b.moments, "col_start": 0, "col_stop": len(b)}
+        measure = kernels.squared_rmsd.hold(**left, **right, out=row)
+        shape, ndarray = (1, b.n_atoms, 3), np.ndarray
 
         def fill(X: NDArray[Any]) -> bool:
-            if (
-                type(X) is not ndarray
-                or X.shape != shape
-                or weights is not self.weights
-                or align is not self.align
-            ):
+            if type(X) is not ndarray or X.shape != shape:
+                return False
+            if weights is not self.weights or self.align is not None:
                 return False
             try:
                 if not prepare(X):
@@ -178,14 +158,10 @@ class RMSD(Metric):
         return fill
 
     def group_distance_sums(
-        self,
-        points: Points,
-        bounds: NDArray[np.intp],
-        weights: NDArray[np.float64],
-        sums: NDArray[np.float64],
+        self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each frame's own group to ``sums``."""
-        assert isinstance(points, RMSDPoints)
+        points = cast(RMSDPoints, points)
         if points.fit_panels is None:
             kernels.rmsd_group_sums(points.panels, points.moments, bounds, weights, sums)
         else:
@@ -332,19 +308,6 @@ class RMSD(Metric):
             kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))
             self._resolved = kept
         return kept[3]
-
-
-def _is_plain(X: ArrayLike) -> TypeGuard[NDArray[Any]]:
-    """Say whether X is an array of frames that needs no conversion."""
-    # One streamed frame must not cost more to look at than to embed. Everything else takes the slow way,
-    # which gives the reasons.
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 3
-        and X.size > 0
-        and (X.dtype is _SINGLE or X.dtype is _DOUBLE)
-        and X.flags.c_contiguous
-    )
 
 
 def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RMSDPoints | None:

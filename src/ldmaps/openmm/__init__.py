@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.openmm.actions import Branch as Branch
-    from ldmaps.openmm.actions import Save as Save
-    from ldmaps.openmm.actions import Snapshot as Snapshot
-    from ldmaps.openmm.actions import Stop as Stop
-    from ldmaps.openmm.actions import StopSimulation as StopSimulation
     from ldmaps.openmm.biased_runs import BiasLog as BiasLog
     from ldmaps.openmm.biased_runs import effective_number as effective_number
     from ldmaps.openmm.biased_runs import metadynamics_weights as metadynamics_weights
@@ -19,15 +14,19 @@ if TYPE_CHECKING:
     from ldmaps.openmm.forces import coordinate_force as coordinate_force
     from ldmaps.openmm.forces import domain_wall as domain_wall
     from ldmaps.openmm.forces import outward_force as outward_force
+    from ldmaps.openmm.reporter import Branch as Branch
     from ldmaps.openmm.reporter import LandmarkReporter as LandmarkReporter
+    from ldmaps.openmm.reporter import Save as Save
+    from ldmaps.openmm.reporter import Snapshot as Snapshot
+    from ldmaps.openmm.reporter import Stop as Stop
+    from ldmaps.openmm.reporter import StopSimulation as StopSimulation
     from ldmaps.openmm.reporter import run_until as run_until
 
 load_on_first_use(
     __name__,
     {
-        "actions": "Branch Save Snapshot Stop StopSimulation",
         "biased_runs": "BiasLog effective_number metadynamics_weights",
         "forces": "bias_variable coordinate_force domain_wall outward_force",
-        "reporter": "LandmarkReporter run_until",
+        "reporter": "Branch LandmarkReporter Save Snapshot Stop StopSimulation run_until",
     },
 )

@@ -79,14 +79,14 @@ def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignor
     total = topology.getNumAtoms()
     indices = np.arange(total) if atoms is None else atoms
     if len(indices) and indices.max() >= total:
+        most = indices.max()
         raise InvalidInputError(
-            f"atoms holds index {indices.max()}, but the simulation has {total} atoms, counted from 0"
+            f"atoms holds index {most}, but the simulation has {total} atoms, counted from 0"
         )
     fault = wrong_width((len(indices), 3), int(model.n_features_in_), takes_frames=True)
     if fault is not None:
-        raise InvalidInputError(
-            f"the simulation has {fault}; choose the same ones, in the model's order, with atoms="
-        )
+        remedy = "choose the same ones, in the model's order, with atoms="
+        raise InvalidInputError(f"the simulation has {fault}; {remedy}")
     if model.units_ is None:
         _check_bonds(model, topology, indices)
     facts = model.source_ or {}
@@ -111,9 +111,9 @@ def _check_bonds(model: Any, topology: Any, indices: NDArray[np.intp]) -> None:
     kept = model.metric_.weighed_atoms(n_atoms).kept
     place = {int(indices[atom]): column for column, atom in enumerate(kept)}
     # Coarse-grained beads have no element, and bonds of any length.
-    ends = (
-        (bond[0].index, bond[1].index) for bond in topology.bonds() if bond[0].element and bond[1].element
-    )
+    ends = [
+        (left.index, right.index) for left, right, *_ in topology.bonds() if left.element and right.element
+    ]
     pairs = [(place[first], place[second]) for first, second in ends if first in place and second in place]
     if not pairs:
         return

@@ -145,7 +145,14 @@ class BiasLog(FrameReporter):
         """Drop the lines from ``step`` on of the last run in the file, and a line that a crash left unfinished."""
         lines = self.path.read_bytes().splitlines(keepends=True)
         kept = lines if lines[-1].endswith(b"\n") else lines[:-1]
-        steps = [_step_of(line, self.path) for line in kept[1:]]
+        begun = [line.partition(b",")[0] for line in kept[1:]]
+        bad = next((line for line, step in zip(kept[1:], begun, strict=True) if not step.isdigit()), None)
+        if bad is not None:
+            raise InvalidInputError(
+                f"{str(self.path)!r} holds the line {bad.decode(errors='replace').strip()!r}, which does not begin "
+                "with a step; remove it, or log to another path"
+            )
+        steps = [int(step) for step in begun]
         begin = max((at for at in range(1, len(steps)) if steps[at] <= steps[at - 1]), default=0)
         if steps and steps[begin] < step:
             count = begin + sum(earlier < step for earlier in steps[begin:])
@@ -153,16 +160,6 @@ class BiasLog(FrameReporter):
         if len(kept) < len(lines):
             with written_whole(self.path) as stream:
                 stream.writelines(kept)
-
-
-def _step_of(line: bytes, path: Path) -> int:
-    try:
-        return int(line.partition(b",")[0])
-    except ValueError:
-        raise InvalidInputError(
-            f"{str(path)!r} holds the line {line.decode(errors='replace').strip()!r}, which does not begin with a "
-            "step; remove it, or log to another path"
-        ) from None
 
 
 def _groups(bias: Any) -> set[int] | None:
@@ -249,11 +246,6 @@ def effective_number(weights: ArrayLike) -> float:
     ----------
     weights : array-like of shape (n,)
         Of the frames.
-
-    Examples
-    --------
-    >>> effective_number([1, 1, 1, 1]), effective_number([1, 0, 0, 0])
-    (4.0, 1.0)
     """
     values = np.asarray(weights, dtype=np.float64)
     return float(values.sum() ** 2 / (values**2).sum())

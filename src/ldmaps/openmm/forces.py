@@ -114,9 +114,8 @@ def coordinate_force(
     particles = _particles(model, atoms, topology, ignore_names)
     # Of the coefficients only those of the one coordinate, so that no other is differentiated.
     one = model.embedder_.coefficients[int(coordinate) :][:1].copy()
-    return _python_force(
-        CoordinateValue(replace(model.embedder_, coefficients=one), len(particles)), particles
-    )
+    value = CoordinateValue(replace(model.embedder_, coefficients=one), len(particles))
+    return _python_force(value, particles)
 
 
 def domain_wall(
@@ -262,9 +261,7 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
     return indices
 
 
-def _python_force(
-    computation: CoordinateValue | FloodEnergy | WallEnergy, particles: NDArray[np.intp]
-) -> Any:
+def _python_force(computation: Any, particles: NDArray[np.intp]) -> Any:
     import openmm
 
     if not hasattr(openmm, "PythonForce") or not hasattr(openmm.PythonForce, "setParticles"):

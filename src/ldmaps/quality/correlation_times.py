@@ -27,6 +27,8 @@ FEW_INDEPENDENT = 20.0
 #: Directions of C_0 below this share of its largest are left out: the functions are nearly dependent.
 RANK_TOLERANCE = 1e-5
 
+_Array = NDArray[np.float64]
+
 
 class CorrelationTime(NamedTuple):
     """How long one coordinate remembers, in points."""
@@ -42,9 +44,7 @@ def runs_of(n_points: int, files: NDArray[np.int32] | None) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise([0, *edges, n_points])]
 
 
-def autocorrelation(
-    values: NDArray[np.float64], runs: Sequence[slice], most: int | None = None
-) -> NDArray[np.float64]:
+def autocorrelation(values: _Array, runs: Sequence[slice], most: int | None = None) -> _Array:
     """Return ρ(0 … W) of one coordinate over pairs within runs; W ends where no run is longer than twice it."""
     last = max(run.stop - run.start for run in runs) // 2
     last = last if most is None else min(last, most)
@@ -63,7 +63,7 @@ def autocorrelation(
     return np.asarray(covariance / covariance[0])
 
 
-def correlation_time(values: NDArray[np.float64], runs: Sequence[slice]) -> CorrelationTime:
+def correlation_time(values: _Array, runs: Sequence[slice]) -> CorrelationTime:
     """Return the integrated correlation time of one coordinate; parameters as for :func:`autocorrelation`."""
     n = sum(run.stop - run.start for run in runs)
     rho = autocorrelation(values, runs)
@@ -88,9 +88,7 @@ def lagged_pairs(runs: list[slice], lag: int, most: int) -> tuple[NDArray[np.int
     return starts[::stride].astype(np.intp), cut[::stride].astype(np.intp)
 
 
-def slowest_combinations(
-    now: NDArray[np.float64], later: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def slowest_combinations(now: _Array, later: _Array) -> tuple[_Array, _Array, _Array]:
     """Return autocorrelations of combinations of functions, the slowest first, their b in columns, and the means."""
     mean = 0.5 * (now.mean(axis=0) + later.mean(axis=0))
     first, second = now - mean, later - mean
@@ -103,9 +101,7 @@ def slowest_combinations(
     return values[::-1], white @ mixed[:, ::-1], mean
 
 
-def held_out_correlation(
-    now: NDArray[np.float64], later: NDArray[np.float64], folds: NDArray[np.intp]
-) -> float:
+def held_out_correlation(now: _Array, later: _Array, folds: NDArray[np.intp]) -> float:
     """Return the autocorrelation of the slowest combination on pairs that it was not fitted to, the mean over folds."""
     found = []
     for fold in np.unique(folds):

@@ -1,12 +1,8 @@
 """Whether a map shows the data or a few of its points.
 
-A coordinate is carried by about
-
-    n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴
-
-points, its participation ratio, with c scaled to add up to the number of points: N where all count alike, 1 where a
-single point stands out. And the bandwidth of a connected walk is decided by the last edge of the minimum spanning
-tree, which may lead to one broken frame.
+A coordinate is carried by about n_l = (Σ_j c_j ψ_lj²)² / Σ_j c_j ψ_lj⁴ points, its participation ratio, with c scaled to
+add up to the number of points: N where all count alike, 1 where a single point stands out. And the bandwidth of a
+connected walk is decided by the last edge of the minimum spanning tree, which may lead to one broken frame.
 """
 
 from __future__ import annotations
@@ -31,12 +27,14 @@ FEW_SHARE, MOST_FEW = 0.03, 10
 #: Most points that a message names.
 MOST_NAMED = 5
 
+_Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Diagnosis:
     """How many points a map rests on."""
 
-    participation: NDArray[np.float64]  # (k,): effective number of points that carry each coordinate
+    participation: _Array  # (k,): effective number of points that carry each coordinate
     #: For each coordinate (from 0) that is carried by suspiciously few points: these training points, the
     #: heaviest first. Landmarks stand for their cells
     carriers: dict[int, NDArray[np.intp]]
@@ -75,7 +73,7 @@ class Diagnosis:
 
 def diagnose(
     coordinates: NDArray[Any],
-    multiplicities: NDArray[np.float64],
+    multiplicities: _Array,
     landmark_indices: NDArray[np.intp],
     used: NDArray[np.intp] | None,
     bandwidth: Bandwidth,
@@ -101,22 +99,21 @@ def diagnose(
     return Diagnosis(participation, carriers, isolated, epsilon_without, left_out, n_points)
 
 
-def handfuls(
-    coordinates: NDArray[Any], multiplicities: NDArray[np.float64], n_points: int
-) -> dict[int, NDArray[np.intp]]:
+def handfuls(coordinates: NDArray[Any], multiplicities: _Array, n_points: int) -> dict[int, NDArray[np.intp]]:
     """Return, for each coordinate that suspiciously few points carry, the landmarks that do."""
     few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
     found = {}
     for number, coordinate in enumerate(coordinates.T):
-        carrying = _carrying(coordinate, multiplicities)
+        parts = multiplicities * np.asarray(coordinate, dtype=np.float64) ** 2
+        order = np.argsort(parts)[::-1]
+        # The fewest that make up most of it, the heaviest first.
+        carrying = order[: np.searchsorted(np.cumsum(parts[order]), CARRIED * parts.sum()) + 1]
         if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < few + 0.5:
             found[number] = carrying
     return found
 
 
-def participation_ratios(
-    coordinates: NDArray[Any], multiplicities: NDArray[np.float64], n_points: int
-) -> NDArray[np.float64]:
+def participation_ratios(coordinates: NDArray[Any], multiplicities: _Array, n_points: int) -> _Array:
     """Return the effective number of points, of ``n_points``, that carry each coordinate; shape (k,).
 
     >>> participation_ratios(np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 5.0]]), np.ones(3), 3)
@@ -125,14 +122,6 @@ def participation_ratios(
     weights = multiplicities * (n_points / multiplicities.sum())
     squares = np.asarray(coordinates, dtype=np.float64) ** 2
     return np.asarray((weights @ squares) ** 2 / (weights @ squares**2))
-
-
-def _carrying(coordinate: NDArray[Any], multiplicities: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the fewest landmarks that make up most of a coordinate, the heaviest first."""
-    parts = multiplicities * np.asarray(coordinate, dtype=np.float64) ** 2
-    order = np.argsort(parts)[::-1]
-    enough = np.searchsorted(np.cumsum(parts[order]), CARRIED * parts.sum()) + 1
-    return order[:enough]
 
 
 def named_points(points: NDArray[np.intp], place: Callable[[int], str]) -> str:

@@ -9,10 +9,9 @@ stands for the same cells.
     F ← [F, PFy − μFy], and the same again           a further pass, until it changes little
     ψ(x) ≈ (1/μ) Σ_j P(x, x_j) (F y)(j)              and one step of Nyström over the reference
 
-The step damps what the trial functions lack by λ_l/λ_i, so the result is nearer to the exact map by an order than f
-is, and f(x) − ψ(x) is f's error. To first order in f's error this is the expansion of
-:mod:`ldmaps.quality.perturbation` with the landmark map as the unperturbed one; the small eigenproblem keeps it right
-where eigenvalues lie close.
+The step damps what the trial functions lack by λ_l/λ_i, so the result is nearer to the exact map by an order than f is,
+and f(x) − ψ(x) is f's error. To first order it is the expansion of :mod:`ldmaps.quality.perturbation` with the landmark
+map as the unperturbed one; the small eigenproblem keeps it right where eigenvalues lie close.
 """
 
 from __future__ import annotations
@@ -51,6 +50,8 @@ SETTLED, MAX_STEPS = 0.1, 6
 #: Errors below this share of the coordinates' ranges are roundings, which never settle.
 _NO_ERROR = 1e-6
 
+_Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class ErrorEstimate:
@@ -63,11 +64,9 @@ class ErrorEstimate:
     ranges : ndarray of shape (k,)
         max − min of each coordinate over the reference.
     inside : ndarray of bool, shape (n,)
-        Whether a landmark or reference point is within √ε. Beyond that the exact map itself extrapolates, and there is
-        no error to speak of.
+        Whether a landmark or reference point is within √ε. Beyond that the exact map itself extrapolates.
     sampling : ndarray of shape (n,)
-        Standard error of ``change``, its length, where the estimate rests on a sample of the training points; 0 where
-        it rests on all of them.
+        Standard error of ``change``, its length; 0 where the estimate rests on all training points.
     n_reference : int
         How many points the estimate rests on.
     """
@@ -100,7 +99,7 @@ class JudgedMap:
 
     embedder: Embedder  # the map, of any extension
     walk: Walk  # its landmarks with their multiplicities, and the walk's settings
-    eigenvalues: NDArray[np.float64]  # (k,)
+    eigenvalues: _Array  # (k,)
     #: Eigenpairs of the landmarks' own walk, the k coordinates' and up to EXTRA_MODES more
     landmark_spectrum: Spectrum | None
     n_training: int  # how many points the map was fitted to
@@ -111,7 +110,7 @@ class Reference:
     """Points that stand for the training set: prepared, with weights that keep each cell's multiplicity."""
 
     points: Points
-    weights: NDArray[np.float64]
+    weights: _Array
     #: How many points it stands for.
     n_training: int
 
@@ -125,9 +124,7 @@ def reference_rows(n_points: int, point_bytes: int) -> NDArray[np.intp] | None:
     return np.random.default_rng(0).choice(n_points, max(1, int(most)), replace=False)
 
 
-def sample_reference(
-    points: Points, weights: NDArray[np.float64], landmarks: Landmarks, n_features: int
-) -> Reference:
+def sample_reference(points: Points, weights: _Array, landmarks: Landmarks, n_features: int) -> Reference:
     """Keep the training points, or a bounded random sample of them, weighted cell by cell."""
     # Cells that the sample misses are represented by their landmarks.
     chosen = reference_rows(len(points), n_features * points.dtype.itemsize)
@@ -225,7 +222,7 @@ class _StandIn:
         values, scale = values[order], signs / lengths[order]
         powers = values**walk.time
         coordinates = coordinates[:, order] * scale * powers
-        self.ranges: NDArray[np.float64] = np.ptp(coordinates, axis=0)
+        self.ranges: _Array = np.ptp(coordinates, axis=0)
         cosines = (own * coordinates).sum(axis=0) / (
             np.linalg.norm(own, axis=0) * np.linalg.norm(coordinates, axis=0)
         )
@@ -308,9 +305,7 @@ def can_be_rows(points: Points) -> bool:
     return getattr(points, "matrix", True) is not None
 
 
-def _share_changed(
-    own: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> float:
+def _share_changed(own: _Array, before: _Array, after: _Array) -> float:
     """Return how far coordinates moved in one step beside how far they are from the map's own, all of one length."""
     lengths = np.linalg.norm(after, axis=0)
     ranges = np.ptp(after, axis=0) / lengths
@@ -320,9 +315,7 @@ def _share_changed(
     return float(last / whole) if whole > _NO_ERROR * np.sqrt(own.size) else 0.0
 
 
-def _rayleigh_ritz(
-    trial: NDArray[np.float64], products: NDArray[np.float64], stationary: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def _rayleigh_ritz(trial: _Array, products: _Array, stationary: _Array) -> tuple[_Array, NDArray[Any]]:
     """Solve H y = μ G y, largest first, in the span of trial functions that need not be independent."""
     lengths = np.sqrt(stationary @ trial**2)
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > _ZERO * lengths.max())

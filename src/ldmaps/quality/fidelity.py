@@ -16,17 +16,14 @@ NEAR_DEGENERATE = 0.05
 #: A coordinate with less than this share of its variance in common with its old self is a different one.
 SAME_SHARE = 0.5
 
+_Array = NDArray[np.float64]
+
 
 def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the order and the signs of columns that best match ``embedding`` to ``reference``.
+    """Return the order and the signs of columns that best match ``embedding`` to ``reference``, both (n, k).
 
     Eigenvectors are defined up to sign, and near-degenerate ones may come in another order. Columns are matched one to
     one so that the total of ``|cosine|`` between matched columns is largest.
-
-    Parameters
-    ----------
-    reference, embedding : array-like of shape (n, k)
-        Coordinates of the same points in two maps.
 
     Returns
     -------
@@ -44,12 +41,7 @@ def alignment(reference: ArrayLike, embedding: ArrayLike) -> tuple[NDArray[np.in
 
 
 def align(reference: ArrayLike, embedding: ArrayLike) -> NDArray[Any]:
-    """Return ``embedding`` with columns ordered and signed as in ``reference``.
-
-    Parameters
-    ----------
-    reference, embedding : array-like of shape (n, k)
-        Coordinates of the same points in two maps.
+    """Return ``embedding`` with columns ordered and signed as in ``reference``, both (n, k) coordinates of points.
 
     Examples
     --------
@@ -72,10 +64,9 @@ def zeta(
     reference, embedding : array-like of shape (n, k)
         True and approximate coordinates of the same points.
     ranges : array-like of shape (k,), optional
-        max − min of each true coordinate; by default that of ``reference``. Pass the training set's to judge test
-        points on the same scale.
+        max − min of each true coordinate, by default that of ``reference``. Pass the training set's for test points.
     aligned : bool
-        True compares the columns as they stand; by default they are first matched in order and sign by :func:`align`.
+        True compares columns as they stand; by default they are first matched in order and sign by :func:`align`.
     """
     reference, embedding = _matching_pair(reference, embedding)
     if not aligned:
@@ -105,17 +96,12 @@ def rms_error(
 class Turn(NamedTuple):
     """How modes are brought closest to the coordinates of an earlier map: ``modes @ mixture + shift``."""
 
-    mixture: NDArray[np.float64]
-    shift: NDArray[np.float64]
+    mixture: _Array
+    shift: _Array
 
 
 def turn_modes(
-    reference: NDArray[np.float64],
-    modes: NDArray[np.float64],
-    eigenvalues: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-    growth: float,
+    reference: _Array, modes: _Array, eigenvalues: _Array, weights: _Array, lengths: _Array, growth: float
 ) -> Turn:
     """Match each of k coordinates to one of K modes, wherever it stands in the spectrum; trusts its input."""
     # Order and sign are undone as in :func:`alignment`, turns among modes of nearly equal rates, scale and
@@ -143,9 +129,7 @@ def turn_modes(
     return Turn(mixture * scale, centre - scale * (new_centre @ mixture))
 
 
-def in_common(
-    reference: NDArray[Any], embedding: NDArray[Any], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def in_common(reference: NDArray[Any], embedding: NDArray[Any], weights: _Array) -> _Array:
     """Return the squared correlation of matching columns: the share of the variance that is the same."""
     share = weights / weights.sum()
     first, second = (
@@ -157,9 +141,7 @@ def in_common(
     return np.asarray(np.divide(squares, lengths, out=np.zeros_like(lengths), where=lengths > 0))
 
 
-def _matching_pair(
-    reference: ArrayLike, embedding: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _matching_pair(reference: ArrayLike, embedding: ArrayLike) -> tuple[_Array, _Array]:
     first, second = np.asarray(reference, dtype=np.float64), np.asarray(embedding, dtype=np.float64)
     if first.ndim != 2 or first.shape != second.shape or first.shape[0] == 0:
         raise InvalidInputError(

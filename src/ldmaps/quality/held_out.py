@@ -4,9 +4,8 @@
                          └── a held-out block ──┘
 
 Rows that resemble their neighbours in time are held out in blocks of several correlation times, and those within one
-correlation time of a fitted row have no score: a landmark just before them would make them look nearer than a new
-point is. Independent rows are blocks of one. All points, held-out ones too, count in multiplicities, ε and the walk:
-none of these changes which of two points is farther from its nearest landmark.
+correlation time of a fitted row have no score: a landmark just before them would make them look nearer than a new point
+is. All points count in multiplicities, ε and the walk: none of these changes which of two is farther from its landmark.
 """
 
 from __future__ import annotations
@@ -79,11 +78,8 @@ def calibrate(
     """Return the calibration by held-out rows, given all rows' distances in √ε; None where there are too few."""
     scored = held.copy()
     if memory >= SHORT_MEMORY:
-        longest = (
-            int(np.diff(np.flatnonzero(np.diff(np.concatenate([[0], held, [0]])))[:2])[0])
-            if held.any()
-            else 0
-        )
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], held, [0]])))
+        longest = int(edges[1] - edges[0]) if len(edges) else 0
         for step in range(1, min(math.ceil(memory), longest // 4) + 1):
             scored[step:] &= held[:-step]
             scored[:-step] &= held[step:]

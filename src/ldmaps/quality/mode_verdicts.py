@@ -21,10 +21,10 @@ WIDTHS = (0.1, 0.2, 0.4)
 #: Most landmarks that are looked at for it.
 MOST_LANDMARKS = 300
 
+_Array = NDArray[np.float64]
 
-def matched(
-    measure: NDArray[np.float64], fitted: NDArray[np.float64], vectors: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+
+def matched(measure: _Array, fitted: _Array, vectors: _Array) -> tuple[NDArray[np.intp], _Array]:
     """Return which mode of each resample is matched to which fitted one, and all correlations."""
     lengths = np.sqrt(np.einsum("m,nmi->ni", measure, vectors**2))
     correlations = (fitted.T * measure) @ vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
@@ -32,9 +32,7 @@ def matched(
     return places, correlations
 
 
-def reproduced(
-    places: NDArray[np.intp], correlations: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.float64]]:
+def reproduced(places: NDArray[np.intp], correlations: _Array) -> tuple[_Array, NDArray[np.int32], _Array]:
     """Return 5 % quantiles of each mode's |correlation| with its match, the group it is in, and quantiles of that."""
     # A group is the smallest that is reproducible; a mode that is in none stands alone.
     taken = np.take_along_axis(correlations, places[:, None], axis=2)  # matched ones on the diagonal
@@ -60,9 +58,7 @@ def reproduced(
     return alone, numbers, together
 
 
-def held_out_r2(
-    predictors: NDArray[np.float64], values: NDArray[np.float64], weights: NDArray[np.float64]
-) -> float:
+def held_out_r2(predictors: _Array, values: _Array, weights: _Array) -> float:
     """Return how much of a mode's variance local linear fits to all other points predict, at the best width."""
     # Local linear regression as Dsilva, Talmon, Coifman & Kevrekidis (2018) have it.
     n, d = predictors.shape
@@ -75,10 +71,8 @@ def held_out_r2(
     total = weights @ centred**2
     best = -np.inf
     for width in WIDTHS:
-        near = np.exp(-squared / (2.0 * width**2)) * weights
-        np.fill_diagonal(near, 0.0)  # held out
-        # Where nobody is near, all count a little: the fit is then that of all.
-        near += 1e-9 * weights
+        # Where nobody is near, all others count a little: the fit is then that of all.
+        near = (np.exp(-squared / (2.0 * width**2)) + 1e-9) * weights
         np.fill_diagonal(near, 0.0)
         moments = (near @ products).reshape(n, d + 1, d + 1)
         ridge = 1e-8 * np.trace(moments, axis1=1, axis2=2)[:, None, None] * np.eye(d + 1)
@@ -88,9 +82,7 @@ def held_out_r2(
     return best
 
 
-def find_harmonics(
-    modes: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def find_harmonics(modes: _Array, weights: _Array) -> tuple[_Array, NDArray[np.bool_]]:
     """Return R² of each mode as a function of earlier ones that are new, and which it follows, (p, p)."""
     if len(modes) > MOST_LANDMARKS:
         rows = np.linspace(0, len(modes) - 1, MOST_LANDMARKS).round().astype(np.intp)

@@ -114,18 +114,16 @@ class Perturbation:
     eigenvalue_changes : ndarray of shape (k,)
         δλ, landmark minus exact.
     at_landmarks : ndarray of shape (N, k)
-        δψ of the perturbed N-point problem: ψ′(z_γ(i)) − ψ(x_i), the coordinates of a point's landmark minus its own
-        exact ones. The paper's δψ.
+        The paper's δψ: ψ′(z_γ(i)) − ψ(x_i), the coordinates of a point's landmark minus its own exact ones.
     at_points : ndarray of shape (N, k)
-        ψ′(x_i) − ψ(x_i): the landmark map extended by Nyström to the point itself (what ``transform`` and
-        ``embedding_`` give) minus the exact coordinates. ``method="paper"`` does not tell the two apart.
+        ψ′(x_i) − ψ(x_i): what ``transform`` of a Nyström map gives minus the exact coordinates. The same as
+        ``at_landmarks`` with ``method="paper"``.
     ranges : ndarray of shape (k,)
         max − min of the exact coordinates, for ζ.
     distance : ndarray of shape (N,)
         Distance of each point to its landmark in units of √ε.
     square_sums : ndarray of shape (k,)
-        Squared length of the change across ψ_i; in the paper's method the sum under the square root of eqn alpha_ii.
-        Above 1 the expansion means nothing.
+        Squared length of the change across ψ_i (the sum in eqn alpha_ii). Above 1 the expansion means nothing.
     """
 
     method: str
@@ -176,11 +174,11 @@ def predict_errors(
     Parameters
     ----------
     exact : DiffusionMap
-        Fitted to ``X``. All its coordinates serve as modes p of the expansion; have 20 or more of them, on slow
-        spectra as many as it takes to come down to an eigenvalue of about 0.3 (300 on the Swiss roll).
+        Fitted to ``X``. All its coordinates serve as modes p of the expansion; have 20 or more of them, on slow spectra
+        as many as it takes to come down to an eigenvalue of about 0.3 (300 on the Swiss roll).
     model : LandmarkDiffusionMap
-        Fitted to ``X`` at the same ε. Its landmarks, cells and number of coordinates k are used; its eigenvectors are
-        not. What is predicted is the Nyström extension, whatever the model's own is.
+        Fitted to ``X`` at the same ε. Its landmarks, cells and number of coordinates k are used, not its eigenvectors:
+        what is predicted is the Nyström extension, whatever the model's own is.
     X : array-like of shape (N, features), or (N, atoms, 3) for frames
         The training data of both.
     method : {"biorthogonal", "paper"}
@@ -197,8 +195,7 @@ def predict_errors(
     Warns
     -----
     AccuracyWarning
-        Where the expansion does not hold: a change as long as the eigenvector itself, or points farther than √ε from
-        their landmark.
+        A change is as long as the eigenvector itself, or points are farther than √ε from their landmark.
 
     Notes
     -----
@@ -251,7 +248,7 @@ def predict_errors(
 
 def perturb(
     collapsed: CollapsedWalk,
-    eigenvalues: NDArray[np.float64],
+    eigenvalues: _Array,
     vectors: NDArray[Any],
     n_components: int,
     *,
@@ -274,10 +271,12 @@ def perturb(
         lam_all = np.concatenate([[1.0], lam])
         psi_all = np.column_stack([np.full(len(psi), 1.0 / np.sqrt(collapsed.walk.weights.sum())), psi])
         expansion = _to_second_order(collapsed, lam_all, psi_all, k)
-    *changes, square_sums = expansion
+    changes, at_landmarks, at_points, square_sums = expansion
     ranges = np.ptp(psi[:, :k], axis=0)
     distance = np.sqrt(collapsed.squared_distances() / collapsed.walk.epsilon)
-    result = Perturbation(method, lam[:k].copy(), *changes, ranges, distance, square_sums)
+    result = Perturbation(
+        method, lam[:k].copy(), changes, at_landmarks, at_points, ranges, distance, square_sums
+    )
     _warn_where_it_fails(result)
     return result
 

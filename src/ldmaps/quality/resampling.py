@@ -1,17 +1,12 @@
 r"""Maps of other data from the same system: blocks of training points drawn again, and the eigenpairs that this gives.
 
-A block bootstrap leaves the landmarks and the kernel between them as they are and changes their multiplicities alone:
-c'_j is the weight of the points of cell j in as many blocks as there are, drawn with replacement. Points that follow
-each other in time are alike, so that a block must be longer than they remember.
+A block bootstrap changes the landmarks' multiplicities alone: c'_j is the weight of the points of cell j in as many
+blocks as there are, drawn with replacement. A block must be longer than points remember. With c' the walk is
+P' f = A(s'f) / A s', s' = c'(A c')^-α, symmetric by μ = s'·A s'; where μ is 0, P' gives a landmark's value as for a new
+point. The fitted modes span a first guess (Rayleigh–Ritz), which is solved again with one step of Davidson's method: the
+residuals r_i = P'f_i − λ_i f_i are divided by λ_i − λ_l mode by mode, as first-order perturbation theory has it,
 
-With multiplicities c' the walk is P' f = A(s'f) / A s', s' = c'(A c')^-α, symmetric in the inner product ⟨f, g⟩ = Σ_j
-μ_j f_j g_j, μ = s'·A s'. Where no resampled point is left μ is 0, and P' gives a landmark's value as for a new point.
-The fitted modes span a first guess (Rayleigh–Ritz), which one step of Davidson's method improves: the residuals r_i =
-P'f_i − λ_i f_i are divided by λ_i − λ_l mode by mode, as first-order perturbation theory has it,
-
-    z_i = Σ_{l ≥ q} ψ_l ⟨ψ_l, r_i⟩/(λ_i − λ_l) + (1/λ_i)(1 − Σ_l ψ_l⟨ψ_l, ·⟩) r_i
-
-and the guess is solved again with them. All resamples share products with one kernel.
+    z_i = Σ_{l ≥ q} ψ_l ⟨ψ_l, r_i⟩/(λ_i − λ_l) + (1/λ_i)(1 − Σ_l ψ_l⟨ψ_l, ·⟩) r_i.
 """
 
 from __future__ import annotations
@@ -40,6 +35,8 @@ FURTHER = 8
 STEPS = 1
 #: Values per tile of resamples.
 TILE_VALUES = 200_000
+
+_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -108,12 +105,12 @@ def cut_blocks(
 
 def resampled_multiplicities(
     cells: NDArray[np.intp],
-    weights: NDArray[np.float64],
+    weights: _Array,
     n_landmarks: int,
     blocks: Blocks,
     n_resamples: int,
     rng: np.random.Generator,
-) -> NDArray[np.float64]:
+) -> _Array:
     """Return c' of every resample, (resamples, M), each with the total weight of the points."""
     by_block = scipy.sparse.csr_array(
         (weights, (blocks.labels, cells)), shape=(blocks.count, n_landmarks), dtype=np.float64
@@ -125,9 +122,7 @@ def resampled_multiplicities(
     return np.ascontiguousarray(drawn * (weights.sum() / drawn.sum(axis=1, keepdims=True)))
 
 
-def block_error(
-    values: NDArray[np.float64], weights: NDArray[np.float64], blocks: Blocks
-) -> NDArray[np.float64]:
+def block_error(values: _Array, weights: _Array, blocks: Blocks) -> _Array:
     """Return the standard error of weighted means of values, (N, m), by the spread of blocks."""
     means = weights @ values / weights.sum()
     deviations = weights[:, None] * (values - means)  # of a ratio of sums, to first order
@@ -139,16 +134,14 @@ def block_error(
 class FittedModes:
     """The fitted walk and its modes."""
 
-    kernel: NDArray[np.float64]  # A, (M, M)
+    kernel: _Array  # A, (M, M)
     alpha: float  # density normalisation
-    measure: NDArray[np.float64]  # (M,): μ of the fitted multiplicities
-    eigenvalues: NDArray[np.float64]  # (p,), the trivial one first
-    vectors: NDArray[np.float64]  # ψ, (M, p), orthonormal by μ
+    measure: _Array  # (M,): μ of the fitted multiplicities
+    eigenvalues: _Array  # (p,), the trivial one first
+    vectors: _Array  # ψ, (M, p), orthonormal by μ
 
 
-def fitted_modes(
-    kernel: NDArray[np.float64], multiplicities: NDArray[np.float64], alpha: float = 0.0
-) -> FittedModes:
+def fitted_modes(kernel: _Array, multiplicities: _Array, alpha: float = 0.0) -> FittedModes:
     """Solve the fitted walk for as many modes as resamples make use of."""
     source, row_sums = _walk(kernel, multiplicities[None], alpha)
     measure = (source * row_sums)[0]
@@ -162,9 +155,7 @@ def fitted_modes(
     return FittedModes(kernel, alpha, measure, values, vectors)
 
 
-def _walk(
-    kernel: NDArray[np.float64], multiplicities: NDArray[np.float64], alpha: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _walk(kernel: _Array, multiplicities: _Array, alpha: float) -> tuple[_Array, _Array]:
     """Return s' and A s' of each set of multiplicities, both of shape (n, M)."""
     source = multiplicities
     if alpha:
@@ -173,8 +164,8 @@ def _walk(
 
 
 def resampled_modes(
-    fitted: FittedModes, multiplicities: NDArray[np.float64], n_modes: int, n_threads: int | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    fitted: FittedModes, multiplicities: _Array, n_modes: int, n_threads: int | None = None
+) -> tuple[_Array, _Array]:
     """Return the leading non-trivial eigenpairs of every set of multiplicities, (n, M): λ', largest first, and ψ'."""
     # Of any sign, with Σ_j c'_j ψ'_j² = 1.
     n, n_landmarks = multiplicities.shape
@@ -191,11 +182,7 @@ def resampled_modes(
 
 
 def _solve(
-    fitted: FittedModes,
-    multiplicities: NDArray[np.float64],
-    n_guess: int,
-    values: NDArray[np.float64],
-    vectors: NDArray[np.float64],
+    fitted: FittedModes, multiplicities: _Array, n_guess: int, values: _Array, vectors: _Array
 ) -> None:
     """Fill ``values`` and ``vectors`` for some resamples."""
     source, row_sums = _walk(fitted.kernel, multiplicities, fitted.alpha)
@@ -203,7 +190,7 @@ def _solve(
     n, n_landmarks = multiplicities.shape
     n_wanted = values.shape[1] + 1
 
-    def apply(functions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def apply(functions: _Array) -> _Array:
         columns = (source[:, :, None] * functions).transpose(1, 0, 2).reshape(n_landmarks, -1)
         products = (fitted.kernel @ columns).reshape(n_landmarks, n, -1)
         return np.asarray(products.transpose(1, 0, 2) / row_sums[:, :, None])
@@ -227,9 +214,7 @@ def _solve(
     vectors /= np.where(lengths > 0, lengths, 1.0)[:, None]
 
 
-def _divided_by_gaps(
-    fitted: FittedModes, lam: NDArray[np.float64], residuals: NDArray[np.float64], first: int
-) -> NDArray[np.float64]:
+def _divided_by_gaps(fitted: FittedModes, lam: _Array, residuals: _Array, first: int) -> _Array:
     """Return z of every residual; modes before ``first`` are left to Rayleigh–Ritz."""
     shares = (fitted.vectors.T * fitted.measure) @ residuals  # (n, p, wanted)
     gaps = lam[:, None] - fitted.eigenvalues[None, :, None]
@@ -242,8 +227,8 @@ def _divided_by_gaps(
 
 
 def _rayleigh_ritz(
-    measure: NDArray[np.float64], basis: NDArray[np.float64], images: NDArray[np.float64], keep: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    measure: _Array, basis: _Array, images: _Array, keep: int
+) -> tuple[_Array, _Array, _Array]:
     """Return the leading Ritz values of P', their vectors of length 1 by μ, and P' of these."""
     weighted = (measure[:, :, None] * basis).transpose(0, 2, 1)
     gram, form = weighted @ basis, weighted @ images

@@ -1,12 +1,7 @@
 """The checkpoint file: how far a stream is safe.
 
-    read ► embed ► write ► … ► flush every sink ► marks ─┐
-                                                         ├─► checkpoint, whole or not at all
-                        position of the source ──────────┘
-
-Outputs are synced first, then the checkpoint is written. So after a crash
-outputs may be longer than their marks, never shorter; a restart truncates them
-and continues from the position, so that no record is lost or repeated.
+Outputs are synced first, then the checkpoint is written. So after a crash outputs may be longer than their marks,
+never shorter; a restart truncates them and continues from the position: no record is lost or repeated.
 """
 
 from __future__ import annotations
@@ -82,12 +77,7 @@ class Checkpoint:
 
     def write(self, **content: Any) -> None:
         """Replace the checkpoint; after a crash either the old or the new one is there, whole."""
-        whole = {
-            "format": FORMAT_NAME,
-            "version": FORMAT_VERSION,
-            "library_version": __version__,
-            **content,
-        }
+        whole = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "library_version": __version__, **content}
         whole["checksum"] = _checksum(whole)
         try:
             with written_whole(self.path) as stream:

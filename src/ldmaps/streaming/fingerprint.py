@@ -1,8 +1,4 @@
-"""How a file is recognised: by checksums of its first gigabyte and of its last bytes.
-
-With a checksum of everything, resuming would take as long as reading the file did; one of the last bytes alone
-does not notice a change before them.
-"""
+"""How a file is recognised: by checksums of its first gigabyte and of its last bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +6,9 @@ import zlib
 
 from ldmaps import door
 
-#: Bytes from the beginning that are compared.
-_HEAD = 1 << 30
-#: Bytes before the end that are compared.
-TAIL = 1 << 12
-_PIECE = 1 << 20
+#: Bytes from the beginning and before the end that are compared, and that are read at once. With a checksum of
+#: everything, resuming would take as long as reading did; one of the last bytes alone misses a change before them.
+_HEAD, TAIL, _PIECE = 1 << 30, 1 << 12, 1 << 20
 
 
 class Fingerprint:

@@ -1,12 +1,7 @@
 """What makes a batch, and when: decided here, without reading or waiting for anything.
 
-    step() ──► Request: poll the source for so many records, for so long ──► receive(records) or fail(error) ─┐
-      ▲    ──► Records: a batch to deliver                                                                    │
-      │    ──► None: the stream is over (or its error is raised)                                              │
-      └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
-
-The caller, a thread or an event loop, does what a step says. So one rule holds for
-both: deliver what was received, then raise the error.
+The caller, a thread or an event loop, does what a step says: poll, deliver, or end. So one rule holds for both:
+deliver what was received, then raise the error.
 """
 
 from __future__ import annotations
@@ -96,9 +91,8 @@ class Gathering:
 
     def step(self) -> Request | Records | None:
         """Return what to do next: poll, deliver a batch, or end; raise the source's error once all is delivered."""
-        ready = self._ready
-        if ready is not None:
-            self._ready = None
+        if self._ready is not None:
+            ready, self._ready = self._ready, None
             return ready
         if self._batch is not None:
             wait = 0.0 if self._ended or self._batch.room <= 0 else self._due - door.monotonic()
@@ -136,14 +130,13 @@ class Gathering:
     def fail(self, error: BaseException) -> None:
         """Note that a poll raised; what was received is delivered first."""
         self._ended = True
+        self._outcome = error
         if isinstance(error, Exception) and not isinstance(error, SourceError):
             self._outcome = SourceError(
                 f"{self._name} failed after {self._received} records ({type(error).__name__}: {error}); "
                 "everything before it was delivered"
             )
             self._outcome.__cause__ = error
-        else:
-            self._outcome = error
 
     def _begin(self, records: Records) -> None:
         self._batch = Batch(self.most)
@@ -162,11 +155,8 @@ class Gathering:
             return
         self._told = True
         self.stalls += 1
-        text = (
-            f"nothing came from {self._name} for {silence:.3g} s (",
-            Named("stall_after", float(self.stall_after)),
-            ")",
-        )
+        limit = Named("stall_after", float(self.stall_after))
+        text = (f"nothing came from {self._name} for {silence:.3g} s (", limit, ")")
         if self._raises:
             self.fail(StreamStalledError(*text, "; everything before it was delivered"))
         else:

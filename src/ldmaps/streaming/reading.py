@@ -1,7 +1,4 @@
-"""Waiting for a source: in the calling thread, in one that reads ahead, or in an event loop.
-
-What is gathered to a batch, and when, is decided in :mod:`ldmaps.streaming.gathering`.
-"""
+"""Waiting for a source: in the calling thread, in one that reads ahead, or in an event loop."""
 
 from __future__ import annotations
 

@@ -1,16 +1,6 @@
 """A bounded, uniform sample of the records that the map does not cover, and a count of those it does; as a file too.
 
-Every record offered draws a number u from [0, 1). The ``capacity`` smallest are
-kept, so all records have the same chance, and which are kept depends on the seed
-and the records' order, never on how they were cut into batches:
-
-    kept = { records with u < threshold },   threshold = the smallest u that was turned away
-
-That also stays true when part of the records is taken out (absorbed by a map): the
-rest are still all those with u below the threshold, and records to come must pass it too.
-
-Records inside the domain are only counted, by nearest landmark. Without them a map that
-absorbs the others would take the new places for more than their share of the stream.
+kept = { records with u < threshold }, u drawn from [0, 1), threshold = the smallest u that was turned away
 """
 
 from __future__ import annotations
@@ -66,6 +56,11 @@ class Reservoir(Sink):
     (3, 5.0, 5.0)
     """
 
+    # Which records are kept depends on the seed and their order, never on how they were cut into batches. That stays
+    # true when some are taken out (absorbed by a map): the rest are still all those with u below the threshold, and
+    # records to come must pass it too. Those inside the domain are counted, since without them a map that absorbs the
+    # others would take the new places for more than their share of the stream.
+
     name = "reservoir"
     durable = True
 
@@ -105,11 +100,7 @@ class Reservoir(Sink):
         given = np.asarray(points)
         if given.ndim < 2:
             raise InvalidInputError(f"points must have shape (n, features), got {given.shape}; pass x[None]")
-        places = (
-            np.arange(self._drawn, self._drawn + len(given), dtype=np.int64)
-            if numbers is None
-            else np.asarray(numbers, dtype=np.int64)
-        )
+        places = np.arange(len(given)) + self._drawn if numbers is None else np.asarray(numbers, np.int64)
         if places.shape != (len(given),):
             raise InvalidInputError(f"numbers must have shape ({len(given)},), got {places.shape}")
         if len(self) and given.shape[1:] != self.points.shape[1:]:
@@ -168,8 +159,6 @@ class Reservoir(Sink):
         if not len(self):
             self._threshold = 1.0
 
-    # -- as a sink --------------------------------------------------------------
-
     def write(self, embedded: Embedded) -> None:
         """Offer the records that are outside the map's domain, count the others."""
         inside = embedded.coverage.inside
@@ -221,9 +210,9 @@ class Reservoir(Sink):
         """
         try:
             arrays, numbers = self._parsed(state)
-        except InvalidInputError:
-            raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            if isinstance(error, InvalidInputError):
+                raise
             raise InvalidInputError(
                 f"this is not a reservoir's state ({type(error).__name__}: {error}); pass what state() returned"
             ) from error
@@ -267,15 +256,9 @@ class OutsideFile(Reservoir):
     # before its first record.
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        model: Any,
-        capacity: int = 1000,
-        seed: int = 0,
-        *,
-        overwrite: bool = False,
+        self, path: str | os.PathLike[str], model: Any, capacity: int = 1000, *, overwrite: bool = False
     ) -> None:
-        super().__init__(capacity, seed)
+        super().__init__(capacity)
         self.path, self.name = Path(path), str(path)
         self.paths = (str(path),)
         self._model, self._digest = model, model_digest(model)
@@ -326,7 +309,7 @@ class OutsideFile(Reservoir):
 
 
 class Outside(NamedTuple):
-    """What :func:`ldmaps.maps.absorb` takes, as :class:`Reservoir` has it."""
+    """What ``absorb`` takes, as :class:`Reservoir` has it."""
 
     points: NDArray[Any]
     weights: NDArray[np.float64]

@@ -79,8 +79,6 @@ class Run:
     def _should_stop(self) -> bool:
         return self._signals.pending or (self._stop is not None and self._stop.is_set())
 
-    # -- the loop -----------------------------------------------------------
-
     def _go(self) -> None:
         summary, reader, batches = self._summary, self._reader, self._reader.batches()
         stalls = summary.stalls
@@ -137,8 +135,6 @@ class Run:
             if sink is not but:
                 with suppress(Exception):  # another error is on its way already
                     sink.flush()
-
-    # -- checkpoints ---------------------------------------------------------
 
     def _check_all(self) -> list[Any] | None:
         """Go to where the checkpoint says, see that the outputs can too, and return their marks; change no file yet."""

@@ -38,8 +38,8 @@ class StreamEmbedder(RecordEmbedder):
     model : LandmarkDiffusionMap, DiffusionMap or path
         The map, fitted, or a file that holds it.
     max_delay : float
-        The longest a record may wait for others, in seconds. With 0 each batch is
-        what has arrived: lowest latency. More makes larger batches: higher throughput.
+        The longest a record may wait for others, in seconds. With 0 each batch is what has arrived: lowest
+        latency. More makes larger batches: higher throughput.
     max_batch : int
         Most records per batch.
     tracker : RegionTracker, optional
@@ -117,7 +117,8 @@ class StreamEmbedder(RecordEmbedder):
         Parameters
         ----------
         source : Source, array, iterable, async iterable, trajectory or path
-            See :func:`ldmaps.streaming.sources.as_source`.
+            A path may be any address that :func:`open_source` takes; an iterable yields points,
+            arrays of points or FrameChunks.
 
         Yields
         ------
@@ -183,9 +184,8 @@ class StreamEmbedder(RecordEmbedder):
         sinks : sequence of Sink or callables
             Each gets every batch, in this order; all are closed at the end.
         checkpoint : path, optional
-            File that says how far the stream is safe. If it exists, outputs are truncated
-            to that point and the source continues from there. Needs a source that can
-            be read again.
+            File that says how far the stream is safe. If it exists, outputs are truncated to that point and the
+            source continues from there. Needs a source that can be read again.
         checkpoint_every : float
             Seconds between two checkpoints; after a crash at most this much work is done again.
         max_records : int, optional

@@ -30,15 +30,12 @@ class LatencyHistogram:
         self.longest = 0.0
 
     def add(self, seconds: NDArray[Any]) -> None:
-        """Count durations."""
-        n = len(seconds)
-        if n == 0:
-            return
+        """Count durations, at least one."""
         places = (_TO_AN_OCTAVE * np.log2(np.maximum(seconds, _SHORTEST) / _SHORTEST)).astype(np.int64)
         self.counts += np.bincount(np.minimum(places, _CLASSES - 1), minlength=_CLASSES)
         self.total += float(seconds.sum())
         self.longest = max(self.longest, float(seconds.max()))
-        self.count += n
+        self.count += len(seconds)
 
     def add_one(self, seconds: float) -> None:
         """Count a single duration."""
@@ -62,13 +59,8 @@ class LatencyHistogram:
 
     def as_dict(self) -> dict[str, float]:
         """Return percentiles in seconds."""
-        return {
-            "p50": self.percentile(50),
-            "p99": self.percentile(99),
-            "p99.9": self.percentile(99.9),
-            "mean": self.mean,
-            "longest": self.longest,
-        }
+        percentiles = {f"p{percent:g}": self.percentile(percent) for percent in (50, 99, 99.9)}
+        return percentiles | {"mean": self.mean, "longest": self.longest}
 
 
 @dataclass
@@ -130,12 +122,12 @@ class StreamSummary:
         return self.inside / self.records if self.records else 0.0
 
     def count(self, embedded: Embedded) -> None:
-        """Add what all sinks have taken.
+        """Add a batch that all sinks have taken.
 
         Parameters
         ----------
         embedded : Embedded
-            A batch.
+            The batch.
         """
         n = len(embedded)
         if n == 1:  # a stream of single records: no arrays
@@ -152,22 +144,12 @@ class StreamSummary:
             self.events[f"{event.kind}:{event.region}"] += 1
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON values.
-
-        Returns
-        -------
-        dict
-            Counts, rates and percentiles of the latency.
-        """
+        """Return everything as JSON values: counts, rates and percentiles of the latency."""
+        counts = ("records", "rejected", "missing", "inside", "events", "stalls", "batches", "resumed_from")
         return {
-            "records": self.records,
-            "rejected": self.rejected,
-            "missing": self.missing,
+            **{name: getattr(self, name) for name in counts},
             "inside": self.inside_share,
             "events": dict(sorted(self.events.items())),
-            "stalls": self.stalls,
-            "batches": self.batches,
-            "resumed_from": self.resumed_from,
             "seconds": self.seconds,
             "rate": self.rate,
             "latency": self.latency.as_dict(),

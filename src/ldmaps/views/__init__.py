@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ldmaps.views.free_energy import FreeEnergyProfile as FreeEnergyProfile
     from ldmaps.views.free_energy import free_energy_profile as free_energy_profile
     from ldmaps.views.free_energy import free_energy_surface as free_energy_surface
-    from ldmaps.views.live import LivePage as LivePage
+    from ldmaps.views.live.sink import LivePage as LivePage
     from ldmaps.views.observables import correlations as correlations
     from ldmaps.views.plot import MapPlots as MapPlots
-    from ldmaps.views.report import write_report as write_report
+    from ldmaps.views.report.page import write_report as write_report
 
 load_on_first_use(
     __name__,
     {
         "frames": "FramePicks write_landmarks",
         "free_energy": "FreeEnergy FreeEnergyProfile free_energy_profile free_energy_surface",
-        "live": "LivePage",
+        "live.sink": "LivePage",
         "observables": "correlations",
         "plot": "MapPlots",
-        "report": "write_report",
+        "report.page": "write_report",
     },
 )

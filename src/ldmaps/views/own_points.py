@@ -57,13 +57,12 @@ class PointsOfMap:
             name: np.asarray(known[name], dtype=np.float64) for name in _NUMBERS if name in known
         }
         numbers.setdefault("frames", rows.astype(np.float64))  # without files, its place identifies a point
-        files, names = known.get("files"), [str(name) for name in (model.source_ or {}).get("files") or []]
+        files, names = known.get("files"), tuple(map(str, (model.source_ or {}).get("files") or ()))
         last = -1 if files is None else int(files.max(initial=0))
         if last >= len(names):
-            names = [f"file {number + 1}" for number in range(last + 1)]
-        return cls(
-            embedding[rows], len(embedding), what, rows, files=files, file_names=tuple(names), **numbers
-        )._with_true_times()
+            names = tuple(f"file {number + 1}" for number in range(last + 1))
+        numbers |= {"files": files, "file_names": names}
+        return cls(embedding[rows], len(embedding), what, rows, **numbers)._with_true_times()
 
     @classmethod
     def shown(
@@ -74,7 +73,7 @@ class PointsOfMap:
         files: ArrayLike | None = None,
         **numbers: ArrayLike | None,
     ) -> Self:
-        """Return what the arguments of :func:`~ldmaps.views.report.write_report` describe, checked."""
+        """Return what the arguments of :func:`~ldmaps.views.write_report` describe, checked."""
         of = cls.training(model) if points is None else cls._placed(model, points)
         n = len(of.coordinates)
         known: dict[str, Any] = {

@@ -46,12 +46,9 @@ class MapPlots:
         Parameters
         ----------
         x, y : int
-            Which coordinates, 0 for ψ₂. With a single coordinate ``y`` is ignored,
-            and ψ₂ is drawn against the order of the points.
-        colour : array-like of shape (n,), optional
-            A number per point; by default the points' order (a trajectory's time).
-        label : str, optional
-            What the colours mean.
+            Which coordinates, 0 for ψ₂. A single coordinate is drawn against the order of the points.
+        colour, label : array-like of shape (n,), str, optional
+            A number per point, by default their order (a trajectory's time), and what it means.
         landmarks : bool
             Whether landmarks are drawn.
         points : array-like of shape (n, n_components_), optional
@@ -63,15 +60,15 @@ class MapPlots:
         shown = self._shown(points, columns={} if colour is None else {"colour": colour})
         coordinates, own = shown.coordinates, np.asarray(model.landmark_embedding_)
         order = np.arange(len(coordinates)) if shown.rows is None else shown.rows
-        if model.n_components_ == 1:
-            plotted, marks = np.column_stack([order, coordinates[:, 0]]), None
-            names = ("order of the points", _name(0))
-            if points is None and shown.rows is not None:
-                marks = np.column_stack([np.asarray(model.landmark_indices_), own[:, 0]])
-        else:
+        names = (_name(x), _name(y))
+        if model.n_components_ > 1:
             self._check_coordinates(x, y)
             plotted, marks = coordinates[:, [x, y]], own[:, [x, y]]
-            names = (_name(x), _name(y))
+        else:
+            names = ("order of the points", _name(0))
+            plotted = np.column_stack([order, coordinates[:, 0]])
+            marks = np.column_stack([np.asarray(model.landmark_indices_), own[:, 0]])
+            landmarks = landmarks and points is None and shown.rows is not None
         values: NDArray[Any] = order
         if colour is not None:  # words become the numbers of their kinds
             values = as_numbers_or_texts("colour", shown.columns["colour"], len(plotted))[0]
@@ -82,7 +79,7 @@ class MapPlots:
         text = label if label is not None else "" if colour is not None else "order of the points"
         bar.set_label(f"{text} ({UNITS[text]})" if text in UNITS else text)
         counts = np.asarray(model.multiplicities_)
-        if landmarks and marks is not None and len(counts) < len(plotted):
+        if landmarks and len(counts) < len(plotted):
             areas = np.maximum(4.0, 90.0 * counts / counts.max())
             ax.scatter(*marks.T, s=areas, facecolors="none", edgecolors="black", linewidths=0.6, alpha=0.7)
         return _labelled(ax, *names)
@@ -172,10 +169,8 @@ class MapPlots:
             Which coordinate, 0 for ψ₂.
         points : array-like of shape (n, n_components_), optional
             Points to take the density from instead of the training points.
-        weights : array-like of shape (n,), optional
-            As for :meth:`free_energy`; in the order of time, so that blocks are independent.
-        blocks : int
-            How many; see :func:`ldmaps.views.free_energy_profile`.
+        weights, blocks : array-like of shape (n,), int, optional
+            As for :func:`ldmaps.views.free_energy_profile`.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """

@@ -15,7 +15,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RL
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.streaming import OutputFile, StreamEmbedder
-from ldmaps.views.live import LivePage
+from ldmaps.views import LivePage
 
 points = swiss_roll(300, random_state=0).points
 model = LandmarkDiffusionMap(2, 9.0, n_landmarks=40).fit(points)

@@ -12,7 +12,7 @@ from live_streams import Feeder, embedded
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.regions import Ball, Box, OutOfDomain, Polygon, RegionTracker
-from ldmaps.views.live import LivePage
+from ldmaps.views import LivePage
 
 #: Small made-up data, on which the diagnosis of a fit is right and beside the point.
 pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")

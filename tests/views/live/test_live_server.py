@@ -21,7 +21,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions import Box, Event, OutOfDomain, RegionTracker
 from ldmaps.streaming import Embedded, Records
-from ldmaps.views.live import LivePage
+from ldmaps.views import LivePage
 from ldmaps.views.live.access import Access
 from ldmaps.views.live.server import DROPPED_BEYOND, LARGEST_MESSAGE, _connections
 from ldmaps.views.live.state import BURST, EVENTS, HISTORY, MOST, MOST_AT_FIRST, LiveState

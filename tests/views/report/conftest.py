@@ -8,7 +8,7 @@ import pytest
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
-from ldmaps.views.report import write_report
+from ldmaps.views import write_report
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from ldmaps.views.report import write_report
+from ldmaps.views import write_report
 
 
 @pytest.fixture

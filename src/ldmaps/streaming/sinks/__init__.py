@@ -25,7 +25,7 @@ SINKS: dict[str, str] = {
 def open_sink(
     address: str | os.PathLike[str], *, regions: Sequence[str] = (), overwrite: bool = False
 ) -> Sink:
-    """Return the sink that an address names.
+    """Return the sink that an address names; nothing is opened before a run.
 
     Parameters
     ----------
@@ -36,11 +36,6 @@ def open_sink(
     overwrite : bool
         Whether an existing file may be replaced; what is no file must always be new.
 
-    Returns
-    -------
-    Sink
-        For :meth:`~ldmaps.streaming.StreamEmbedder.run`. Nothing is opened before that.
-
     Examples
     --------
     >>> open_sink("psi.csv").durable
@@ -48,17 +43,17 @@ def open_sink(
     """
     text = os.fspath(address)
     scheme, separator, _ = text.partition("://")
-    if separator and scheme + separator not in SINKS:
+    key = scheme + separator if separator else output_format(text, "stream").suffixes[0]
+    if key not in SINKS:
         kinds = ", ".join(name for name in SINKS if "://" in name)
         raise InvalidInputError(
-            f"there is no output {scheme}://; name a file, or a stream of {kinds}, got {text!r}"
+            f"there is no output {key}; name a file, or a stream of {kinds}, got {text!r}"
         )
-    sink: Sink
-    if separator:
-        sink = _class(scheme + separator)(text, regions=regions)
-    else:
-        suffix = output_format(text, "stream").suffixes[0]  # raises where there is none
-        sink = _class(suffix)(text, regions=regions, overwrite=overwrite)
+    module, _, kind = SINKS[key].partition(".")
+    settings: dict[str, Any] = (
+        {"regions": regions} if separator else {"regions": regions, "overwrite": overwrite}
+    )
+    sink: Sink = getattr(import_module(f"{__name__}.{module}"), kind)(text, **settings)
     return sink
 
 
@@ -75,8 +70,3 @@ def as_sink(sink: Any) -> Sink:
     raise InvalidInputError(
         f"{sink!r} is not a sink; pass a Sink, a name such as psi.csv, or a function that takes embedded records"
     )
-
-
-def _class(name: str) -> Any:
-    module, _, kind = SINKS[name].partition(".")
-    return getattr(import_module(f"{__name__}.{module}"), kind)

@@ -12,9 +12,8 @@ from ldmaps.streaming.records import Embedded
 class Sink(ABC):
     """Takes embedded records in order.
 
-    A durable sink says how far its records are safe (``flush`` returns a mark) and drops
-    everything after a mark (``rewind``), so that a restart neither loses nor repeats a
-    record. Other sinks return None and get everything again.
+    A durable sink says how far its records are safe (``flush`` returns a mark) and drops everything after a
+    mark (``rewind``), so that a restart neither loses nor repeats a record. Others get everything again.
 
     Attributes
     ----------
@@ -44,9 +43,7 @@ class Sink(ABC):
         """
 
     def check(self, mark: Any = None) -> None:
-        """Raise if records cannot be written here, or not continued from a mark; change nothing.
-
-        Called first, so that a run that is refused has not changed anything.
+        """Raise if records cannot be written here, or not continued from a mark; called first, and changes nothing.
 
         Parameters
         ----------
@@ -55,13 +52,7 @@ class Sink(ABC):
         """
 
     def flush(self) -> Any:
-        """Make everything written so far safe against a crash.
-
-        Returns
-        -------
-        JSON value
-            A mark for :meth:`rewind`; None for sinks that are not durable.
-        """
+        """Make everything written so far safe against a crash; return a JSON value as mark, or None if not durable."""
         return None
 
     def rewind(self, mark: Any) -> None:

@@ -1,9 +1,4 @@
-"""Embedded records, events and rejected records as text, in files that survive a crash, or on stdout.
-
-write ──► one system call per batch ──► flush ──► fsync, and a mark: length and checksums
-                                        ▲
-                      rewind(mark) ─────┘ cuts the file back to it
-"""
+"""Embedded records, events and rejected records as text, in files that survive a crash, or on stdout."""
 
 from __future__ import annotations
 
@@ -14,9 +9,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ldmaps import door
 from ldmaps.embedded_rows import EmbeddedText
@@ -226,21 +218,16 @@ class OutputFile(TextSink):
         head = b"" if self._written.end else self._table.header(embedded.coordinates.shape[1])
         if not len(embedded):
             return head
+        *known, unknown = self._regions  # those without a name appear as their number
+        self._regions = (*known, *map(str, range(len(known), int(embedded.regions.max()) + 1)), unknown)
         return head + self._table.lines(
             embedded.numbers,
             embedded.times,
             embedded.coordinates,
             embedded.coverage,
-            labels=self._labels_for(embedded.regions),
+            labels=self._regions,
             which=embedded.regions,
         )
-
-    def _labels_for(self, regions: NDArray[np.intp]) -> tuple[str, ...]:
-        """Return the labels of regions, that of none last."""
-        known, unknown = self._regions[:-1], self._regions[-1]
-        # Regions without a name appear as their number.
-        self._regions = (*known, *map(str, range(len(known), int(regions.max()) + 1)), unknown)
-        return self._regions
 
 
 class EventsFile(TextSink):
@@ -248,10 +235,8 @@ class EventsFile(TextSink):
 
     Parameters
     ----------
-    path : path
-        Of the file; "-" is stdout.
-    overwrite : bool
-        Whether an existing file may be replaced. By default only an empty one is.
+    path, overwrite
+        As for :class:`OutputFile`; "-" is stdout.
     """
 
     def _text(self, embedded: Embedded) -> bytes:
@@ -263,10 +248,8 @@ class QuarantineFile(TextSink):
 
     Parameters
     ----------
-    path : path
-        Of the file; "-" is stdout.
-    overwrite : bool
-        Whether an existing file may be replaced. By default only an empty one is.
+    path, overwrite
+        As for :class:`OutputFile`; "-" is stdout.
     """
 
     takes_rejected = True

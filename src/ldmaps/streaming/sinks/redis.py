@@ -64,18 +64,14 @@ class RedisSink(Sink):
 
     Notes
     -----
-    Record n has the identifier ``(n+1)-run``, where ``run`` is a random number that a
-    stream keeps over restarts (``XRANGE stream n+1 n+1`` finds the entry without it).
-    The server refuses an identifier that is not above the last one, so records that
-    are repeated after a restart, or after a lost answer, are not added twice. That
-    the refused ones are repetitions is known by the last identifier of the stream: it
-    must be of the same run, and not below what was added before. Anything else is a
-    SinkError: another writer, a stream that was deleted, a server that came back
-    without its data. Records that could not be read have no entry.
+    Record n has the identifier ``(n+1)-run``, where ``run`` is a random number that a stream keeps over restarts
+    (``XRANGE stream n+1 n+1`` finds the entry without it). So records that are repeated after a restart, or
+    after a lost answer, are not added twice. A stream whose last identifier is of another run, or below what was
+    added before, is a SinkError: another writer, a stream that was deleted, a server that came back without
+    its data. Records that could not be read have no entry.
 
-    The fields are ``number``, ``time`` (if known), ``psi`` (a JSON list), ``distance``,
-    ``inside`` (0 or 1), ``nearest``, ``region`` (its name, empty outside all of them) and
-    ``events`` (a JSON list, if there are any).
+    The fields are ``number``, ``time`` (if known), ``psi`` (a JSON list), ``distance``, ``inside`` (0 or 1),
+    ``nearest``, ``region`` (its name, empty outside all of them) and ``events`` (a JSON list, if there are any).
     """
 
     durable = True
@@ -102,9 +98,8 @@ class RedisSink(Sink):
         """Add entries; returns when the server has them."""
         if not len(embedded):
             return
-        rows = _fields(embedded, self._regions)
-        self._add(rows)
-        self._added = rows[-1]["number"] + 1
+        self._add(_fields(embedded, self._regions))
+        self._added = int(embedded.numbers[-1]) + 1
 
     def check(self, mark: Any = None) -> None:
         """Raise if the stream is not new, or not the one of the mark."""
@@ -142,9 +137,8 @@ class RedisSink(Sink):
             if done:
                 break
             self._connection.wait(np.inf)
-        is_ours, last = answer
-        if not is_ours:
-            raise self._refusal(last.decode())
+        if not answer[0]:
+            raise self._refusal(answer[1].decode())
 
     def _refusal(self, last: str) -> SinkError:
         number, run = map(int, last.split("-"))
@@ -168,21 +162,15 @@ def _fields(embedded: Embedded, names: tuple[str, ...]) -> list[dict[str, Any]]:
         events.setdefault(event.number, []).append(
             {"kind": event.kind, "region": event.region, "duration": event.duration}
         )
-    times = None if embedded.times is None else embedded.times.tolist()
-    columns = zip(
-        embedded.numbers.tolist(),
-        embedded.coordinates.tolist(),
-        embedded.coverage.distance.tolist(),
-        embedded.coverage.inside.tolist(),
-        embedded.coverage.nearest.tolist(),
-        embedded.regions.tolist(),
-        strict=True,
-    )
+    times = np.full(len(embedded), np.nan) if embedded.times is None else embedded.times
+    coverage, regions = embedded.coverage, embedded.regions
+    columns = (embedded.numbers, times, embedded.coordinates, *coverage[:3], regions)
     rows = []
-    for place, (number, psi, distance, inside, nearest, region) in enumerate(columns):
+    for values in zip(*(column.tolist() for column in columns), strict=True):
+        number, time, psi, distance, inside, nearest, region = values
         row: dict[str, Any] = {"number": number}
-        if times is not None and not np.isnan(times[place]):
-            row["time"] = times[place]
+        if not np.isnan(time):
+            row["time"] = time
         row |= {"psi": json.dumps(psi), "distance": distance, "inside": int(inside), "nearest": nearest}
         if names:
             row["region"] = names[region] if region >= 0 else ""

@@ -1,19 +1,30 @@
-"""Where records come from; one kind of source per file.
-
-Nothing is imported before it is needed: a source for files does not load a
-client for servers.
-"""
+"""Where records come from; one kind of source per file. Clients of servers are loaded when one connects."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import stat
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+
+from ldmaps import door
+from ldmaps.errors import InvalidInputError, Named
+from ldmaps.inputs import as_source as as_points
+from ldmaps.inputs import open as open_finished
 from ldmaps.inputs.formats import format_of
-
-if TYPE_CHECKING:
-    from ldmaps.streaming.sources.base import Source
+from ldmaps.streaming.sources.base import Source
+from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
+from ldmaps.streaming.sources.imd import IMDSource
+from ldmaps.streaming.sources.iterable import (
+    AsyncIterableSource,
+    FramesSource,
+    IterableSource,
+    SequenceSource,
+)
+from ldmaps.streaming.sources.redis import RedisSource
+from ldmaps.streaming.sources.tables import FileSource, GrowingTable, PipeSource
 
 __all__ = ["as_source", "model_facts", "open_source"]
 
@@ -68,95 +79,53 @@ def open_source(
     follow : bool
         Whether the file is still being written: the source then waits for more.
     idle_end : float, optional
-        Seconds without growth after which a followed file, or a Redis stream, counts as
-        finished.
+        Seconds without growth after which a followed file, or a Redis stream, counts as finished.
     stride, start, stop : int, optional
         Which frames or rows of a finished file, as in :func:`ldmaps.inputs.open`.
     """
     name = os.fspath(spec)
     part: dict[str, Any] = {"stride": stride, "start": start, "stop": stop}
-    whole = part == {"stride": 1, "start": None, "stop": None}
-    if not whole and (follow or name == "-" or "://" in name):
-        from ldmaps.errors import InvalidInputError, Named
-
-        given = next(Named(key, value) for key, value in part.items() if value not in (None, 1))
+    chosen = [Named(key, value) for key, value in part.items() if value != (1 if key == "stride" else None)]
+    if chosen and (follow or name == "-" or "://" in name):
         raise InvalidInputError(
-            given, f" chooses frames of a file that is finished; {name} is read as it comes: leave it out"
+            chosen[0], f" chooses frames of a file that is finished; {name} is read as it comes: leave it out"
         )
-    frames: dict[str, Any] = {
-        "top": top,
-        "select": select,
-        "model_facts": model_facts,
-        "periodic": periodic,
-    }
+    frames = {"top": top, "select": select, "model_facts": model_facts, "periodic": periodic}
     if name == "-":
-        from ldmaps.streaming.sources.tables import open_stdin
-
-        return open_stdin(form, model_facts, columns)
+        # What was redirected from a file can be read again.
+        kind = FileSource if stat.S_ISREG(door.fstat(0).st_mode) else PipeSource
+        return kind(0, form, model_facts, columns, name="stdin")
     if name.startswith("imd://"):
-        from ldmaps.streaming.sources.imd import IMDSource
-
         return IMDSource(name, **frames)
     if name.startswith(("redis://", "rediss://", "unix://")):
-        from ldmaps.streaming.sources.redis import RedisSource
-
         return RedisSource(name, model_facts=model_facts, columns=columns, idle_end=idle_end)
     named_form = format_of(name)
     if form is None and (top is not None or (named_form is not None and named_form.kind == "trajectory")):
         if follow:
-            from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
-
             return GrowingTrajectory(name, **frames, idle_end=idle_end)
-        from ldmaps.inputs import open as open_finished
-
         return as_source(open_finished(name, **frames, **part))
-    if not whole:
-        from ldmaps.inputs import open as open_finished
-
+    if chosen:
         return as_source(open_finished(name, columns=columns, model_facts=model_facts, **part))
     if follow:
-        from ldmaps.streaming.sources.tables import GrowingTable
-
         return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
-    from ldmaps.streaming.sources.tables import FileSource
-
     return FileSource(name, form, model_facts, columns)
 
 
 def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
-    """Return any object that yields records as a Source.
-
-    Parameters
-    ----------
-    source : object
-        A Source; a word for :func:`open_source`; an array or list of points; a table or
-        trajectory (:func:`ldmaps.inputs.open`, mdtraj, MDAnalysis); an iterable or
-        async iterable of points, arrays of points or FrameChunks.
-    facts : mapping, optional
-        See :func:`model_facts`.
-    """
-    from collections.abc import AsyncIterable, Iterable
-
-    import numpy as np
-
-    from ldmaps.errors import InvalidInputError
-    from ldmaps.inputs import as_source as as_points
-    from ldmaps.streaming.sources import iterable
-    from ldmaps.streaming.sources.base import Source
-
+    """Return as a Source: one, an address, points, a table or trajectory, an iterable or async iterable of points."""
     if isinstance(source, Source):
         return source
     if isinstance(source, (str, os.PathLike)):
         return open_source(source, model_facts=facts)
     if isinstance(source, (np.ndarray, list, tuple)):
-        return iterable.SequenceSource(source, facts)
+        return SequenceSource(source, facts)
     points = as_points(source)
     if points is not None:
-        return iterable.FramesSource(points.matched(facts))
+        return FramesSource(points.matched(facts))
     if isinstance(source, AsyncIterable):
-        return iterable.AsyncIterableSource(source, facts)
+        return AsyncIterableSource(source, facts)
     if isinstance(source, Iterable):
-        return iterable.IterableSource(source, facts)
+        return IterableSource(source, facts)
     raise InvalidInputError(
         f"{type(source).__name__} is not a source; pass an array, an iterable of points, a path or a Source"
     )

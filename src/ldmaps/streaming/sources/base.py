@@ -9,10 +9,7 @@ from ldmaps.streaming.records import Position, Records
 
 
 class Source(ABC):
-    """Records that arrive over time, in order.
-
-    A source is opened once, polled until it ends, and closed. Polling is done by
-    one thread, not always the one that made the source.
+    """Records that arrive over time, in order. It is opened once, polled by one thread until it ends, and closed.
 
     Attributes
     ----------
@@ -23,8 +20,7 @@ class Source(ABC):
     needs_main_thread : bool
         Whether it must be opened, polled and closed by the main thread.
     reads_ahead : bool
-        Whether there is always more to read, as in a file, so that reading in another
-        thread while records are embedded pays.
+        Whether there is always more to read, as in a file, so that reading ahead in a thread pays.
     may_block : bool
         Whether a poll may wait longer than it is asked to, as for a Python iterator.
     paths : tuple of str or int
@@ -48,8 +44,7 @@ class Source(ABC):
         Parameters
         ----------
         position : JSON value, optional
-            ``Records.position`` of the last records that were delivered; None begins at
-            the start.
+            ``Records.position`` of the last records that were delivered; None begins at the start.
         """
 
     @abstractmethod

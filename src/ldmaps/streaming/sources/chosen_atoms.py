@@ -31,12 +31,13 @@ class ChosenAtoms(SelectedFrames):
         periodic: str = "whole",
         n_atoms: int | None = None,
     ) -> None:
-        facts = model_facts if model_facts and model_facts.get("kind") == "frames" else None
+        known = model_facts or {}
+        facts = known if known.get("kind") == "frames" else None
         reading = Reading(select if select is not None else (facts or {}).get("select"), periodic=periodic)
         if top is not None:
             selection, self.n_stream_atoms = _selected(name, top, reading)
         else:
-            self.n_stream_atoms = _untold(name, reading.select, model_facts or {}, n_atoms)
+            self.n_stream_atoms = _untold(name, reading.select, known, n_atoms)
             every = np.arange(self.n_stream_atoms)
             selection = Selection(every, every, None, None, Atoms((), (), None))
         super().__init__(selection, reading)
@@ -46,8 +47,7 @@ class ChosenAtoms(SelectedFrames):
         order = self.order_for(facts)
         if order is not None:
             super().__init__(selection.ordered(order), reading)
-        width = (model_facts or {}).get("n_features")
-        frames = bool((model_facts or {}).get("takes_frames"))
+        width, frames = known.get("n_features"), bool(known.get("takes_frames"))
         fault = None if width is None else wrong_width((self.n_atoms, 3), width, takes_frames=frames)
         if fault is not None:
             raise InvalidInputError(
@@ -105,6 +105,7 @@ class ChosenAtoms(SelectedFrames):
 
 
 def _untold(name: str, select: str | None, facts: Mapping[str, Any], n_atoms: int | None) -> int:
+    """Return how many atoms a stream without topology has."""
     if select not in (None, "all"):
         raise InvalidInputError(
             f"{name}: to choose the atoms {select!r} give a topology of the stream's atoms with ",
@@ -128,6 +129,5 @@ def _selected(name: str, top: Any, reading: Reading) -> tuple[Selection, int]:
         group, selection = select_group(top.atoms, reading)
         return selection, len(group.universe.atoms)
     topology = load_topology(top, name)
-    return select_atoms(
-        topology, reading, str(top) if isinstance(top, str) else "the topology"
-    ), topology.n_atoms
+    called = top if isinstance(top, str) else "the topology"
+    return select_atoms(topology, reading, called), topology.n_atoms

@@ -41,13 +41,15 @@ class NpyDecoder(Decoder):
     @property
     def ready(self) -> int:
         """How many whole rows there are; at the end also what is left of half a row."""
-        self._read_headers()
-        whole = min(self._left, len(self._data) // self._row_bytes) if self._left else 0
-        return whole or int(self._finished and len(self._data) > 0)
+        return self._whole() or int(self._finished and len(self._data) > 0)
 
     @property
     def _row_bytes(self) -> int:
         return math.prod(self._shape) * self._dtype.itemsize
+
+    def _whole(self) -> int:
+        self._read_headers()
+        return min(self._left, len(self._data) // self._row_bytes) if self._left else 0
 
     def feed(self, data: bytes, arrived: float) -> None:
         """Take bytes."""
@@ -61,9 +63,7 @@ class NpyDecoder(Decoder):
 
     def take(self, most: int) -> Records:
         """Return up to ``most`` rows."""
-        self._read_headers()
-        width = self._facts.get("n_features")
-        count = min(most, self._left, len(self._data) // self._row_bytes) if self._left else 0
+        count, width = min(most, self._whole()), self._facts.get("n_features")
         if self._data and not count and self._finished:
             return self._cut_off()
         size = count * self._row_bytes

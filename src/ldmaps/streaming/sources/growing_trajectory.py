@@ -32,15 +32,10 @@ class GrowingTrajectory(Source):
         Must exist, but may still be empty.
     top : path or mdtraj Topology
         File that names the atoms.
-    select : str, optional
-        Atoms to use, in mdtraj's language; the model's own by default.
-    model_facts : mapping, optional
-        ``model.source_``: its selection is used, and its atoms are compared.
-    periodic : {"whole", "keep"}
-        As in :func:`ldmaps.inputs.open`.
+    select, model_facts, periodic
+        As for :class:`IMDSource`.
     idle_end : float, optional
-        Seconds without growth after which the file counts as finished; None follows
-        it forever.
+        Seconds without growth after which the file counts as finished; None follows it forever.
 
     Notes
     -----
@@ -75,13 +70,11 @@ class GrowingTrajectory(Source):
         self.facts = self._atoms.facts()
         self._most = default_chunk(self._atoms.n_stream_atoms)
         self._file = GrowingFile(self.name, idle_end)
-        self._data = b""
-        self._frame = 0
-        self._byte = 0  # where frame self._frame begins; self._data begins there too
+        self._data, self._told_half = b"", False
+        self._frame = self._byte = 0  # where that frame, and self._data, begin
         self._missing = 0  # bytes that the frame begun in self._data still lacks
-        self._begun = False  # whether the header of the file was read
-        self._searching = False  # for a sound frame, behind a damaged one
-        self._told_half = False
+        # Whether the header of the file was read, and whether a sound frame is looked for behind a damaged one.
+        self._begun = self._searching = False
 
     def open(self, position: Position = None) -> None:
         """Open the file and go to a frame."""
@@ -120,8 +113,6 @@ class GrowingTrajectory(Source):
         """Close the file."""
         self._file.close()
 
-    # -- finding frames ------------------------------------------------------
-
     def _found(self, most: int) -> Found:
         """Find the frames that the data begin with, as far as they are whole."""
         self._missing = 0
@@ -157,8 +148,6 @@ class GrowingTrajectory(Source):
         self._data = self._data[length:]
         self._byte += length
 
-    # -- decoding them --------------------------------------------------------
-
     def _decoded(self, found: Found) -> Records:
         block = self._format.decode(self._data, found.starts, self._atoms.to_read)
         count = len(block.frames)
@@ -181,8 +170,6 @@ class GrowingTrajectory(Source):
         self._searching = True
         return self._records((rejected,))
 
-    # -- records --------------------------------------------------------------
-
     def _end(self) -> Records | None:
         """Report a frame that was never finished, once, and end."""
         if not self._data or self._told_half or self._searching:
@@ -194,10 +181,6 @@ class GrowingTrajectory(Source):
         self._told_half = True
         reason = f"the frame was not finished when the file stopped growing ({len(self._data)} bytes of it are there)"
         return self._records((Rejected(self._frame, reason),))
-
-    @property
-    def _no_frames(self) -> NDArray[np.float32]:
-        return np.empty((0, self._atoms.n_atoms, 3), dtype=np.float32)
 
     def _records(
         self,
@@ -211,7 +194,6 @@ class GrowingTrajectory(Source):
             position |= {"byte": self._byte, "mark": self._file.mark(self._byte)}
         if self._searching:
             position["searching"] = True
-        arrived = np.full(len(numbers), door.monotonic())
-        return Records(
-            self._no_frames if frames is None else frames, numbers, times, arrived, rejected, position
-        )
+        if frames is None:
+            frames = np.empty((0, self._atoms.n_atoms, 3), dtype=np.float32)
+        return Records(frames, numbers, times, np.full(len(numbers), door.monotonic()), rejected, position)

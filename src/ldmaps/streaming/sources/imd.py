@@ -1,8 +1,6 @@
 """Live molecular dynamics over IMD, version 3 (GROMACS, LAMMPS, NAMD), through imdclient.
 
-engine ──socket──► imdclient's buffer ──► one thread here ──► bounded queue ──► poll
-                        │ full
-                        └──► pauses the engine
+engine ──socket──► imdclient's buffer, which pauses the engine when full ──► one thread here ──► bounded queue ──► poll
 """
 
 from __future__ import annotations
@@ -55,8 +53,7 @@ class IMDSource(Source):
         Names the atoms that the engine sends. Without it all of them are taken, in
         the engine's order, and there must be as many as the model's.
     select : str, optional
-        Atoms to use, in mdtraj's language (MDAnalysis' for its objects); the
-        model's own by default.
+        Atoms to use, in mdtraj's language (MDAnalysis' for its objects); the model's own by default.
     model_facts : mapping, optional
         ``model.source_``: its selection is used, and its atoms are compared.
     periodic : {"whole", "keep"}
@@ -68,15 +65,14 @@ class IMDSource(Source):
     silence : float
         Seconds without a frame after which the engine is given up.
     buffer_bytes : int
-        Memory for frames that are not embedded yet; of small frames no more than a few
-        thousand. Once it is full the engine is paused, so that no frame is lost.
+        Memory for frames that are not embedded yet; of small frames no more than a few thousand. Once it is
+        full the engine is paused, so that no frame is lost.
 
     Notes
     -----
-    A live simulation cannot be replayed, and one that is killed looks like one that
-    has ended: the stream ends. That not one frame came is an error. Must be opened by
-    the main thread, because imdclient installs signal handlers; those that were there
-    before are put back.
+    A live simulation cannot be replayed, and one that is killed looks like one that has ended: the stream ends.
+    That not one frame came is an error. Must be opened by the main thread, because imdclient installs
+    signal handlers; those that were there before are put back.
     """
 
     needs_main_thread: ClassVar[bool] = True
@@ -175,9 +171,7 @@ class IMDSource(Source):
         if self._thread is not None:
             self._thread.join(5.0)
 
-    # -- connecting -----------------------------------------------------------
-
-    def _connected(self, client_class: type[Any]) -> Any:
+    def _connected(self, client_class: Any) -> Any:
         source = self
 
         class Client(client_class):
@@ -216,8 +210,6 @@ class IMDSource(Source):
                 ", let the engine unwrap them (LAMMPS: unwrap on), or take them as they are with ",
                 Named("periodic", "keep"),
             )
-
-    # -- the thread -----------------------------------------------------------
 
     def _pull(self) -> None:
         read = self._atoms.to_read
@@ -262,14 +254,11 @@ class IMDSource(Source):
             )
         return SourceError(f"{self.name} sent what is not IMD: {text}")
 
-    # -- records --------------------------------------------------------------
-
     def _records(self, frames: list[_Frame]) -> Records:
         numbers = np.arange(self._number, self._number + len(frames), dtype=np.int64)
         self._number += len(frames)
         if not frames:
-            empty = np.empty((0, self._atoms.n_atoms, 3), dtype=np.float32)
-            return Records(empty, numbers, None, np.empty(0))
+            return Records(np.empty((0, self._atoms.n_atoms, 3), np.float32), numbers, None, np.empty(0))
         block = block_of([frame.xyz for frame in frames], None, [frame.box for frame in frames])
         chunk, kept, rejected = self._atoms.take(block, numbers)
         moments = [frame.time for frame in frames if frame.time is not None]
@@ -278,7 +267,7 @@ class IMDSource(Source):
         return Records(chunk.frames, chunk.numbers, times, arrived, rejected)
 
 
-def _client_class() -> type[Any]:
+def _client_class() -> Any:
     try:
         module = importlib.import_module("imdclient.IMDClient")
     except ImportError as error:
@@ -286,8 +275,7 @@ def _client_class() -> type[Any]:
             f"live simulations are read with imdclient, which cannot be imported ({error}); pip install imdclient "
             "MDAnalysis"
         ) from error
-    client: type[Any] = module.IMDClient
-    return client
+    return module.IMDClient
 
 
 def _parsed(url: str) -> tuple[str, int]:

@@ -1,14 +1,11 @@
-"""Python objects as sources: arrays, lists, iterators, async iterators and trajectories.
-
-An item is one point, an array of several, a FrameChunk, or Records.
-"""
+"""Python objects as sources: arrays, lists, iterators, async iterators and trajectories."""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
 from abc import abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +21,7 @@ from ldmaps.streaming.sources.base import Source
 
 
 class _Items:
-    """Turns items into records and numbers them."""
+    """Turns items into records and numbers them: each is a point, an array of several, a FrameChunk, or Records."""
 
     def __init__(self, facts: Mapping[str, Any] | None) -> None:
         facts = facts or {}
@@ -68,6 +65,16 @@ class _Items:
         if rows.ndim == 2 or (rows.ndim == 3 and rows.shape[2] == 3):
             return rows
         raise InvalidInputError(f"an item of shape {rows.shape} is neither a point nor an array of points")
+
+    def stacked(self, items: Sequence[Any]) -> Sequence[Any] | NDArray[Any]:
+        """Return points in a list as one array; a list of anything else as it is."""
+        try:
+            rows = np.array(items)
+        except (ValueError, TypeError):
+            return items
+        is_points = rows.ndim == 2 and not (self.takes_frames and rows.shape[1] == 3)
+        is_frames = rows.ndim == 3 and self.takes_frames
+        return rows if rows.dtype.kind in "biuf" and (is_points or is_frames) else items
 
 
 class _RereadSource(Source):
@@ -117,11 +124,12 @@ class _RereadSource(Source):
 class SequenceSource(_RereadSource):
     """Points in memory: an array, or a list of items."""
 
+    name = "the data in memory"
+
     def __init__(self, items: Sequence[Any] | NDArray[Any], facts: Mapping[str, Any] | None = None) -> None:
-        self.name = "the data in memory"
         self._facts = facts
         self._begin()
-        self._items = self._shaper.rows(items) if isinstance(items, np.ndarray) else items
+        self._items = (self._shaper.rows if isinstance(items, np.ndarray) else self._shaper.stacked)(items)
 
     def _begin(self) -> None:
         self._shaper = _Items(self._facts)
@@ -129,29 +137,10 @@ class SequenceSource(_RereadSource):
     def _next(self, most: int) -> Records | None:
         if self._at >= len(self._items):
             return None
-        if isinstance(self._items, np.ndarray):
-            part: Any = self._items[self._at : self._at + most]
-            taken = len(part)
-        else:
-            taken, part = self._stacked(most)
-        self._at += taken
+        is_array = isinstance(self._items, np.ndarray)
+        part = self._items[self._at : self._at + most] if is_array else self._items[self._at]
+        self._at += len(part) if is_array else 1
         return self._shaper.records(part, door.monotonic())
-
-    def _stacked(self, most: int) -> tuple[int, Any]:
-        """Return as many items as can be looked at together, as an array; otherwise one."""
-        items = self._items[self._at : self._at + most]
-        wanted = 3 if self._shaper.takes_frames else 2
-        try:
-            rows = np.array(items)
-        except (ValueError, TypeError):
-            rows = np.empty(0)
-        if rows.dtype.kind not in "biuf":
-            return 1, items[0]
-        if rows.ndim in (2, wanted) and not (
-            rows.ndim == 2 and self._shaper.takes_frames and rows.shape[1] == 3
-        ):
-            return len(items), rows
-        return 1, items[0]
 
 
 class IterableSource(Source):
@@ -208,9 +197,8 @@ class FramesSource(_RereadSource):
 
     def close(self) -> None:
         """Release the files."""
-        close = getattr(self._iterator, "close", None)
-        if close is not None:
-            close()
+        if isinstance(self._iterator, Generator):
+            self._iterator.close()
 
 
 class AsyncIterableSource(Source):

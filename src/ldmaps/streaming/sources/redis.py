@@ -1,11 +1,4 @@
-"""Records from a Redis stream.
-
-    XADD frames * x [0.1,0.2,0.3] time 12.5
-    XADD frames * x <bytes> dtype float32
-    XADD frames * pressure 1.2 temperature 290.5
-
-An entry is one record, in one of these three forms.
-"""
+"""Records from a Redis stream, whose entries are a record each."""
 
 from __future__ import annotations
 
@@ -25,8 +18,7 @@ from ldmaps.settings import check_seconds
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.redis_connection import RedisConnection
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import TROUBLE
-from ldmaps.streaming.sources.line_parsers import JsonParser
+from ldmaps.streaming.sources.decoding import TROUBLE, JsonParser
 
 #: Identifier and fields.
 Entry = tuple[bytes, dict[bytes, bytes]]
@@ -34,6 +26,9 @@ Entry = tuple[bytes, dict[bytes, bytes]]
 _DTYPES = {name: np.dtype(code) for code in ("<f4", "<f8") for name in (code, np.dtype(code).name)}
 
 
+# XADD frames * x [0.1,0.2,0.3] time 12.5
+# XADD frames * x <bytes> dtype float32
+# XADD frames * pressure 1.2 temperature 290.5
 class _EntryParser(JsonParser):
     """Reads the fields of an entry, each a text or the bytes of an array, as those of an object."""
 
@@ -62,14 +57,12 @@ class RedisSource(Source):
     columns : sequence of str, optional
         Fields to use, in place of the model's columns.
     start : {"first", "new"}
-        Where to begin when there is no position: with the oldest entry that is still
-        there, or with what comes from now on.
+        Where to begin without a position: with the oldest entry that is still there, or with what comes now.
     gaps : {"raise", "warn"}
         What to do when entries were removed (trimmed, deleted) before they were read.
         "warn" goes on; the records' numbers have a gap then.
     idle_end : float, optional
-        Seconds without an entry after which the stream counts as ended; None follows
-        it forever.
+        Seconds without an entry after which the stream counts as ended; None follows it forever.
     give_up_after : float
         Seconds to try for when the connection breaks.
 
@@ -103,9 +96,7 @@ class RedisSource(Source):
         self._id = "0-0"
         self._number = 0
         self._entry = 0  # how many entries the stream had ever had up to self._id
-        self._deleted: str | None = (
-            None  # the last entry that was deleted before its turn, as far as is known
-        )
+        self._deleted: str | None = None  # the last entry known to be deleted before its turn
         self._mark = 0  # checksum of the entry self._id
         self._came = 0.0
 
@@ -146,8 +137,6 @@ class RedisSource(Source):
     def close(self) -> None:
         """Disconnect."""
         self._connection.close()
-
-    # -- reading ----------------------------------------------------------------
 
     def _next(self, most: int) -> list[Entry] | None:
         """Read entries, and in the same transaction what the server has counted; None without a connection."""
@@ -194,10 +183,8 @@ class RedisSource(Source):
 
     def _check_same_stream(self, info: dict[str, Any] | None) -> None:
         last = (0, 0) if info is None else _pair(_text(info["last-generated-id"]))
-        counted = info is not None and "entries-added" in info
-        if _pair(self._id) > last or (
-            counted and info is not None and int(info["entries-added"]) < self._entry
-        ):
+        added = (info or {}).get("entries-added", self._entry)
+        if _pair(self._id) > last or int(added) < self._entry:
             raise SourceError(
                 f"{self.name} is not the stream that was read up to {self._id}: "
                 f"{'it is gone' if info is None else 'it ends before that'} (deleted, or lost by a server that does "
@@ -218,12 +205,8 @@ class RedisSource(Source):
         """Compare how many entries were read with how many there ever were."""
         added, length = int(info["entries-added"]), int(info["length"])
         deleted = _deleted(info)
-        if (
-            self._gaps == "raise"
-            and deleted
-            and self._deleted not in (None, deleted)
-            and _pair(deleted) > _pair(self._id)
-        ):
+        is_new = self._deleted not in (None, deleted)
+        if self._gaps == "raise" and deleted and is_new and _pair(deleted) > _pair(self._id):
             raise SourceError(
                 f"{self.name}: entries after {self._id}, up to {deleted}, were removed before they were read (XDEL); "
                 "let the producer keep them, or go on without with gaps='warn'"
@@ -244,8 +227,6 @@ class RedisSource(Source):
         warnings.warn(f"{text}; going on after the gap", LdmapsWarning, stacklevel=2)
         self._entry += lost
         self._number += lost
-
-    # -- records ----------------------------------------------------------------
 
     def _records(self, entries: list[Entry]) -> Records:
         rows, times, kept, rejected = list[Any](), list[float](), list[int](), list[Rejected]()
@@ -271,12 +252,9 @@ class RedisSource(Source):
         return Records(points, numbers, moments, arrived, tuple(rejected), position)
 
 
-def _info(client: Any, stream: str) -> dict[str, Any] | None:
+def _info(client: Any, stream: str) -> Any:
     """Return what the server says about a stream, None if there is no such key."""
-    if not client.exists(stream):
-        return None
-    info: dict[str, Any] = client.xinfo_stream(stream)
-    return info
+    return client.xinfo_stream(stream) if client.exists(stream) else None
 
 
 def _added(info: dict[str, Any]) -> int:
@@ -332,5 +310,4 @@ def _number(name: str, data: bytes) -> float:
 
 
 def _excerpt(fields: Mapping[bytes, bytes]) -> str:
-    text = " ".join(f"{name.decode(errors='replace')}={value[:80]!r}" for name, value in fields.items())
-    return text[:200]
+    return " ".join(f"{name.decode(errors='replace')}={value[:80]!r}" for name, value in fields.items())[:200]

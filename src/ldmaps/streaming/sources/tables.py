@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -16,10 +15,9 @@ from ldmaps.inputs.formats import table_streams
 from ldmaps.inputs.text_table import BOM
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
-from ldmaps.streaming.sources.decoding import Decoder, LineDecoder, excerpt, form_of
+from ldmaps.streaming.sources.decoding import CsvParser, Decoder, JsonParser, LineDecoder, excerpt, form_of
 from ldmaps.streaming.sources.decoding_npy import NpyDecoder
 from ldmaps.streaming.sources.growing_file import GrowingFile
-from ldmaps.streaming.sources.line_parsers import CsvParser, JsonParser
 
 #: Bytes to read at once.
 READ_BYTES = 1 << 18
@@ -27,24 +25,11 @@ READ_BYTES = 1 << 18
 POLL_BYTES = 4 << 20
 
 
-def open_stdin(
-    form: str | None = None,
-    facts: Mapping[str, Any] | None = None,
-    columns: Sequence[str] | None = None,
-) -> Source:
-    """Return what stdin is: a pipe, or a file that was redirected and can be read again."""
-    is_file = stat.S_ISREG(door.fstat(0).st_mode)
-    return (FileSource if is_file else PipeSource)(0, form, facts, columns, name="stdin")
-
-
 class _TableSource(Source):
     """What all share: bytes that are read, decoded and, whatever then fails, delivered."""
 
     def __init__(
-        self,
-        form: str | None,
-        facts: Mapping[str, Any] | None,
-        columns: Sequence[str] | None,
+        self, form: str | None, facts: Mapping[str, Any] | None, columns: Sequence[str] | None
     ) -> None:
         self._settings = form, facts, columns
         self._begin()
@@ -64,9 +49,10 @@ class _TableSource(Source):
     def poll(self, most: int, wait: float) -> Records | None:
         """Return what has come; more bytes are read while there are any and they do not make a batch yet."""
         deadline, read = door.monotonic() + wait, 0
-        while (
-            not self._ended and (ready := self._decoder.ready) < most and not (ready and read >= POLL_BYTES)
-        ):
+        while not self._ended:
+            ready = self._decoder.ready
+            if ready >= most or (ready and read >= POLL_BYTES):
+                break
             wait = 0.0 if ready else deadline - door.monotonic()
             try:
                 data = self._read(max(0.0, wait))
@@ -188,15 +174,12 @@ class GrowingTable(FileSource):
     ----------
     path : path
         Must exist, but may still be empty.
-    model_facts : mapping, optional
-        What the model knows of its points, as :func:`~ldmaps.streaming.open_source` takes it.
-    columns : sequence of str, optional
-        Columns to use, in place of the model's.
+    model_facts, columns
+        As for :func:`open_source`.
     form : {"csv", "ndjson"}, optional
         By default the file's name decides, or else its first bytes.
     idle_end : float, optional
-        Seconds without growth after which the file counts as finished; None follows
-        it forever.
+        Seconds without growth after which the file counts as finished; None follows it forever.
 
     Notes
     -----
@@ -253,9 +236,7 @@ class GrowingTable(FileSource):
 
 
 def open_decoder(
-    form: str | None = None,
-    facts: Mapping[str, Any] | None = None,
-    columns: Sequence[str] | None = None,
+    form: str | None = None, facts: Mapping[str, Any] | None = None, columns: Sequence[str] | None = None
 ) -> Decoder:
     """Return a decoder for a form, by default for the first bytes; facts and columns as in :func:`open_source`."""
     facts = dict(facts or {})
@@ -300,9 +281,7 @@ class _Sniffing(Decoder):
         return 0 if self._inner is None else self._inner.ready
 
     def take(self, most: int) -> Records:
-        if self._inner is None:
-            return Records.none()
-        return self._inner.take(most)
+        return Records.none() if self._inner is None else self._inner.take(most)
 
     def restore(self, position: Position) -> None:
         self._inner = open_decoder(position["format"], *self._settings)

@@ -54,10 +54,8 @@ class Access:
 
     def accepts_token(self, given: object) -> bool:
         """Compare in a time that reveals nothing about the token."""
-        if self._token is None:
-            return True
         text = given if isinstance(given, str) else ""
-        return hmac.compare_digest(text.encode("utf-8", "replace"), self._token)
+        return self._token is None or hmac.compare_digest(text.encode("utf-8", "replace"), self._token)
 
     def accepts_host(self, header: str | None) -> bool:
         """Whether a Host header names this server."""
@@ -119,10 +117,9 @@ def _is_loopback(host: str) -> bool:
 
 def _is_address(name: str) -> bool:
     try:
-        ipaddress.ip_address(name)
+        return bool(ipaddress.ip_address(name))
     except ValueError:
         return False
-    return True
 
 
 def _host_name(header: str) -> str:
@@ -132,18 +129,14 @@ def _host_name(header: str) -> str:
         _ = parts.port
     except ValueError:
         return ""
-    if parts.path or parts.query or parts.fragment or parts.username is not None:
-        return ""
-    return parts.hostname or ""
+    is_more = parts.path or parts.query or parts.fragment or parts.username is not None
+    return "" if is_more else parts.hostname or ""
 
 
 def guarded(application: Any, access: Access) -> Callable[..., Awaitable[None]]:
     """Return an ASGI application around another one, which sees only requests that ``access`` lets pass."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            await application(scope, receive, send)
-            return
         host, origin = _header(scope, b"host"), _header(scope, b"origin")
         if scope["type"] == "websocket":
             if access.accepts_host(host) and access.accepts_origin(origin, host):

@@ -1,7 +1,6 @@
 """The live page's server: it runs in its own thread and sends each viewer what is new to it.
 
-A viewer that reads slowly is sent fewer and larger steps: its next frame is made when the last one is on its way, so
-nothing queues up for it, and no other viewer waits.
+A viewer's next frame is made when the last one is on its way: one that reads slowly gets fewer, and no other waits.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.errors import InvalidInputError
@@ -82,7 +81,7 @@ class LiveServer:
             log_config=None,
             log_level="critical",
             access_log=False,
-            lifespan="on",
+            lifespan="off",
             ws="websockets-sansio",
             ws_max_size=LARGEST_MESSAGE,
             ws_per_message_deflate=False,
@@ -140,7 +139,9 @@ class LiveServer:
 
     def _serve(self, bound: socket.socket) -> None:
         async def serve() -> None:
+            ticking = asyncio.create_task(self._tick())
             await self._server.serve(sockets=[bound])
+            ticking.cancel()
             self._abort()  # those that were sent a farewell and did not read it
             await asyncio.sleep(0.01)
 
@@ -177,18 +178,7 @@ class LiveServer:
             return Response(content, media_type=kind)
 
         routes = [Route(path, file, methods=["GET"]) for path in self._files]
-        routes.append(WebSocketRoute("/stream", self._viewer))
-        return guarded(Starlette(routes=routes, lifespan=self._lifespan), self._access)
-
-    @asynccontextmanager
-    async def _lifespan(self, _: Any) -> AsyncIterator[None]:
-        ticking = asyncio.create_task(self._tick())
-        try:
-            yield
-        finally:
-            ticking.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticking
+        return guarded(Starlette(routes=[*routes, WebSocketRoute("/stream", self._viewer)]), self._access)
 
     async def _tick(self) -> None:
         """Wake all viewers' tasks, again and again."""
@@ -234,10 +224,8 @@ class LiveServer:
         address = tuple(viewer.scope["client"])
         self._greeted_from.add(address)
         # Each must end when the other does: a viewer that left is not written to, and one that talks on is shut up.
-        tasks = {
-            asyncio.create_task(self._feed(viewer, greeting.get("have"))),
-            asyncio.create_task(self._listen(viewer)),
-        }
+        both = self._feed(viewer, greeting.get("have")), self._listen(viewer)
+        tasks = [asyncio.create_task(one) for one in both]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -259,9 +247,7 @@ class LiveServer:
             await _close(viewer, BAD_MESSAGE, 'the first message must be {"token": "..."}')
             return None
         if not self._access.accepts_token(greeting.get("token")):
-            await _close(
-                viewer, WRONG_TOKEN, "a token is needed" if not greeting.get("token") else "wrong token"
-            )
+            await _close(viewer, WRONG_TOKEN, "wrong token" if greeting.get("token") else "a token is needed")
             return None
         return greeting
 

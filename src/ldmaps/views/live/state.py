@@ -144,9 +144,7 @@ class LiveState:
 
     def _known(self, regions: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return regions as this page knows them: a tracker may have more than it was told about."""
-        if self._names:
-            return np.where(regions < len(self._names), regions, -1)
-        return np.full(len(regions), -1)
+        return np.where(regions < len(self._names), regions, -1)
 
     # -- the server's side --------------------------------------------------------
 
@@ -161,9 +159,8 @@ class LiveState:
             began, records, outside = self._second_began
             if now - began >= 1.0:
                 came = self._records - records
-                self._seconds.append(
-                    (came / (now - began), (self._outside - outside) / came if came else 0.0)
-                )
+                share = (self._outside - outside) / came if came else 0.0
+                self._seconds.append((came / (now - began), share))
                 self._second_count += 1
                 self._second_began = (now, self._records, self._outside)
 

@@ -80,7 +80,7 @@ class Chart:
         self._line(left, bottom, WIDTH - RIGHT, bottom, "axis")
         self._text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, x_label, "label", "middle")
         turned = f"translate(12 {(TOP + HEIGHT - BOTTOM) / 2:.1f}) rotate(-90)"
-        self._add("text", "label", escape(y_label), text_anchor="middle", transform=turned)
+        self._add("text", "label", y_label, text_anchor="middle", transform=turned)
 
     def line(self, x: NDArray[np.float64], y: NDArray[np.float64], kind: str = "curve") -> None:
         """Draw a curve."""
@@ -95,13 +95,13 @@ class Chart:
     def dot(self, x: float, y: float, kind: str, hint: str, radius: float = 4.5) -> None:
         """Draw a circle, with a hint for the pointer."""
         px, py = self.at(x, y)
-        self._add("circle", kind, _hint(hint), cx=px, cy=py, r=radius)
+        self._add("circle", kind, hint=hint, cx=px, cy=py, r=radius)
 
     def bar(self, low: float, high: float, height: float, hint: str) -> None:
         """Draw a bar of a histogram, with a hint for the pointer."""
         (x0, y0), (x1, y1) = self.at(low, height), self.at(high, self._y[0])
         width = max(0.6, x1 - x0 - 0.8)
-        self._add("rect", "bar", _hint(hint), x=x0 + 0.4, y=y0, width=width, height=y1 - y0)
+        self._add("rect", "bar", hint=hint, x=x0 + 0.4, y=y0, width=width, height=y1 - y0)
 
     def mark(self, x: float, text: str, before: str = "") -> None:
         """Draw a dashed line with words at its top, and before its foot; what falls leaves room at both."""
@@ -120,21 +120,18 @@ class Chart:
         )
 
     def _line(self, x0: float, y0: float, x1: float, y1: float, kind: str, hint: str = "") -> None:
-        self._add("line", kind, _hint(hint) if hint else "", x1=x0, y1=y0, x2=x1, y2=y1)
+        self._add("line", kind, hint=hint, x1=x0, y1=y0, x2=x1, y2=y1)
 
     def _text(self, x: float, y: float, text: str, kind: str, anchor: str) -> None:
-        self._add("text", kind, escape(text), x=x, y=y, text_anchor=anchor)
+        self._add("text", kind, text, x=x, y=y, text_anchor=anchor)
 
-    def _add(self, tag: str, kind: str, inside: str = "", **attributes: float | str) -> None:
+    def _add(self, tag: str, kind: str, text: str = "", hint: str = "", **attributes: float | str) -> None:
+        inside = f"<title>{escape(hint)}</title>" if hint else escape(text)
         written = "".join(
             f' {name.replace("_", "-")}="{value if isinstance(value, str) else format(value, ".1f")}"'
             for name, value in attributes.items()
         )
         self._parts.append(f'<{tag} class="{kind}"{written}>{inside}</{tag}>')
-
-
-def _hint(text: str) -> str:
-    return f"<title>{escape(text)}</title>"
 
 
 def spectrum_chart(

@@ -81,7 +81,7 @@ def gather(
     errors: Any = None,
     **shown: Any,
 ) -> Contents:
-    """Collect what :func:`~ldmaps.views.report.write_report` shows; see there for the arguments."""
+    """Collect what :func:`~ldmaps.views.write_report` shows; see there for the arguments."""
     check_is_fitted(model, "embedder_")
     check_whole("max_points", max_points, 1)
     points = PointsOfMap.shown(model, errors=getattr(errors, "zeta", errors), **shown)

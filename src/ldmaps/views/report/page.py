@@ -19,7 +19,7 @@ from ldmaps._version import __version__
 from ldmaps.files import written_whole
 from ldmaps.maps.fitted_map import MAX_RECORDED
 from ldmaps.views.report.contents import CRISP, Contents, gather
-from ldmaps.views.report.sections import charts, coordinate_name, facts, subtitle, summary
+from ldmaps.views.report.sections import cards, coordinate_name, facts, subtitle, summary
 
 #: Files of the page's script, in order.
 SCRIPTS = tuple(
@@ -107,7 +107,7 @@ def report_html(model: Any, **settings: Any) -> str:
         "subtitle": escape(subtitle(contents)),
         "facts": facts(contents),
         "notes": "".join(f"<p>{escape(note)}</p>" for note in contents.notes),
-        "charts": charts(contents),
+        "charts": cards(contents),
         "summary": summary(contents),
         "version": escape(__version__),
         "structure_class": "" if contents.structures is not None else " without-structure",

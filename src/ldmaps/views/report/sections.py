@@ -15,14 +15,8 @@ from ldmaps.maps.bandwidth_scan import scan_bandwidth
 from ldmaps.quality.sampling_words import coordinate_rows, replica_rows, sampling_notes, why_kept
 from ldmaps.views.basin_table import BasinTable, basin_rows
 from ldmaps.views.free_energy import free_energy_profile
-from ldmaps.views.report.charts import (
-    bandwidth_chart,
-    format_number,
-    histogram_chart,
-    profile_chart,
-    scan_chart,
-    spectrum_chart,
-)
+from ldmaps.views.report import charts
+from ldmaps.views.report.charts import format_number
 from ldmaps.views.report.contents import Contents
 
 #: Coordinates that get a free-energy profile.
@@ -120,26 +114,26 @@ def _card(heading: str, body: str, caption: str = "", *, wide: bool = False) -> 
     return re.sub(r"\bpsi(\d+)\b", lambda match: coordinate_name(int(match[1]) - 2), text)
 
 
-def charts(contents: Contents) -> str:
+def cards(contents: Contents) -> str:
     """Return the cards with small charts."""
     model = contents.model
     k, sampling = model.n_components_, getattr(model, "sampling_", None)
     places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
-    chart = spectrum_chart(model.spectrum_, places, () if sampling is None else sampling.intervals)
+    chart = charts.spectrum_chart(model.spectrum_, places, () if sampling is None else sampling.intervals)
     text = f"Non-trivial eigenvalues, filled where kept: {why_kept(model.spectrum_, k, model.n_components, sampling)}."
     text += " Bars are 95 % intervals." if sampling is not None else ""
-    cards = [_card("Spectrum", chart, text), _bandwidth_card(model)]
+    found = [_card("Spectrum", chart, text), _bandwidth_card(model)]
     points, weights = contents.points.density(model)
     # Blocks as long as resamples take them, where points have a time.
     n_blocks = 5 if sampling is None or sampling.kind != "time" else min(sampling.n_blocks, MOST_BLOCKS)
     for place in range(min(k, MAX_PROFILES)):
         name = coordinate_name(place)
-        chart = profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name)
+        chart = charts.profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name)
         text = (
             f"−ln p along {name} with its standard error over {n_blocks} blocks of the points in their order; no error "
             "where only one block has been."
         )
-        cards.append(_card(f"Free energy along {name}", chart, text))
+        found.append(_card(f"Free energy along {name}", chart, text))
     distance = contents.points.distance
     if distance is not None and len(distance) and np.nanmax(distance) > 0:
         text = f"Median {float(np.median(distance)):.2g} √ε, largest {float(np.nanmax(distance)):.2g} √ε."
@@ -150,15 +144,15 @@ def charts(contents: Contents) -> str:
             )
         words = f"Histogram of distances to the nearest landmark. {text}"
         label = "distance to nearest landmark (√ε)"
-        chart = histogram_chart(distance, contents.points.weights, label, words, (1.0, "√ε"))
-        cards.append(_card("Distance to landmarks", chart, text))
+        chart = charts.histogram_chart(distance, contents.points.weights, label, words, (1.0, "√ε"))
+        found.append(_card("Distance to landmarks", chart, text))
     errors, z = contents.points.errors, _estimated_z(contents)
     if errors is not None and z is not None:
         words = f"Histogram of estimated errors; root mean square {z:.3g} percent"
         mark = (z, f"Z = {z:.2g} %")
-        chart = histogram_chart(errors[np.isfinite(errors)], None, "ζ (% of range)", words, mark)
+        chart = charts.histogram_chart(errors[np.isfinite(errors)], None, "ζ (% of range)", words, mark)
         text = "Estimated distance of the points from where the exact map puts them."
-        cards.append(_card("Estimated error", chart, text))
+        found.append(_card("Estimated error", chart, text))
     if contents.follows:
         rows = [["", *(coordinate_name(place) for place in range(k))]]
         rows += [[name, *(f"{value:.2f}" for value in row)] for name, row in contents.follows.items()]
@@ -166,12 +160,12 @@ def charts(contents: Contents) -> str:
             "Spearman's rank correlation, from −1 to 1; of angles the circular one, from 0 to 1. ldmaps correlate adds "
             "radius of gyration, end-to-end distance and RMSD."
         )
-        cards.append(_card("What the coordinates follow", _table(rows), text, wide=k > MAX_NARROW))
+        found.append(_card("What the coordinates follow", _table(rows), text, wide=k > MAX_NARROW))
     if sampling is not None:
-        cards.append(_sampling_card(model, sampling))
+        found.append(_sampling_card(model, sampling))
     if contents.basins is not None:
-        cards.append(_basin_card(contents.basins))
-    return "".join(cards)
+        found.append(_basin_card(contents.basins))
+    return "".join(found)
 
 
 def _sampling_card(model: Any, sampling: Any) -> str:
@@ -182,7 +176,9 @@ def _sampling_card(model: Any, sampling: Any) -> str:
     caption = [
         f"Blocks of the points were drawn again {sampling.n_resamples} times. In brackets: correlation of the "
         "coordinate with that of a resample (5 % quantile)",
-        replicas and "below, by how many standard errors each file's means are off those of the others",
+        "below, by how many standard errors each file's means are off those of the others"
+        if replicas
+        else "",
         *sampling_notes(sampling, k, files),
     ]
     return _card("How sure the coordinates are", body, f"{'; '.join(filter(None, caption))}.", wide=True)
@@ -219,7 +215,7 @@ def _bandwidth_card(model: Any) -> str:
     axis = f"ε ({unit}²)" if unit else "ε"
     if len(bandwidth.curve_epsilons) > 2:
         text = f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}."
-        return _card("Bandwidth", bandwidth_chart(bandwidth, axis), text)
+        return _card("Bandwidth", charts.bandwidth_chart(bandwidth, axis), text)
     words = {
         "bulk": "√ε reaches 0.5 % of the points from a typical one.",
         "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε.",
@@ -242,13 +238,15 @@ def _bandwidth_card(model: Any) -> str:
             f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {low} to {high} the map is much the same "
             f"(cosine above {ALIKE:g})."
         )
-    return _card("Bandwidth", body + scan_chart(scan, axis), words)
+    return _card("Bandwidth", body + charts.scan_chart(scan, axis), words)
 
 
 def summary(contents: Contents) -> str:
     """Return all numbers as two tables."""
     model, metric, sizes = contents.model, contents.model.metric_, np.asarray(contents.model.multiplicities_)
-    k, source, distance = model.n_components_, model.source_ or {}, contents.points.distance
+    k, source, inside = model.n_components_, model.source_ or {}, contents.inside
+    distance, n = contents.points.distance, contents.points.total
+    farthest = "" if distance is None or not len(distance) else f"{float(np.nanmax(distance)):.3g} √ε"
     places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
     kept, following = (
         " ".join(f"{value:.4f}" for value in part)
@@ -257,16 +255,17 @@ def summary(contents: Contents) -> str:
     is_leading = len(model.spectrum_) > k == int(places.max()) + 1
     spread = [format_number(float(size)) for size in (sizes.min(), np.median(sizes), sizes.max())]
     files = [str(name) for name in source.get("files") or ()]
+    selector = getattr(model, "landmarks", None)
+    selector = getattr(selector, "name", selector)
+    chosen = ", every point" if _is_exact(model) else f" ({selector})" if isinstance(selector, str) else ""
     selected = f", selected by “{source['select']}”" if source.get("select") else ""
     rows = {
         "Estimator": _estimator_name(model),
-        f"{contents.points.what.capitalize()}, N": contents.points.total
-        and format_number(contents.points.total),
+        f"{contents.points.what.capitalize()}, N": n and format_number(n),
         "Metric": metric.name + "; weights for each atom" * (getattr(metric, "weights", None) is not None),
         "Bandwidth ε": f"{_with_unit(model, model.epsilon_, 6)} ({_rule(model)})",
         "Dimension by the log-log rule": model.bandwidth_.dimension and f"{model.bandwidth_.dimension:.3g}",
-        "Landmarks, M": format_number(len(sizes))
-        + (", every point" if _is_exact(model) else _selector(model)),
+        "Landmarks, M": f"{format_number(len(sizes))}{chosen}",
         "Multiplicity (smallest, median, largest)": sizes.max() > sizes.min() and ", ".join(spread),
         "Extension": hasattr(model, "extension") and model.extension_,
         "Coordinates, k": f"{k} ({coordinate_name(0)}{f' to {coordinate_name(k - 1)}' if k > 1 else ''})",
@@ -274,12 +273,8 @@ def summary(contents: Contents) -> str:
         "Drop after the last kept": is_leading and f"{model.spectrum_[k - 1] - model.spectrum_[k]:.4f}",
         "Density normalisation α": model.alpha and f"{model.alpha:g}",
         "Diffusion time t": model.t and f"{model.t:g}",
-        "Points inside the map": contents.inside is not None
-        and len(contents.inside)
-        and _percent(contents.inside.mean()),
-        "Largest distance to a landmark": distance is not None
-        and len(distance)
-        and f"{float(np.nanmax(distance)):.3g} √ε",
+        "Points inside the map": inside is not None and len(inside) and _percent(inside.mean()),
+        "Largest distance to a landmark": farthest,
         **{f"Z, {name}".replace("error Z", "error"): value for value, name in _z_values(contents)},
         "Atoms": source.get("n_atoms") and f"{source['n_atoms']:,}{selected}",
         "Fitted on": ", ".join(files[:4]) + (f" and {len(files) - 4} more" if len(files) > 4 else ""),
@@ -292,9 +287,3 @@ def summary(contents: Contents) -> str:
     ]
     half = (len(lines) + 1) // 2
     return "".join(f"<table><tbody>{''.join(part)}</tbody></table>" for part in (lines[:half], lines[half:]))
-
-
-def _selector(model: Any) -> str:
-    selector = getattr(model, "landmarks", None)
-    name = getattr(selector, "name", selector)
-    return f" ({name})" if isinstance(name, str) else ""
