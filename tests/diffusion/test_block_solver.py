@@ -346,22 +346,6 @@ def test_passes_are_reported(caplog):
 # -- what is refused -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_eigenvalues": 400}, "400 points have 399 non-trivial eigenpairs, 400 were asked for"),
-        ({"n_eigenvalues": 9}, "at least as many vectors as eigenpairs are asked for, 9, got 8"),
-        ({"block_size": 1}, "at least as many vectors as eigenpairs are asked for, 2, got 1"),
-        ({"max_vectors": 17}, "max_vectors=17 leaves no room .* allow at least 18"),
-    ],
-)
-def test_sizes_that_do_not_fit(settings, message):
-    kernel = roll(400)
-    arguments = {"n_eigenvalues": 2, "start": random_start(kernel, 8), **settings}
-    with pytest.raises(InvalidInputError, match=message):
-        solve_streamed(kernel, np.ones(400), **arguments)
-
-
 def test_a_poor_start_and_no_pass_to_mend_it():
     kernel = roll(400)
     with pytest.raises(

@@ -99,10 +99,10 @@ def test_passes_make_the_exact_map(alpha, time, weighted):
     exact = solved(ROLL, **settings)
     assert reference.is_exact
     assert reference.solution.solver == "streamed"
-    assert reference.error_bound.max() < 0.1
+    assert reference.solution.error_bound.max() < 0.1
     errors = errors_by_coordinate(exact.own_coordinates, reference.own_coordinates, weights)
-    assert (errors <= reference.error_bound).all()
-    np.testing.assert_array_equal(exact.error_bound, 0.0)
+    assert (errors <= reference.solution.error_bound).all()
+    np.testing.assert_array_equal(exact.solution.error_bound, 0.0)
 
 
 def test_sparse_kernels_are_stored_as_such():
@@ -110,7 +110,7 @@ def test_sparse_kernels_are_stored_as_such():
     X = swiss_roll(3000, random_state=1).points
     reference = solved(X, epsilon=0.7, size=100, max_passes=20, memory=3e7)
     assert reference.solution.solver == "sparse"
-    np.testing.assert_array_equal(reference.error_bound, 0.0)
+    np.testing.assert_array_equal(reference.solution.error_bound, 0.0)
 
 
 def test_memory_that_no_pass_fits_into_leaves_medoids():
@@ -123,7 +123,7 @@ def test_too_few_passes_say_so_and_bound_what_they_reached():
         reference = solved(ROLL, size=100, max_passes=1, memory=3e6, epsilon=2.0)
     exact = solved(ROLL, epsilon=2.0)
     errors = errors_by_coordinate(exact.own_coordinates, reference.own_coordinates, np.ones(len(ROLL)))
-    bound = reference.error_bound
+    bound = reference.solution.error_bound
     assert bound is None or (errors <= bound).all()
 
 
@@ -141,22 +141,22 @@ def test_errors_of_medoid_maps_stay_within_their_bounds(monkeypatch, epsilon, si
     found = reference.coordinates(np.arange(len(X)))
     # A diffusion time other than 0 scales coordinates by eigenvalues, whose errors are of second order.
     errors = errors_by_coordinate(exact.own_coordinates, found, weights)
-    if reference.error_bound is None:  # no bound tells coordinates apart that mix at will
+    if reference.solution.error_bound is None:  # no bound tells coordinates apart that mix at will
         assert exact.spectrum.eigenvalues[0] - exact.spectrum.eigenvalues[1] < 0.01
         return
-    assert (errors <= reference.error_bound).all()
-    assert (reference.error_bound < 20.0 * errors + 1.0).all(), "a bound that says nothing"
+    assert (errors <= reference.solution.error_bound).all()
+    assert (reference.solution.error_bound < 20.0 * errors + 1.0).all(), "a bound that says nothing"
 
 
 def test_bounds_of_medoid_maps_shrink_with_their_number():
-    bounds = [solved(ROLL, size=size, epsilon=60.0).error_bound.max() for size in (30, 100, 400)]
+    bounds = [solved(ROLL, size=size, epsilon=60.0).solution.error_bound.max() for size in (30, 100, 400)]
     assert bounds[0] > 2 * bounds[1] > 4 * bounds[2]
 
 
 def test_density_normalisation_leaves_medoids_without_a_bound(monkeypatch):
     # Rows of the walk without it would tell errors of another map.
     monkeypatch.setattr(exact_map, "sampled_errors", lambda *_: np.zeros(3))
-    assert solved(ROLL, size=350, alpha=1.0).error_bound is None
+    assert solved(ROLL, size=350, alpha=1.0).solution.error_bound is None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError, ToleranceError
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps import landmark_diffusion_map
+from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.tolerance import Attempt, hold_out, meet_tolerance
 from ldmaps.metrics import RMSD, Features, Periodic
 from ldmaps.quality.fidelity import rms_error
@@ -139,7 +140,7 @@ def test_two_levels_say_so():
 
 def with_error_bound(monkeypatch, bound):
     """Let the reference be known to be within so many percent, or None, of the exact map."""
-    monkeypatch.setattr(landmark_diffusion_map.SolvedMap, "error_bound", bound)
+    monkeypatch.setattr(Solution, "leading", lambda self, count: replace(self, error_bound=bound))
 
 
 def test_a_reference_whose_error_is_not_known_certifies_nothing(monkeypatch):

@@ -75,9 +75,7 @@ def solve_streamed(
     # A mode of which the start holds nothing at all, by symmetry, is not found, and no residual reveals it.
     # Memory beyond the points is about 8 n (3 m + 5 b) bytes for a basis of m vectors and blocks of b, and 16 n b
     # more per thread: see :func:`~ldmaps.diffusion.solver_choice.streamed_room`.
-    n = len(kernel)
     width = start.shape[1] if block_size is None else block_size
-    _check_sizes(n, n_eigenvalues, min(width, start.shape[1]), width, max_vectors)
     settled = slice(0, n_eigenvalues)
     with single_threaded_blas():
         solve = _BlockLanczos(
@@ -279,24 +277,6 @@ def _whitening(vectors: NDArray[np.float64], before: NDArray[np.float64]) -> NDA
     whitening = np.zeros((len(before), len(order)))
     whitening[kept] = mixing[:, order] / np.sqrt(squares[order]) / lengths[kept, None]
     return whitening
-
-
-def _check_sizes(n: int, n_eigenvalues: int, n_start: int, width: int, max_vectors: int | None) -> None:
-    if not 1 <= n_eigenvalues < n:
-        raise InvalidInputError(
-            f"{n} points have {n - 1} non-trivial eigenpairs, {n_eigenvalues} were asked for; ask for fewer"
-        )
-    if n_start < n_eigenvalues:
-        raise InvalidInputError(
-            f"start and block must have at least as many vectors as eigenpairs are asked for, {n_eigenvalues}, "
-            f"got {n_start}; make them wider"
-        )
-    least = min(n_eigenvalues + 2 * width, n - 1)
-    if max_vectors is not None and max_vectors < least:
-        raise InvalidInputError(
-            f"max_vectors={max_vectors} leaves no room for {n_eigenvalues} eigenvectors and two blocks of {width}; "
-            f"allow at least {least}, or use a smaller block"
-        )
 
 
 def _eigenpairs(symmetric: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -6,6 +6,7 @@ longest edges of a cheap tree, of cells around centres, are replaced by shortest
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,11 +170,7 @@ class _Cells:
         best, ends = float(known.squares[0]), known.ends[0]
         members = np.flatnonzero(inside)
         has_outside = ~np.logical_and.reduceat(inside, self._bounds[:-1])
-        for first in range(0, len(members), SEARCH_ROWS):
-            places = members[first : first + SEARCH_ROWS]
-            rows = points.take(places)
-            to_centres = np.sqrt(self._block(rows, self._centres, slice(0, len(self._centres))))
-            lower = to_centres * (1.0 - SLACK) - self._reach
+        for places, rows, lower in self._searched(members):
             closest = np.where(has_outside, lower.min(axis=0), np.inf)
             for cell in np.argsort(closest):
                 if closest[cell] > np.sqrt(best):
@@ -217,11 +214,8 @@ class _Cells:
     def _links(self, places: NDArray[np.intp], labels: NDArray[np.intp], squared: float) -> Edges:
         """Return edges no longer than this to points of another label: one for each row and cell that has any."""
         ends, found = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
-        for first in range(0, len(places), SEARCH_ROWS):
-            part = places[first : first + SEARCH_ROWS]
-            rows = self._points.take(part)
-            to_centres = np.sqrt(self._block(rows, self._centres, slice(0, len(self._centres))))
-            is_near = to_centres * (1.0 - SLACK) - self._reach <= np.sqrt(squared)
+        for part, rows, lower in self._searched(places):
+            is_near = lower <= np.sqrt(squared)
             for cell in np.flatnonzero(is_near.any(axis=0)).tolist():
                 near = np.flatnonzero(is_near[:, cell])
                 members = self._members(cell)
@@ -233,6 +227,17 @@ class _Cells:
                 ends.append(np.column_stack([part[near], members.start + columns])[hit])
                 found.append(shortest[hit].astype(np.float64))
         return Edges(np.concatenate(ends), np.concatenate(found))
+
+    def _searched(
+        self, places: NDArray[np.intp]
+    ) -> Iterator[tuple[NDArray[np.intp], Points, NDArray[np.floating]]]:
+        """Yield some places at a time, their points, and how near to each a point of each cell can be."""
+        for first in range(0, len(places), SEARCH_ROWS):
+            part = places[first : first + SEARCH_ROWS]
+            rows = self._points.take(part)
+            to_centres = np.sqrt(self._block(rows, self._centres, slice(0, len(self._centres))))
+            lower = to_centres * (1.0 - SLACK) - self._reach
+            yield part, rows, lower
 
     def _block(self, rows: Points, points: Points, columns: slice) -> NDArray[np.floating]:
         """Return d² of some rows to some columns, and count them."""

@@ -141,15 +141,22 @@ def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH)
         raise DisconnectedError(tree.component_sizes(reach**2 * epsilon).tolist(), epsilon, joining, reach)
 
 
-def check_points_connected(walk: Walk) -> None:
-    """Raise as :func:`check_connected` does; the tree that shows the pieces is built only where there are some."""
+def check_points_connected(walk: Walk, squared: Any = None) -> None:
+    """Raise when hops leave the points in pieces, by their d² if given; the tree that shows them is built only then."""
     enough = (BULK_HOP if walk.leaves_out else REACH) ** 2 * walk.epsilon
-    edges = bottleneck_edges(walk.metric, walk.points, walk.n_threads, enough=enough)
-    if edges is None or edges.squares.max(initial=0.0) > enough:
+    if squared is None:
+        edges = bottleneck_edges(walk.metric, walk.points, walk.n_threads, enough=enough)
+        if edges is not None and edges.squares.max(initial=0.0) <= enough:
+            return
+    elif is_connected(squared, enough):
+        return
+    if squared is None or scipy.sparse.issparse(squared):
         tree = minimum_spanning_tree(walk.metric, walk.points)
-        if walk.leaves_out:
-            check_bulk(tree, walk.weights, walk.epsilon, len(walk.points))
-        check_connected(tree, walk.epsilon)
+    else:
+        tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
+    if walk.leaves_out:
+        check_bulk(tree, walk.weights, walk.epsilon, len(walk.points))
+    check_connected(tree, walk.epsilon)
 
 
 #: A group of at most this share of the points belongs to the map if a hop of so many √ε leads there: one between

@@ -6,6 +6,7 @@ on the shapes alone, never on the number of threads, so results do not either.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -36,13 +37,11 @@ def _scan_rows(n_rows: int, n_cols: int) -> int:
 def gaussian_kernel(squared: NDArray[Any], epsilon: float, n_threads: int | None = None) -> NDArray[Any]:
     """Turn a C-contiguous matrix of d² into A = exp(−d²/(2ε)) in place (eqns dmap_kernel, ldmap_kernel)."""
     rate = squared.dtype.type(0.5 / epsilon)
-    run_tiles(
-        len(squared),
-        threads.MAX_TILE_ROWS,
-        lambda rows: kernels.gaussian(squared[rows], rate),
-        resolve_threads(n_threads),
-        asks_metric=False,
-    )
+
+    def work(rows: slice) -> None:
+        kernels.gaussian(squared[rows], rate)
+
+    run_tiles(len(squared), threads.MAX_TILE_ROWS, work, resolve_threads(n_threads), asks_metric=False)
     return squared
 
 
@@ -88,25 +87,21 @@ def nearest(
     metric: Metric, a: Points, b: Points, n_threads: int | None = None
 ) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return for each point of ``a`` the index of the nearest of ``b`` (the first among equals) and its d²."""
-    index = np.empty(len(a), dtype=np.intp)
-    lowest = np.empty(len(a), dtype=a.dtype)
-    n_threads = resolve_threads(n_threads)
+    index, lowest = np.empty(len(a), dtype=np.intp), np.empty(len(a), dtype=a.dtype)
     scan = metric.nearest_scan(a, b)
-    if scan is not None:
-        tile = _scan_rows(len(a), len(b))
-        run_tiles(
-            len(a), tile, lambda rows: scan(rows, index[rows], lowest[rows]), n_threads, asks_metric=False
-        )
-        return index, lowest
-    tile = tile_rows(len(b), a.dtype.itemsize, len(a))
+    stored = scan is None
+    tile = tile_rows(len(b), a.dtype.itemsize, len(a)) if stored else _scan_rows(len(a), len(b))
     scratch = _Scratch(min(tile, len(a)), len(b), a.dtype)
 
     def work(rows: slice) -> None:
+        if scan is not None:
+            scan(rows, index[rows], lowest[rows])
+            return
         block = scratch.rows(rows.stop - rows.start)
         metric.squared_block(a, rows, b, slice(0, len(b)), block)
         kernels.nearest_in_rows(block, index[rows], lowest[rows])
 
-    run_tiles(len(a), tile, work, n_threads)
+    run_tiles(len(a), tile, work, resolve_threads(n_threads), asks_metric=stored)
     return index, lowest
 
 
@@ -154,19 +149,29 @@ def distance_sums(
     n_threads = resolve_threads(n_threads)
     if bounds is None:
         bounds = np.array([0, len(points)])
+
+    def fill(group: slice) -> None:
+        """Fill in the sums of one large group, tile by tile."""
+        n = group.stop - group.start
+
+        def work(part: slice) -> None:
+            rows = slice(group.start + part.start, group.start + part.stop)
+            block = squared_tile(metric, points, rows, points, group)
+            kernels.distance_sums(block, weights[group], sums[rows])
+
+        run_tiles(n, tile_rows(n, points.dtype.itemsize), work, n_threads)
+
     sizes = np.diff(bounds)
     large = sizes > threads.MAX_TILE_ROWS
     for first, last in zip(bounds[:-1][large].tolist(), bounds[1:][large].tolist(), strict=True):
-        _group_sums(metric, points, weights, slice(first, last), sums, n_threads)
+        fill(slice(first, last))
     # Small groups are handled in parcels. A parcel ends before a group that is large or would make it too big.
     entries = np.concatenate([[0], np.cumsum(np.where(large, 0, sizes**2))])
     parcel = max(threads.MIN_TILE_ENTRIES, int(entries[-1]) // 32)
     begins = np.diff(entries[:-1] // parcel, prepend=-1) > 0
     begins |= large | np.concatenate([[False], large[:-1]])
-    firsts = np.flatnonzero(begins)
-    lasts = np.append(firsts[1:], len(sizes))
-    is_small = ~large[firsts]
-    parcels = [slice(*ends) for ends in zip(firsts[is_small].tolist(), lasts[is_small].tolist(), strict=True)]
+    bounds_of_parcels = itertools.pairwise([*np.flatnonzero(begins).tolist(), len(sizes)])
+    parcels = [slice(first, last) for first, last in bounds_of_parcels if not large[first]]
 
     def work(groups: slice) -> None:
         metric.group_distance_sums(points, bounds[groups.start : groups.stop + 1], weights, sums)
@@ -174,25 +179,6 @@ def distance_sums(
     if parcels:
         run_slices(parcels, work, n_threads)
     return sums
-
-
-def _group_sums(
-    metric: Metric,
-    points: Points,
-    weights: NDArray[np.float64],
-    group: slice,
-    sums: NDArray[np.float64],
-    n_threads: int,
-) -> None:
-    """Fill in the sums of one large group, tile by tile."""
-    n = group.stop - group.start
-
-    def work(part: slice) -> None:
-        rows = slice(group.start + part.start, group.start + part.stop)
-        block = squared_tile(metric, points, rows, points, group)
-        kernels.distance_sums(block, weights[group], sums[rows])
-
-    run_tiles(n, tile_rows(n, points.dtype.itemsize), work, n_threads)
 
 
 def kernel_curve(

@@ -66,13 +66,8 @@ class StateFile:
         self._next = time.monotonic() + INTERVAL
         self._problem: dict[str, Any] = {}
         if self.path is not None:
-            self._problem = {
-                "format": FORMAT,
-                "epsilon": kernel.epsilon,
-                "alpha": alpha,
-                "weights": weights,
-                "probes": _probes(kernel),
-            }
+            self._problem = {"format": FORMAT, "epsilon": kernel.epsilon, "alpha": alpha, "weights": weights}
+            self._problem["probes"] = _probes(kernel)
 
     def read(self) -> SolverState | None:
         """Return the state in the file, or None where there is no file yet."""

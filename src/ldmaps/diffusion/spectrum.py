@@ -190,11 +190,7 @@ def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:
 
 
 def spectral_gap(eigenvalues: NDArray[np.float64]) -> int:
-    """Return how many coordinates stand before the largest drop of the eigenvalues, at least two.
-
-    >>> spectral_gap(np.array([0.99, 0.97, 0.5, 0.45])), spectral_gap(np.array([0.9, 0.3, 0.2]))
-    (2, 2)
-    """
+    """Return how many coordinates stand before the largest drop of the eigenvalues, at least two."""
     # Molecules often have their largest drop behind the first coordinate, and one coordinate is nothing to look at.
     # The second is kept unless its eigenvalue is zero to rounding.
     if len(eigenvalues) < 2:

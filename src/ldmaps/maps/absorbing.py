@@ -1,10 +1,7 @@
-"""Absorbing: a landmark map takes in points it did not cover, without its training points.
+"""Absorbing: a landmark map takes in points it did not cover, without its training points. See docs/learning_on.md.
 
-    points ──► cover: new landmarks ──► walk over all landmarks, its modes turned to the old coordinates
-                                          └──► coefficients of the new landmarks; the old ones keep theirs
-
-The old landmarks keep their places (first, in their order) and the multiplicities they
-stand for; nothing else of the training data is needed. See docs/learning_on.md.
+points ──► cover: new landmarks ──► walk over all landmarks, its modes turned to the old coordinates ──► coefficients
+of the new landmarks; the old ones keep their places (first, in their order), multiplicities and coefficients
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +22,6 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.extension import Embedder, OnlineStep
-from ldmaps.maps.fitted_map import FittedMap
 from ldmaps.maps.landmark_cover import choose_landmarks, grow_cells
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.solved_map import solve
@@ -57,11 +53,11 @@ class Absorption:
     modes : ndarray of int, shape (k,)
         Which mode of the new walk (0 is the slowest) each coordinate goes with.
     in_common : ndarray of shape (k,)
-        Share of each old coordinate's variance, over the old landmarks, that its mode of the new
-        walk explains: 1 where only sign, scale or origin had changed; NaN for a further one.
+        Share of each old coordinate's variance, over the old landmarks, that its mode of the new walk explains: 1
+        where only sign, scale or origin had changed; NaN for a further one.
     moved : ndarray of shape (k,)
-        Root mean square move of the old points in each old coordinate, in percent of its
-        range; old points are represented by their landmarks.
+        Root mean square move of the old points in each old coordinate, in percent of its range; old points are
+        represented by their landmarks.
     """
 
     absorbed: NDArray[np.bool_]
@@ -95,44 +91,41 @@ def absorb(
     model : LandmarkDiffusionMap
         Fitted, or read from a file.
     points : array-like of shape (n, features), or (n, atoms, 3) for frames
-        Points to absorb, such as ``reservoir.points``. Points outside the domain are
-        covered by new landmarks; points inside add to the multiplicities.
+        Points to absorb, such as ``reservoir.points``. Points outside the domain are covered by new landmarks; points
+        inside add to the multiplicities.
     weights : array-like of shape (n,), optional
         How many points each stands for, such as ``reservoir.weights``; 1 by default.
     counts : array-like of shape (≤ M,), optional
-        How many further points inside the domain each landmark was nearest to, such as
-        ``reservoir.counts``; they are added to the multiplicities. Without them the
-        new places get more than their share of the mass, which distorts the map.
+        How many further points inside the domain each landmark was nearest to, such as ``reservoir.counts``; added to
+        the multiplicities. Without them new places get more than their share of the mass, which distorts the map.
     spacing : float, optional
-        Farthest that a new point may be from its landmark, in units of √ε, at most 1.
-        Smaller makes more landmarks. By default as dense as the map is: the median
-        distance between neighbouring landmarks.
+        Farthest that a new point may be from its landmark, in units of √ε, at most 1. By default as dense as the map
+        is: the median distance between neighbouring landmarks.
     max_landmarks : int, optional
-        Most landmarks that the new map may have. If the cover needs more, it is made
-        coarser, and a landmark's domain reaches as far as its points.
+        Most landmarks that the new map may have. If the cover needs more, it is made coarser, and a landmark's domain
+        reaches as far as its points.
     disconnected : {"raise", "leave"}
-        What to do about points that the random walk cannot reach in hops of 5√ε:
-        raise :class:`UnreachableError`, or leave them out and say so in
-        ``absorption_.absorbed``.
+        What to do about points that the random walk cannot reach in hops of 5√ε: raise :class:`UnreachableError`, or
+        leave them out and say so in ``absorption_.absorbed``.
     new_components : int
-        How many further coordinates to add: the slowest modes of the new map that are
-        none of the old coordinates, such as the passage to a newly found basin.
+        How many further coordinates to add: the slowest modes of the new map that are none of the old coordinates,
+        such as the passage to a newly found basin.
     align : bool
-        Whether old coordinates stay. False gives the coordinates that a Nyström fit over all
-        landmarks would (slowest mode first, ψᵀCψ = 1).
+        Whether old coordinates stay. False gives the coordinates that a Nyström fit over all landmarks would (slowest
+        mode first, ψᵀCψ = 1).
 
     Returns
     -------
     LandmarkDiffusionMap
-        Fitted; ``absorption_`` says what was done and how far old points moved: 0.5 % of a
-        coordinate's range at most (docs/learning_on.md has a table). Training points' coordinates
-        (``embedding_``) and the certificate of a tolerance are not carried over.
+        Fitted; ``absorption_`` says what was done and how far old points moved: 0.5 % of a coordinate's range at most
+        (docs/learning_on.md has a table). Training points' coordinates (``embedding_``) and the certificate of a
+        tolerance are not carried over.
 
     Warns
     -----
     AccuracyWarning
-        When no mode of the new walk has half in common with a coordinate, which then hardly tells new
-        points apart, and when the new map has slower modes than those kept.
+        When no mode of the new walk has half in common with a coordinate, which then hardly tells new points apart,
+        and when the new map has slower modes than those kept.
 
     Examples
     --------
@@ -174,10 +167,8 @@ def absorb(
         if not align or moved.max() <= STAYS:
             break
         # Wide cells reach far: the lighter new landmarks are, the less they change old places around them.
-        step = replace(
-            step,
-            source_weights=step.source_weights * np.where(np.arange(len(landmarks)) < len(was), 1.0, 0.5),
-        )
+        lighter = np.where(np.arange(len(landmarks)) < len(was), 1.0, 0.5)
+        step = replace(step, source_weights=step.source_weights * lighter)
     # With more landmarks the held-out points are nearer than they were, so that no p is too small.
     grown = replace(grown, calibration=embedder.calibration)
     absorption = Absorption(reached, len(chosen), change.modes, change.in_common, moved)
@@ -186,21 +177,22 @@ def absorb(
     old = model.map_
     # Numbered on behind the training points, which are numbered from 0.
     first = int(old.landmark_indices.max()) + 1 if old.embedding is None else len(old.embedding)
+    # What is said of the training points, or was by other landmarks.
+    gone: dict[str, Any] = dict.fromkeys(
+        ("training", "embedding", "labels", "distillation", "certificate", "sampling")
+    )
     return _like(model, len(change.eigenvalues)).adopt(
-        FittedMap(
+        replace(
+            old,
             embedder=grown,
-            bandwidth=old.bandwidth,
             eigenvalues=change.eigenvalues,
             spectrum=change.spectrum,
             landmark_indices=np.concatenate([old.landmark_indices, first + chosen]),
             landmark_embedding=coordinates,
             multiplicities=multiplicities,
             representatives=representatives,
-            units=old.units,
-            source=old.source,
             absorption=absorption,
-            diagnosis=old.diagnosis,
-            solution=old.solution,
+            **gone,
         )
     )
 
@@ -260,8 +252,7 @@ def _check_counts(counts: ArrayLike | None, n_landmarks: int) -> _Array:
 # -- the walk over old and new landmarks ------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """What the walk over old and new landmarks makes of the map."""
 
     step: OnlineStep
@@ -280,18 +271,15 @@ def _changed(
     # A distilled map may have its landmarks too far apart for its ε.
     joining = minimum_spanning_tree(model.metric_, landmarks).connecting_epsilon
     epsilon = max(model.epsilon_, joining / REACH**2)
-    walk = Walk(
-        model.metric_, landmarks, weights, epsilon, model.alpha, model.t, model.n_threads, is_connected=True
-    )
+    settings = model.alpha, model.t, model.n_threads
+    walk = Walk(model.metric_, landmarks, weights, epsilon, *settings, is_connected=True)
     # A few modes more than asked for, as an old coordinate may stand behind new ones now; but a few landmarks agree
     # with one of many modes by chance.
     count = max(k + n_further, min(k + n_further + MAX_GAP_COMPONENTS, n_old // LANDMARKS_PER_MODE))
     solved = solve(walk, min(count, len(landmarks) - 1)).spectrum
     # Modes beyond those asked for may have eigenvalues of zero, which no power but 0 bears.
-    psi, values = (
-        solved.vectors * (solved.eigenvalues > 0),
-        np.abs(solved.eigenvalues) + np.finfo(np.float64).tiny,
-    )
+    tiny = np.finfo(np.float64).tiny
+    psi, values = solved.vectors * (solved.eigenvalues > 0), np.abs(solved.eigenvalues) + tiny
     said = embedder.extend(landmarks, model.n_threads).coordinates.astype(np.float64)
     known, growth = model.multiplicities_, float(np.sqrt(weights.sum() / model.multiplicities_.sum()))
     powers = values**walk.time
@@ -313,7 +301,7 @@ def _changed(
         # landmark nearest in space may be on another sheet.
         at = (psi * powers)[:, : modes.max() + 1]
         away, border = KDTree(at[:n_old]).query(at[n_old:], k=range(1, min(BORDER_LANDMARKS, n_old) + 1))
-        near = 1.0 / (away + np.finfo(np.float64).tiny)
+        near = 1.0 / (away + tiny)
         near = (near / near.sum(axis=1, keepdims=True))[:, :, None]
         coefficients[n_old:, :k] += (near * (said - turned)[border]).sum(axis=1)
         coefficients[:n_old, :k] = embedder.coefficients.T
@@ -323,14 +311,10 @@ def _changed(
         sources = np.concatenate([embedder.source_weights, share * sources[n_old:]])
         width = embedder.bandwidth
     further = solved.eigenvalues[free]
-    return _Change(
-        OnlineStep(coefficients=coefficients, source_weights=sources, bandwidth=width),
-        np.append(eigenvalues, further),
-        spectrum if not align else np.sort(np.append(spectrum, further))[::-1],
-        solved.eigenvalues,
-        np.append(modes, free),
-        np.append(common, np.full(len(free), np.nan)),
-    )
+    step = OnlineStep(coefficients=coefficients, source_weights=sources, bandwidth=width)
+    spectrum = np.sort(np.append(spectrum, further))[::-1] if align else spectrum
+    modes, common = np.append(modes, free), np.append(common, np.full(len(free), np.nan))
+    return _Change(step, np.append(eigenvalues, further), spectrum, solved.eigenvalues, modes, common)
 
 
 def _like(model: LandmarkDiffusionMap, n_components: int) -> LandmarkDiffusionMap:
@@ -370,7 +354,6 @@ def _warn(absorption: Absorption, slow: _Array, n_old: int) -> None:
 
 
 def _unchanged(model: LandmarkDiffusionMap, n_points: int) -> LandmarkDiffusionMap:
-    k = model.n_components_
-    nobody = np.zeros(n_points, dtype=bool)
+    k, nobody = model.n_components_, np.zeros(n_points, dtype=bool)
     absorption = Absorption(nobody, 0, np.arange(k), np.ones(k), np.zeros(k))
     return copy.copy(model).adopt(replace(model.map_, absorption=absorption))

@@ -1,8 +1,4 @@
-"""How a map changes with its bandwidth: the landmarks' eigenproblem, solved again at other ε.
-
-Landmarks and their multiplicities stay, so that each step is the landmark map that a fit with these landmarks and that
-ε gives, for M² exponentials and one small eigenproblem.
-"""
+"""How a map changes with its bandwidth: the landmarks' eigenproblem, solved again at other ε with the same cells."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, solve_spectrum, spectral_gap
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
-from ldmaps.maps.map_sampling import few_landmarks
+from ldmaps.maps.training import few_landmarks
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.error_estimate import can_be_rows
@@ -31,29 +27,15 @@ FEWEST_LANDMARKS = 30
 
 @dataclass(frozen=True)
 class BandwidthScan:
-    """Landmark maps at several ε, the map's own among them; NaN and 0 where the landmarks fall apart.
+    """Landmark maps at several ε, the map's own among them; NaN and 0 where the landmarks fall apart."""
 
-    Attributes
-    ----------
-    epsilons : ndarray of shape (n,)
-    eigenvalues : ndarray of shape (n, p)
-        λ, largest first.
-    n_components : ndarray of int, shape (n,)
-        Coordinates before the largest drop of the spectrum.
-    carried : ndarray of shape (n,)
-        How many points carry ψ₂ (participation ratio).
-    likeness : ndarray of shape (n,)
-        Smallest cosine between the span of the first k coordinates and that of the map's own ε; 1 where it is the same.
-    own : int
-        Which ε is the map's.
-    """
-
-    epsilons: NDArray[np.float64]
-    eigenvalues: NDArray[np.float64]
-    n_components: NDArray[np.intp]
-    carried: NDArray[np.float64]
+    epsilons: NDArray[np.float64]  # (n,)
+    eigenvalues: NDArray[np.float64]  # (n, p): λ, largest first
+    n_components: NDArray[np.intp]  # (n,): coordinates before the largest drop of the spectrum
+    carried: NDArray[np.float64]  # (n,): how many points carry ψ₂ (participation ratio)
+    #: (n,): smallest cosine between the span of the first k coordinates and that of the map's own ε
     likeness: NDArray[np.float64]
-    own: int
+    own: int  # which ε is the map's
 
     def facts(self) -> list[dict[str, Any]]:
         """Return the same for JSON."""
@@ -75,30 +57,16 @@ class BandwidthScan:
         names = [f"lambda{mode + 2}" for mode in shown]
         lines = [f"{'epsilon':>12}" + "".join(f"{name:>9}" for name in names) + "   k  carry psi2  likeness"]
         for place, (epsilon, values) in enumerate(zip(self.epsilons, self.eigenvalues, strict=True)):
-            text = f"{epsilon:12.5g}"
-            if self.n_components[place]:
-                text += "".join(f"{values[mode]:9.4f}" for mode in shown)
-                text += (
-                    f"{self.n_components[place]:4d}{self.carried[place]:12.0f}{self.likeness[place]:10.3f}"
-                )
-            else:
-                text += "  the landmarks fall apart"
-            lines.append(text + ("  <- this map" if place == self.own else ""))
+            text, k = "  the landmarks fall apart", self.n_components[place]
+            if k:
+                text = "".join(f"{values[mode]:9.4f}" for mode in shown)
+                text += f"{k:4d}{self.carried[place]:12.0f}{self.likeness[place]:10.3f}"
+            lines.append(f"{epsilon:12.5g}{text}" + "  <- this map" * (place == self.own))
         return lines
 
 
 def scan_bandwidth(model: Any) -> BandwidthScan:
-    """Solve a map's landmarks at ε from a sixteenth to sixteen times its own.
-
-    Parameters
-    ----------
-    model : LandmarkDiffusionMap, DiffusionMap or what :func:`ldmaps.load` returns
-        Fitted. Of more than 1,000 landmarks 400 medoids stand for all.
-
-    Returns
-    -------
-    BandwidthScan
-    """
+    """Solve a fitted map's landmarks at ε from a sixteenth to sixteen times its own; many by 400 medoids of them."""
     embedder, count = model.embedder_, model.n_components_
     if embedder.n_landmarks < FEWEST_LANDMARKS or not can_be_rows(embedder.landmarks):
         raise InvalidInputError(
@@ -106,7 +74,7 @@ def scan_bandwidth(model: Any) -> BandwidthScan:
             f"distances between them; this map has {embedder.n_landmarks}. Fit one with ",
             Named("n_landmarks", 400),
         )
-    alpha = model.description.settings["alpha"] if hasattr(model, "description") else model.alpha
+    alpha = model.alpha if hasattr(model, "alpha") else model.fit_settings["alpha"]
     walk, _ = few_landmarks(
         Walk(embedder.metric, embedder.landmarks, model.multiplicities_, embedder.epsilon, alpha)
     )
@@ -117,20 +85,15 @@ def scan_bandwidth(model: Any) -> BandwidthScan:
     own = int(np.flatnonzero(FACTORS == 1.0)[0])
     ours = maps[own]
     values = np.full((len(maps), n_modes), np.nan)
-    k, carried, likeness = (
-        np.zeros(len(maps), dtype=np.intp),
-        np.full(len(maps), np.nan),
-        np.full(len(maps), np.nan),
-    )
+    k, (carried, likeness) = np.zeros(len(maps), dtype=np.intp), np.full((2, len(maps)), np.nan)
+    total = round(float(walk.weights.sum()))
     lengths = np.sqrt(walk.weights)[:, None]
     for place, found in enumerate(maps):
         if found is None:
             continue
         values[place], vectors = found
         k[place] = spectral_gap(values[place])
-        carried[place] = participation_ratios(vectors[:, :1], walk.weights, round(float(walk.weights.sum())))[
-            0
-        ]
+        carried[place] = participation_ratios(vectors[:, :1], walk.weights, total)[0]
         if ours is not None:
             spans = (lengths * vectors[:, :count], lengths * ours[1][:, :count])
             likeness[place] = np.cos(scipy.linalg.subspace_angles(*spans)[0])

@@ -25,20 +25,13 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.maps.fitted_map import MAX_RECORDED, TrainingRecord, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
-from ldmaps.maps.training import EmbeddedTraining, Training, check_frames_taken, check_sample_weight
+from ldmaps.maps.training import Training, check_frames_taken, check_sample_weight
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
-from ldmaps.quality.error_estimate import MAX_REFERENCE_POINTS, sample_reference
+from ldmaps.quality.error_estimate import MAX_REFERENCE_POINTS, Reference, sample_reference
 
 #: Most points that are brought here for what cannot be done in blocks: spanning trees, and searches for a tolerance.
 GATHERED = 50_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class BroughtTraining(Training):
-    """Training data that were in blocks, or a sample of them."""
-
-    rows: NDArray[np.intp]  # which rows they are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +66,7 @@ class BlockedTraining(Training):
         return super(BlockedTraining, here).place(0) if blocks.pieces else f"point {point}"
 
     def without(
-        self,
-        left_out: NDArray[np.intp],
-        bandwidth: Bandwidth,
-        landmarks: NDArray[np.intp] | None = None,
+        self, left_out: NDArray[np.intp], bandwidth: Bandwidth, landmarks: NDArray[np.intp] | None = None
     ) -> Training:
         """Return the data with some points at weight 0."""
         there = replace(self, weights=np.array(self.weights), are_weighed=True)
@@ -117,23 +107,14 @@ class BlockedTraining(Training):
         return self._brought(self.members.rows(drawn))
 
     def _brought(self, rows: NDArray[np.intp]) -> Training:
-        blocks = self.points.blocks
-        return BroughtTraining(
-            self.metric,
-            self.points.take(rows),
-            np.array(self.weights[rows]),
-            blocks.numbers(rows),
-            None,
-            blocks.files(rows),
-            self.units,
-            self.source,
-            rows=rows,
-        )
+        blocks, here, weights = self.points.blocks, self.points.take(rows), np.array(self.weights[rows])
+        known = blocks.numbers(rows), None, blocks.files(rows), self.units, self.source
+        return Training(self.metric, here, weights, *known, rows=rows)
 
     def places(self, indices: NDArray[np.intp], sample: Training) -> NDArray[np.intp]:
         """Return which ``members`` some of those of :meth:`sampled` data are."""
-        if not isinstance(sample, BroughtTraining):
-            raise TypeError(f"the sample must be of this training data, got {type(sample).__name__}")
+        if sample.rows is None:
+            raise TypeError("the sample must be of this training data")
         return self.members.places(sample.rows[sample.used[indices]])
 
     def adopted(self, fit: LandmarkFit, sample: Training) -> LandmarkFit:
@@ -156,7 +137,9 @@ class BlockedTraining(Training):
         here: Points = members if len(members) > GATHERED else members.take(slice(None))
         return choose_bandwidth(rule, self.metric, here, self.member_weights, rng, settings.n_threads)
 
-    def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
+    def embedded(
+        self, fit: LandmarkFit, n_features: int, n_threads: int | None
+    ) -> tuple[dict[str, Any], Reference]:
         """Embed all rows where they are."""
         blocks, embedder, landmarks = self.points.blocks, fit.embedder, _in_blocks(fit.landmarks)
         landmark_rows = self.members.rows(landmarks.indices)
@@ -182,16 +165,17 @@ class BlockedTraining(Training):
         members: Points = self.members
         if len(members) <= MAX_REFERENCE_POINTS:
             members = members.take(slice(None))
-        own = embedder.extend(self.members.take(landmarks.indices), n_threads).coordinates
-        return EmbeddedTraining(
-            embedding,
-            labels,
-            landmark_rows,
-            fit.landmark_embedding(own),
-            record,
-            None if fit.step.moved is None else self.members.take(landmarks.indices),
-            sample_reference(members, self.member_weights, landmarks, n_features),
-        )
+        shown = self.members.take(landmarks.indices)
+        parts = {
+            "embedding": embedding,
+            "labels": labels,
+            "landmark_indices": landmark_rows,
+            "landmark_embedding": fit.landmark_embedding(embedder.extend(shown, n_threads).coordinates),
+            "representatives": None if fit.step.moved is None else shown,
+            "training": record,
+            "embedder": embedder,
+        }
+        return parts, sample_reference(members, self.member_weights, landmarks, n_features)
 
     def _record(self, fit: LandmarkFit, rows: NDArray[np.int64], parts: list[TrainingPart]) -> TrainingRecord:
         """Return what the map remembers of some rows."""
@@ -238,16 +222,10 @@ def prepare_blocked_training(
     estimator.n_features_in_ = math.prod(blocks.shape)
     estimator.__dict__.pop("feature_names_in_", None)
     points = BlockedPoints(metric, blocks, recorded=partial(thinned_rows, len(blocks)))
-    weights = (
-        np.broadcast_to(1.0, (len(blocks),))
-        if sample_weight is None
-        else check_sample_weight(sample_weight, len(blocks))
-    )
+    weights = np.broadcast_to(1.0, (len(blocks),))  # one number in memory
+    if sample_weight is not None:
+        weights = check_sample_weight(sample_weight, len(blocks))
+    is_given = sample_weight is not None
     return BlockedTraining(
-        metric=metric,
-        points=points,
-        weights=weights,
-        units=units,
-        source=source,
-        are_weighed=sample_weight is not None,
+        metric=metric, points=points, weights=weights, units=units, source=source, are_weighed=is_given
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,8 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
 from ldmaps.maps.fitted_map import FittedMap
-from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.solved_map import SolvedMap, solve
-from ldmaps.maps.training import Training
+from ldmaps.maps.training import SampledMap, Training
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.settings import EXACT_FIT
@@ -35,37 +34,32 @@ class DiffusionMap(DiffusionEstimator):
 
     - :math:`d_{ij}` is the distance between points (eqn dmap_pair),
     - :math:`\epsilon` the bandwidth (eqn dmap_kernel) and :math:`D` the row sums (eqn dmap_norm),
-    - :math:`\psi_l, \lambda_l` the right eigenvectors and eigenvalues in falling
-      order without the trivial pair (eqn dmap_dmap), normalised to :math:`\psi^T\psi = 1`,
-      the entry of largest magnitude positive.
+    - :math:`\psi_l, \lambda_l` the right eigenvectors and eigenvalues in falling order without the trivial pair (eqn
+      dmap_dmap), normalised to :math:`\psi^T\psi = 1`, the entry of largest magnitude positive.
 
     Parameters
     ----------
     n_components, epsilon, metric, outliers, random_state, n_threads, verbose
         As for :class:`~ldmaps.LandmarkDiffusionMap`; an ε too small to connect the points is an error.
     alpha : float
-        Density normalisation, 0 to 1. 0 keeps the density's influence (the paper's),
-        ½ approximates the Fokker–Planck operator of the sampled density, 1 removes
-        the density and leaves the manifold's geometry.
+        Density normalisation, 0 to 1. 0 keeps the density's influence (the paper's), ½ approximates the Fokker–Planck
+        operator of the sampled density, 1 removes the density and leaves the manifold's geometry.
     t : float
-        Diffusion time: coordinates are λᵗψ. 0 is the paper's; larger shrinks the
-        fast coordinates.
+        Diffusion time: coordinates are λᵗψ. 0 is the paper's; larger shrinks the fast coordinates.
     keep_distances : bool
-        Keep the N×N squared distances so that :meth:`refit` at another ε computes
-        none again. Doubles the memory.
+        Keep the N×N squared distances so that :meth:`refit` at another ε computes none again. Doubles the memory.
     solver : {"auto", "stored", "sparse", "streamed"}
-        How the kernel is held. "stored" keeps all N×N entries. "sparse" keeps those above
-        rounding, which are few where points fill a space much wider than √ε (never for
-        molecules). "streamed" keeps none: a few passes compute all entries, multiply
-        them by a block of vectors, and discard them. "auto" takes the quickest that keeps
-        ``memory_limit``; it measures on random rows how many entries are above rounding.
+        How the kernel is held. "stored" keeps all N×N entries. "sparse" keeps those above rounding, which are few
+        where points fill a space much wider than √ε (never for molecules). "streamed" keeps none: a few passes
+        compute all entries, multiply them by a block of vectors, and discard them. "auto" takes the quickest that
+        keeps ``memory_limit``; it measures on random rows how many entries are above rounding.
     max_passes : int
-        Passes of "streamed" after which it stops with a
-        :class:`~ldmaps.errors.ConvergenceWarning`, if the coordinates are not accurate to
-        0.1 % by then. Molecules take two or three, spectra that crowd below 1 ten or more.
+        Passes of "streamed" after which it stops with a :class:`~ldmaps.errors.ConvergenceWarning`, if the
+        coordinates are not accurate to 0.1 % by then. Molecules take two or three, spectra that crowd below 1 ten or
+        more.
     resume : path or None
-        A file in which "streamed" keeps its state, once per minute: an interrupted fit with the
-        same data and the same file resumes where it stopped.
+        A file in which "streamed" keeps its state, once per minute: an interrupted fit with the same data and the
+        same file resumes where it stopped.
     memory_limit : float
         Most bytes that solving may take in addition to the points.
 
@@ -76,16 +70,14 @@ class DiffusionMap(DiffusionEstimator):
     eigenvalues_, spectrum_, epsilon_, n_components_, bandwidth_, diagnosis_, embedder_
         As for :class:`~ldmaps.LandmarkDiffusionMap`.
     landmark_indices_, multiplicities_
-        All points (of positive weight) and their weights, for symmetry with
-        :class:`~ldmaps.LandmarkDiffusionMap`.
+        All points (of positive weight) and their weights, for symmetry with :class:`~ldmaps.LandmarkDiffusionMap`.
     solution_ : Solution
         Which solver it was, in how many passes, and a bound on each coordinate's error.
 
     Notes
     -----
-    With ``sample_weight`` c the walk is that of the data set in which point i stands
-    c_i times, for any positive real c_i, and ψᵀCψ = 1. Points of weight 0 take no
-    part in the fit and are embedded by Nyström.
+    With ``sample_weight`` c the walk is that of the data set in which point i stands c_i times, for any positive real
+    c_i, and ψᵀCψ = 1. Points of weight 0 take no part in the fit and are embedded by Nyström.
 
     Examples
     --------
@@ -137,36 +129,28 @@ class DiffusionMap(DiffusionEstimator):
 
     def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
         limits = self._limits()
-        self._kept: _Kept | None = None
+        self._kept: tuple[Training, NDArray[Any]] | None = None
         members = training.members
         count = self._n_eigenvalues(len(members), extra=1)
         needed = stored_bytes(len(members), members.dtype.itemsize, count)
-        bandwidth = self._early_bandwidth(training)
-        solver = self.solver
+        bandwidth, solver = self._early_bandwidth(training), self.solver
         # Where ε takes all distances to find, they are kept if they fit.
         if self.keep_distances or (solver == "auto" and bandwidth is None and needed <= self.memory_limit):
             solver = "stored"
-        if solver == "stored":
-            return self._fit_stored(training, bandwidth, needed)
-        if bandwidth is None:
-            with stage("bandwidth", len(members)):
-                bandwidth = training.choose_bandwidth(self, self._generator())
-        walk = training.walk(bandwidth, self)
-        if solver == "auto":
-            solver = solver_for(walk, count, self.memory_limit, self._generator())
-        if solver == "stored":
-            return self._fit_stored(training, bandwidth, needed)
-        if self.solver == "sparse":
-            near = near_fraction(walk.metric, walk.points, walk.epsilon, self._generator())
-            check_memory(
-                "sparse", sparse_bytes(len(members), members.dtype.itemsize, near), self.memory_limit
-            )
-        solved = solve_exact(walk, count, solver, limits, self._generator())
-        return self._adopted(training, solved, bandwidth)
-
-    def _fit_stored(self, training: Training, bandwidth: Bandwidth | None, needed: float) -> Self:
-        """Fit with all d² in memory, which takes ``needed`` bytes unless they are kept."""
-        members = training.members
+        if solver != "stored":
+            if bandwidth is None:
+                with stage("bandwidth", len(members)):
+                    bandwidth = training.choose_bandwidth(self, self._generator())
+            walk = training.walk(bandwidth, self)
+            if solver == "auto":
+                solver = solver_for(walk, count, self.memory_limit, self._generator())
+            elif solver == "sparse":
+                near = near_fraction(walk.metric, walk.points, walk.epsilon, self._generator())
+                sparse = sparse_bytes(len(members), members.dtype.itemsize, near)
+                check_memory("sparse", sparse, self.memory_limit)
+            if solver != "stored":
+                solved = solve_exact(walk, count, solver, limits, self._generator())
+                return self._adopted(training, solved, bandwidth)
         if self.keep_distances:
             needed += float(len(members)) ** 2 * members.dtype.itemsize
         check_memory("stored", needed, self.memory_limit)
@@ -191,7 +175,7 @@ class DiffusionMap(DiffusionEstimator):
                 "or set epsilon and fit again"
             )
         self.epsilon = epsilon
-        return self._solve_stored(kept.training, kept.squared, None)
+        return self._solve_stored(kept[0], kept[1], None)
 
     def _early_bandwidth(self, training: Training) -> Bandwidth | None:
         """Return ε where it takes few distances to find; else it is left for when all are there."""
@@ -215,7 +199,7 @@ class DiffusionMap(DiffusionEstimator):
         if bandwidth is None:
             bandwidth = training.choose_bandwidth(self, self._generator(), squared)
         if self.keep_distances:
-            self._kept = _Kept(training, squared)
+            self._kept = training, squared
             squared = squared.copy()
         walk = training.walk(bandwidth, self)
         solved = solve(walk, self._n_eigenvalues(len(walk.points), extra=1), squared=squared)
@@ -252,10 +236,3 @@ class DiffusionMap(DiffusionEstimator):
             ),
             sampled,
         )
-
-
-class _Kept(NamedTuple):
-    """What :meth:`DiffusionMap.refit` needs: the points and their d²."""
-
-    training: Training
-    squared: NDArray[Any]

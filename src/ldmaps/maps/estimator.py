@@ -17,9 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.cluster import is_blocked, is_dask_array
-from ldmaps.diffusion.bandwidth import (
-    leave_out_outliers,
-)
+from ldmaps.diffusion.bandwidth import leave_out_outliers
 from ldmaps.diffusion.spectrum import (
     MAX_GAP_COMPONENTS,
     check_extensible,
@@ -36,10 +34,9 @@ from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
-from ldmaps.maps.map_sampling import SampledMap
-from ldmaps.maps.model_file import Description, write_model
+from ldmaps.maps.model_file import StoredMap, write_model
 from ldmaps.maps.solved_map import SolvedMap
-from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
+from ldmaps.maps.training import SampledMap, Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.point_faults import wrong_width
@@ -99,11 +96,10 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            With ``metric="precomputed"``, distances to the training points, or to
-            the landmarks alone. Trajectories and tables (:func:`ldmaps.inputs.open`,
-            mdtraj, MDAnalysis) are read in chunks; their atoms or columns must be those
-            of the fit. Of an mdtraj or MDAnalysis object with other atoms, the selection of
-            the fit is taken. Of a dask array nothing is read before the result is asked for.
+            With ``metric="precomputed"``, distances to the training points, or to the landmarks alone. Trajectories
+            and tables (:func:`ldmaps.inputs.open`, mdtraj, MDAnalysis) are read in chunks; their atoms or columns
+            must be those of the fit, or of an mdtraj or MDAnalysis object the selection of the fit is taken. Of a
+            dask array nothing is read before the result is asked for.
 
         Returns
         -------
@@ -128,14 +124,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            Trajectories as for :meth:`transform`.
+        X
+            As for :meth:`transform`.
 
         Returns
         -------
         ndarray of shape (n, n_components_, features), or (n, n_components_, atoms, 3)
-            In units of one over those of ``X``. For RMSD each coordinate's gradient is
-            orthogonal to translations and rotations of the frame.
+            In units of one over those of ``X``. For RMSD orthogonal to translations and rotations of the frame.
 
         Raises
         ------
@@ -149,14 +144,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            New points or training points, as for :meth:`transform`.
+        X
+            As for :meth:`transform`.
 
         Returns
         -------
-        coordinates : ndarray of shape (n, n_components_)
-            The same as :meth:`transform` gives, bit for bit.
-        gradient : ndarray of shape (n, n_components_, features), or (n, n_components_, atoms, 3)
+        coordinates, gradient : ndarray
+            What :meth:`transform` gives, bit for bit, and :meth:`gradient`.
         """
         source = self._source_of(X)
         chunks = [self._new_array(X)] if source is None else (chunk.frames for chunk in source)
@@ -186,13 +180,12 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (N, features), or (N, atoms, 3) for frames
-            With ``metric="precomputed"``, the (N, N) distances. Trajectories and tables
-            as in :meth:`transform`.
+            With ``metric="precomputed"``, the (N, N) distances. Trajectories and tables as in :meth:`transform`.
         y : ignored
             Here because scikit-learn's pipelines pass it.
         sample_weight : array-like of shape (N,), optional
-            Multiplicity of each point; any non-negative numbers. Points of weight 0
-            take no part and are only embedded.
+            Multiplicity of each point; any non-negative numbers. Points of weight 0 take no part and are only
+            embedded.
         """
         check_settings(self.settings, self.get_params(deep=False))
         with reporting(bool(self.verbose)):
@@ -220,17 +213,17 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     ) -> Sampling:
         """Resample the training points: errors of eigenvalues and coordinates, verdicts and time scales.
 
-        ``sampling_`` is then this result, which ``save`` stores. A fit with ``n_components="gap"`` has
-        one of 50 resamples already.
+        ``sampling_`` is then this result, which ``save`` stores. A fit with ``n_components="gap"`` has one of 50
+        resamples.
 
         Parameters
         ----------
         n_resamples : int
             How often blocks of points are drawn; 200 give standard errors to 5 %.
         blocks : {"auto", "time", "files", "rows"}
-            What is drawn: stretches of several correlation times, whole files, or single points.
-            "auto" takes stretches of time for frames and for tables with a time, and single rows elsewhere: say
-            "time" for rows that follow each other, or their errors are far too small.
+            What is drawn: stretches of several correlation times, whole files, or single points. "auto" takes
+            stretches of time for frames and for tables with a time, and single rows elsewhere: say "time" for rows
+            that follow each other, or their errors are far too small.
         lag : float, optional
             For autocorrelations: in ps for trajectories with times, in frames or rows elsewhere. By default the
             longest correlation time of a coordinate.
@@ -247,14 +240,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 f"lag must be a positive number, got {lag!r}; leave it out for a first answer"
             )
-        sampled = self._sampled
-        if sampled is None:
+        if self._sampled is None:
             raise InvalidInputError(
                 "this map holds no cells of training points to resample (maps from files and of data in blocks do "
                 "not); fit again in memory"
             )
-        found = sampled.judge(n_resamples=int(n_resamples), resample=blocks, lag=lag).around(self.spectrum_)
-        self.sampling_ = found
+        judged = self._sampled.judge(n_resamples=int(n_resamples), resample=blocks, lag=lag)
+        self.sampling_ = found = judged.around(self.spectrum_)
         return found
 
     def coverage(self, X: ArrayLike) -> Coverage:
@@ -262,15 +254,14 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            New points or training points, as for :meth:`transform`.
+        X
+            As for :meth:`transform`.
 
         Returns
         -------
         Coverage
-            ``distance`` to the nearest landmark in units of √ε, ``inside`` the
-            domain or not, which landmark is ``nearest``, and ``p_value`` (None where the map
-            is not calibrated); dask arrays for a dask array.
+            ``distance`` to the nearest landmark in units of √ε, ``inside`` the domain or not, which landmark is
+            ``nearest``, and ``p_value`` (None where the map is not calibrated); dask arrays for a dask array.
         """
         if is_blocked(X):
             from ldmaps.cluster.arrays import lazy_coverage
@@ -279,29 +270,22 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         return self._placed(X).coverage
 
     def save(self, path: str | os.PathLike[str], *, include_embedding: bool = True) -> None:
-        """Write the fitted map to a file that :func:`ldmaps.load` reads.
+        """Write the fitted map to a file that :func:`ldmaps.load` reads, whole or not at all.
 
-        The file appears whole or not at all. It holds numbers and text only, so
-        that reading it can run nothing.
+        It holds numbers and text only, so that reading it can run nothing.
 
         Parameters
         ----------
         path : path-like
             Where to write; a file of that name is replaced.
         include_embedding : bool
-            Whether the training points' embedding is stored too. Without it the
-            file's size depends on M alone.
+            Whether the training points' embedding is stored too. Without it the file's size depends on M alone.
         """
         check_is_fitted(self, "embedder_")
         fitted = self.map_ if include_embedding else replace(self.map_, embedding=None, training=None)
         names = getattr(self, "feature_names_in_", None)
-        description = Description(
-            type(self).__name__,
-            self.get_params(deep=False),
-            self.n_features_in_,
-            None if names is None else [str(name) for name in names],
-        )
-        write_model(path, fitted, description)
+        settings = self.get_params(deep=False)
+        write_model(path, StoredMap(fitted, type(self).__name__, settings, self.n_features_in_, names))
 
     def export(self, folder: str | os.PathLike[str], to: str, **settings: Any) -> Path:
         """Write the map as input of PLUMED or Colvars; see :func:`ldmaps.export.export_map`.
@@ -313,8 +297,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         to : {"plumed", "colvars"}
             Which library computes the coordinates.
         **settings
-            The atoms in the engine's system (``top``, ``select`` or ``atoms``), ``units``, and of a
-            map of a table what the engine calls its columns (``names``, ``define_columns``).
+            The atoms in the engine's system (``top``, ``select`` or ``atoms``), ``units``, and of a map of a table
+            what the engine calls its columns (``names``, ``define_columns``).
         """
         from ldmaps.export.folder import export_map
 
@@ -359,15 +343,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         if not self.outliers:
             return training
         with stage("outliers", len(training.members)):
-            bandwidth, stay = leave_out_outliers(
-                self.epsilon,
-                training.metric,
-                training.members,
-                training.member_weights,
-                self.outliers,
-                rng,
-                self.n_threads,
-            )
+            members = training.metric, training.members, training.member_weights
+            bandwidth, stay = leave_out_outliers(self.epsilon, *members, self.outliers, rng, self.n_threads)
         return training.without(np.flatnonzero(~stay), bandwidth)
 
     def _diagnosed(self, training: Training, fitted: FittedMap, sampled: SampledMap | None) -> Self:
@@ -391,20 +368,14 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
     def _calibrated(self, training: Training, embedder: Embedder) -> Embedder:
         """Return the embedder with a calibration, where all points are landmarks and none was held out."""
-        keeps_distances = getattr(
-            self, "keep_distances", False
-        )  # to try settings without computing any again
-        if (
-            embedder.calibration is not None
-            or not self.calibration
-            or not training.uses_all
-            or keeps_distances
-        ):
-            return embedder
-        if embedder.n_landmarks != len(training.points) or isinstance(training.points, PointsElsewhere):
+        keeps = getattr(self, "keep_distances", False)  # to try settings without computing any again
+        points = training.points
+        is_every = training.uses_all and embedder.n_landmarks == len(points)
+        is_known = embedder.calibration is not None or isinstance(points, PointsElsewhere)
+        if is_known or keeps or not (self.calibration and is_every):
             return embedder
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        metric, points, times = training.metric, training.points, training.times
+        metric, times = training.metric, training.times
         memory = memory_of(metric, points, training.files, rng, self.n_threads)
         known = calibrate_by_others(metric, points, embedder.epsilon, memory, times, rng)
         return replace(embedder, calibration=known)
@@ -478,8 +449,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             # Frames go straight to the metric, which checks them in one pass.
             check_frames_taken(self.metric_, shape[1:])
             return X
-        if self.metric_.takes_distances:
-            # Columns are training points or landmarks; the metric decides which and checks the count.
+        if self.metric_.takes_distances:  # of which the metric itself checks the number
             return X
         check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)

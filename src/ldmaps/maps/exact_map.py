@@ -1,13 +1,7 @@
 """The finest map that can be had of so many points: exact without the N×N kernel, or a reference instead of it.
 
-sparse     entries above rounding ──► Lanczos
 streamed   medoids ──► their modes at all points ──► passes over all pairs until residuals are small
-
-Landmarks are distilled from a reference, and certified against it:
-
-N² kernel fits ──► exact map of all N points, stored
-time allows it ──► the same in passes over all pairs, as exact as these make it
-otherwise      ──► landmark map with many more landmarks; residuals bound its error
+reference  exact while its kernel, or the passes, can be afforded; else many more landmarks, their error bounded
 """
 
 from __future__ import annotations
@@ -149,21 +143,15 @@ def _sizes(
     """Return the widths of the blocks and of the start, the room for a basis, and the threads, or raise."""
     # Where memory is short, the start is half as wide; then blocks are as narrow as can be.
     threads = resolve_threads(n_threads)
-    widths = _block_size(n_points, n_eigenvalues), n_eigenvalues
-    for width, n_start in ((widths[0], 2 * widths[0]), (widths[0], widths[0]), (widths[1], widths[1])):
+    wide = min(n_points - 1, max(MIN_BLOCK, n_eigenvalues + BLOCK_EXTRA))
+    for width, n_start in ((wide, 2 * wide), (wide, wide), (n_eigenvalues, n_eigenvalues)):
         try:
-            return (
-                width,
-                n_start,
-                *streamed_room(n_points, n_eigenvalues, n_start, width, memory_limit, threads),
-            )
+            room, used = streamed_room(n_points, n_eigenvalues, n_start, width, memory_limit, threads)
         except InvalidInputError as error:
             refusal = error
+        else:
+            return width, n_start, room, used
     raise refusal
-
-
-def _block_size(n_points: int, n_eigenvalues: int) -> int:
-    return min(n_points - 1, max(MIN_BLOCK, n_eigenvalues + BLOCK_EXTRA))
 
 
 def _start(walk: Walk, width: int, memory_limit: float, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -204,12 +192,7 @@ def landmark_start(walk: Walk, medoids: Landmarks, width: int) -> NDArray[np.flo
 def reference_size(
     metric: Metric, n_points: int, n_landmarks: int, itemsize: int, memory_limit: float
 ) -> int:
-    """Return over how many points the reference is solved: all, if their kernel fits the memory limit.
-
-    >>> from ldmaps.metrics import Euclidean
-    >>> reference_size(Euclidean(), 20_000, 400, 4, 4e9), reference_size(Euclidean(), 10**6, 400, 4, 4e9)
-    (20000, 5000)
-    """
+    """Return over how many points the reference is solved: all, if their kernel fits the memory limit."""
     most = max(2, int(math.sqrt(memory_limit / itemsize)))
     if metric.is_slow:
         most = min(most, SLOW_METRIC_POINTS)
@@ -219,12 +202,7 @@ def reference_size(
 
 
 def reference_passes(metric: Metric, n_points: int, alpha: float, max_passes: int | None) -> int:
-    """Return how many passes over all pairs a reference may take that does not fit into memory; 0 takes medoids.
-
-    >>> from ldmaps.metrics import Euclidean
-    >>> [reference_passes(Euclidean(), n, 0.0, None) for n in (100_000, 300_000, 1_000_000)]
-    [20, 2, 0]
-    """
+    """Return how many passes over all pairs a reference may take that does not fit into memory; 0 takes medoids."""
     if max_passes is None:
         budget = 0.0 if metric.is_slow else MAX_PAIRS
         max_passes = min(MAX_PASSES, int(2.0 * budget / float(n_points) ** 2))

@@ -74,11 +74,7 @@ class TrainingRecord:
 
 
 def thinned_rows(n_points: int, keep: NDArray[np.intp], most: int = MAX_RECORDED) -> NDArray[np.int64]:
-    """Return at most ``most`` rows, evenly spread, with those to keep among them as far as half of it allows.
-
-    >>> thinned_rows(10, np.array([3]), most=4)
-    array([0, 3, 4, 9])
-    """
+    """Return at most ``most`` rows, evenly spread, with those to keep among them as far as half of it allows."""
     if n_points <= most:
         return np.arange(n_points, dtype=np.int64)
     kept = np.unique(keep)[: most // 2]

@@ -1,11 +1,9 @@
-"""The landmark diffusion map: the paper's method, and the package's headline.
-
-The file is long because its documentation is: a third is the text of the class and of `error_estimate`.
-"""
+"""The landmark diffusion map: the paper's method, and the package's headline. Half of the file is the class's text."""
 
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -25,11 +23,10 @@ from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, reference_size, solve_reference
 from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.map_sampling import SampledMap
 from ldmaps.maps.solved_map import LandmarkFit, SolvedMap, select_landmarks, solve
 from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
-from ldmaps.maps.training import Training
+from ldmaps.maps.training import SampledMap, Training
 from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
@@ -56,83 +53,72 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     where
 
-    - :math:`z_j` are the landmarks and :math:`c_j` their multiplicities, the weight of
-      the points in their Voronoi cells (eqns clustering, ldmap_mult),
-    - :math:`\tilde A` is the Gaussian kernel between landmarks (eqn ldmap_kernel),
-      :math:`\tilde D_{ii} = \sum_j \tilde A_{ij} c_j` (eqn ldmap_norm),
-    - :math:`\tilde\psi^T \tilde C \tilde\psi = 1`, so that the map equals the exact map of the data set
-      in which landmark j stands :math:`c_j` times.
+    - :math:`z_j` are the landmarks and :math:`c_j` their multiplicities, the weight of the points in their Voronoi
+      cells (eqns clustering, ldmap_mult),
+    - :math:`\tilde A` is the Gaussian kernel between landmarks (eqn ldmap_kernel), :math:`\tilde D_{ii} = \sum_j
+      \tilde A_{ij} c_j` (eqn ldmap_norm),
+    - :math:`\tilde\psi^T \tilde C \tilde\psi = 1`, so that the map equals the exact map of the data set in which
+      landmark j stands :math:`c_j` times.
 
     Embedding a point takes M distances and an M×k product for any N.
 
     Parameters
     ----------
     n_components : int or "gap"
-        Number k of coordinates; "gap" takes those before the largest drop among the
-        ten leading non-trivial eigenvalues, at least two.
+        Number k of coordinates; "gap" takes those before the largest drop among the ten leading non-trivial
+        eigenvalues, at least two.
     epsilon : {"bulk", "connected", "coifman"} or float
-        Bandwidth, a squared distance. Larger smooths detail away but needs fewer
-        landmarks. "bulk" reaches 0.5 % of the points from a typical one, the same for any part of the
-        data; points that no hop reaches at that ε are left out of the walk, with a warning, and
-        embedded. "connected", the paper's, takes N rows of distances, the others a sample. See
-        :func:`ldmaps.diffusion.bandwidth.choose_bandwidth`.
+        Bandwidth, a squared distance. Larger smooths detail away but needs fewer landmarks. "bulk" reaches 0.5 % of
+        the points from a typical one, the same for any part of the data; points that no hop reaches are left out of
+        the walk, with a warning, and embedded. "connected", the paper's, takes N rows of distances, the others a
+        sample. See docs/method.md.
     metric : str, Metric or callable
-        "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an
-        instance from :mod:`ldmaps.metrics`, or a function of two points.
+        "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an instance from
+        :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
-        Share of the points that may be left out of the walk because they are far from
-        all others: 0 (the paper's) leaves out none, 0.01 at most 1 %. "connected" is then
-        the smallest ε that joins all points except this share, so that one broken frame does not
-        set the bandwidth of the whole map. The points left out are still embedded, and
-        ``coverage`` says that they are outside.
+        Share of the points that may be left out of the walk because they are far from all others: 0 (the paper's)
+        leaves out none, 0.01 at most 1 %. "connected" is then the smallest ε that joins all points except this share.
+        They are still embedded, and ``coverage`` says that they are outside.
     landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
-        M. More are more accurate and cost more per point. None takes 400 (all points,
-        when there are fewer); "pst" finds the number from ε.
+        M. More are more accurate and cost more per point. None takes 400 (all points, when there are fewer); "pst"
+        finds the number from ε.
     tolerance : float or None
-        Z on unseen points, in percent of the coordinates' ranges, that the map must keep;
-        the fewest landmarks that do so are taken in place of ``n_landmarks``. Half of the
-        points (20,000 at most) are held out for it, in blocks of consecutive ones, and only
-        embedded. What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`. See
-        :mod:`ldmaps.maps.tolerance`.
+        Z on unseen points, in percent of the coordinates' ranges, that the map must keep; the fewest landmarks that
+        do so are taken. Half of the points (20,000 at most) are held out for it, in blocks of consecutive ones, and
+        only embedded. What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`.
     extension : {"auto", "nystrom", "distilled"}
-        How points between landmarks get coordinates. "auto" is "nystrom" for a given
-        number of landmarks and "distilled" for a tolerance. "nystrom" is the paper's
-        (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the numbers of
-        the same online step to the exact map of the training points, or where that takes
-        too long, to a landmark map with many more landmarks, and moves up to 200 landmarks off
-        the data where the metric has a gradient and you do not name them; eight to over a
-        hundred times more accurate at the same cost per point, for a slower fit (the N×N
-        kernel and its eigenvectors). See :mod:`ldmaps.extension.distilled`.
+        How points between landmarks get coordinates. "auto" is "nystrom" for a given number of landmarks and
+        "distilled" for a tolerance. "nystrom" is the paper's (eqn nystrom_block): B = ψ/λ of the landmark map.
+        "distilled" fits the numbers of the same online step to the exact map of the training points, or where that
+        takes too long to one of many more landmarks, and moves up to 200 landmarks off the data where the metric has
+        a gradient and you do not name them: eight to over a hundred times more accurate at the same cost per point,
+        for a slower fit.
     calibration : float
-        Share of the points that no landmark is chosen from, so that their distances tell how far new
-        points like them are: the p-values of :meth:`coverage` and the rate of false alarms. They
-        count in everything else. More promise rarer alarms; 0 (the paper's) chooses among all points and
-        promises nothing. Only "kmedoids" and "uniform" can leave points out, for Nyström's extension; a
-        ``tolerance`` holds points out anyway, and where all points are landmarks each is compared with the
-        others. Other maps, and those of points in blocks, are not calibrated.
+        Share of the points that no landmark is chosen from, so that their distances tell how far new points like them
+        are: the p-values of :meth:`coverage` and the rate of false alarms. They count in everything else. More
+        promise rarer alarms; 0 (the paper's) promises nothing. Only "kmedoids" and "uniform" with Nyström's extension
+        can leave points out; a ``tolerance`` holds points out anyway, and where all points are landmarks each is
+        compared with the others. Other maps, and those of points in blocks, are not calibrated.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
     t : float
         Diffusion time: coordinates are λᵗψ. 0 is the paper's.
     memory_limit : float
-        Most bytes for solving the map to distil from. Above it (N > 31,000 in single
-        precision by default) its kernel is not stored: see ``max_passes``.
+        Most bytes for solving the map to distil from. Above it (N > 31,000 in single precision by default) its kernel
+        is not stored: see ``max_passes``.
     max_passes : int or None
-        Passes over all N²/2 pairs of points that the map to distil from may take where its
-        kernel cannot be stored. More make it more exact; molecules take two or three. None
-        allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With 0 it is a
-        landmark map with many more landmarks, whose error against the exact map is bounded by
-        residuals at 2,000 points.
+        Passes over all N²/2 pairs of points that the map to distil from may take where its kernel cannot be stored;
+        molecules take two or three. None allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With
+        0 it is a map of many more landmarks, whose error is bounded by residuals at 2,000 points.
     resume : path or None
-        A file in which these passes keep their state, once per minute: an interrupted fit with
-        the same data and settings resumes where it stopped.
+        A file in which these passes keep their state, once per minute: an interrupted fit with the same data and
+        settings resumes where it stopped.
     random_state : int, RandomState or None
         Seeds the choice of landmarks (and the sample of the "coifman" rule).
     n_threads : int or None
-        Threads for distances and products; None uses every core. Results do not
-        depend on it.
+        Threads for distances and products; None uses every core. Results do not depend on it.
     verbose : bool
         Whether to show stages, rates and remaining time while fitting.
 
@@ -141,8 +127,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     embedding_ : ndarray of shape (N, n_components_)
         Coordinates of all training points.
     eigenvalues_ : ndarray of shape (n_components_,)
-        Non-trivial eigenvalues, largest first; with "distilled" those of the map distilled
-        from, which are nearer to the exact ones than the landmark map's.
+        Non-trivial eigenvalues, largest first; with "distilled" those of the map distilled from, which are nearer to
+        the exact ones than the landmark map's.
     spectrum_ : ndarray
         All non-trivial eigenvalues that were computed.
     epsilon_ : float
@@ -152,16 +138,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     bandwidth_ : Bandwidth
         How ε was found.
     certificate_ : Certificate or None
-        With ``tolerance``: Z on held-out points and its upper confidence bound. None without,
-        and where the reference's own error has no bound (an ``AccuracyWarning`` says so).
+        With ``tolerance``: Z on held-out points and its upper confidence bound. None without, and where the
+        reference's own error has no bound (an ``AccuracyWarning`` says so).
     distillation_ : Distillation or None
         How the weights' width and the ridge were chosen; None with "nystrom".
     solution_ : Solution or None
         How the map distilled from was solved, and a bound on its own error; None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
-        Which training points are landmarks, or stand for them: a distilled map may have moved
-        its landmarks to places between the data (``embedder_.landmarks``), and then these are
-        the nearest training points of their cells. Neighbours have neighbouring indices.
+        Which training points are landmarks, or stand for those that a distilled map has moved between the data
+        (``embedder_.landmarks``): the nearest training points of their cells. Neighbours have neighbouring indices.
     landmark_embedding_ : ndarray of shape (M, n_components_)
         Coordinates of these training points.
     multiplicities_ : ndarray of shape (M,)
@@ -247,15 +232,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         extension, selector = self._extension(), self._selector(training)
         if self.tolerance is not None:
             few = training.sampled(rng)
-            tolerance = float(self.tolerance)
             try:
-                fit, bandwidth, solved, certificate, held, sampled = self._meet_tolerance(
-                    tolerance, extension, selector, few, rng
-                )
+                found = self._meet_tolerance(float(self.tolerance), extension, selector, few, rng)
             except DisconnectedError as error:
                 if error.outside is not None:
                     error.outside = training.places(error.outside, few)
                 raise
+            fit, bandwidth, solved, certificate, held, sampled = found
             if few is training and training.held is not None:
                 # These have chosen nothing but the number of landmarks.
                 rows = np.zeros(len(training.points), dtype=bool)
@@ -274,27 +257,22 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             certificate = None
         n_components, spectrum = fit.embedder.n_components, solved.spectrum.eigenvalues
         with stage("embedding", len(training.points)):
-            embedded = training.embedded(fit, self.n_features_in_, self.n_threads)
-        if certificate is None and training.held is not None and not is_worth_it(embedded.calibration):
+            parts, reference = training.embedded(fit, self.n_features_in_, self.n_threads)
+        known = parts["embedder"].calibration
+        if certificate is None and training.held is not None and not is_worth_it(known):
             return self._fit_training(replace(training, held=None), rng)
-        self._reference: Reference | None = embedded.reference
+        self._reference: Reference | None = reference
         self._error_estimator: ErrorEstimator | None = None
         return self._diagnosed(
             training,
             FittedMap(
-                embedder=replace(fit.embedder, calibration=embedded.calibration),
+                **parts,
                 bandwidth=bandwidth,
                 eigenvalues=spectrum[:n_components],
                 spectrum=spectrum,
-                landmark_indices=embedded.landmark_indices,
-                landmark_embedding=embedded.landmark_embedding,
-                representatives=embedded.representatives,
                 multiplicities=fit.landmarks.multiplicities,
                 units=training.units,
                 source=training.source,
-                training=embedded.record,
-                embedding=embedded.embedding,
-                labels=embedded.labels,
                 distillation=fit.step if isinstance(fit.step, Distillation) else None,
                 certificate=certificate,
                 solution=solved.leading(n_components).solution if extension.learns_from_reference else None,
@@ -344,9 +322,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _held_out(self, training: Training, selector: LandmarkSelector, extension: Extension) -> Training:
         """Return the data without marks where holding points out would change what the settings ask for."""
-        if (
-            training.landmarks is not None
-        ):  # chosen as the settings say, before points that lie apart were left out
+        if training.landmarks is not None:  # chosen as the settings say, before what lies apart was left out
             selector = resolve_selector(self.landmarks, self.n_landmarks, len(training.landmarks))
         if training.held is None or selector.n_landmarks is None:
             return replace(training, held=None)
@@ -361,41 +337,31 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
     ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, SampledMap | None]:
         """Choose landmarks and fit them; return the fit, ε, the map it has its coordinates from, and its cells."""
+        is_taught, every = extension.learns_from_reference, np.arange(len(training.members))
+        size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS) if is_taught else 0
+        bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
+        walk = training.walk(bandwidth, self)
         held = None if training.held is None else training.held[training.used]
-        if not extension.learns_from_reference:
-            with stage("bandwidth", len(training.members)):
-                bandwidth = training.choose_bandwidth(self, rng)
-            walk = training.walk(bandwidth, self)
-            landmarks, squared = select_landmarks(selector, walk, rng, held)
-            count = self._n_eigenvalues(len(landmarks.indices), extra=MAX_GAP_COMPONENTS)
+        landmarks, squared = select_landmarks(selector, walk, rng, held)
+        n_landmarks = len(landmarks.indices)
+        if is_taught:
+            self._n_eigenvalues(n_landmarks, extra=0)  # as many coordinates as landmarks make no map
+            solved = self._solve_reference(walk, size, all_squared, rng)
+        else:
+            count = self._n_eigenvalues(n_landmarks, extra=MAX_GAP_COMPONENTS)
             with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)
-            sampled = self._sampled_of(training, walk, landmarks)
-            teacher = self._coordinates_kept(solved, sampled)
-            step = extension.fit(teacher, landmarks, np.arange(len(walk.points)), rng)
-        else:
-            size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
-            bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
-            walk = training.walk(bandwidth, self)
-            landmarks, _ = select_landmarks(selector, walk, rng)
-            self._n_eigenvalues(
-                len(landmarks.indices), extra=0
-            )  # as many coordinates as landmarks make no map
-            solved = self._solve_reference(walk, size, all_squared, rng)
-            del all_squared
-            # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
-            sampled = SampledMap.of_all(training, walk)
-            teacher = self._coordinates_kept(solved, sampled)
-            with stage("distillation", unit=""):
-                step = extension.fit(
-                    teacher,
-                    landmarks,
-                    np.arange(len(walk.points)),
-                    rng,
-                    may_move=not isinstance(selector, Given),  # those that the user names stay
-                )
-        fit = LandmarkFit.of(walk, landmarks, step, None if extension.learns_from_reference else teacher)
-        if extension.learns_from_reference and sampled is not None:
+        del all_squared
+        # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
+        sampled = (
+            SampledMap.of_all(training, walk) if is_taught else self._sampled_of(training, walk, landmarks)
+        )
+        teacher = self._coordinates_kept(solved, sampled)
+        may_move = not isinstance(selector, Given)  # those that the user names stay
+        with stage("distillation", unit="") if is_taught else nullcontext():
+            step = extension.fit(teacher, landmarks, every, rng, may_move=may_move)
+        fit = LandmarkFit.of(walk, landmarks, step, None if is_taught else teacher)
+        if is_taught and sampled is not None:
             sampled = sampled.told_of(fit.landmarks.indices)
         return fit, bandwidth, solved, sampled
 
@@ -480,24 +446,21 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
             New or training points.
         reference : array-like of shape (R, features), or (R, atoms, 3), optional
-            Training points to measure against, all or a sample of them. By default
-            those that ``fit`` kept: all up to 20,000 or 32 MB, a random sample
-            beyond. Fewer are quicker and see less; needed for a map from a file.
+            Training points to measure against, all or a sample of them. By default those that ``fit`` kept: all up to
+            20,000 or 32 MB, a random sample beyond. Fewer are quicker and see less; needed for a map from a file.
 
         Returns
         -------
         ErrorEstimate
-            Per point ``change`` (landmark minus exact, in the coordinates' units), its
-            length ``sigma``, ``zeta`` in percent of the coordinates' ranges, and
-            ``sampling``, the standard error of ``sigma`` when not all training points
-            were at hand.
+            Per point ``change`` (landmark minus exact, in the coordinates' units), its length ``sigma``, ``zeta`` in
+            percent of the coordinates' ranges, and ``sampling``, the standard error of ``sigma`` from a sample of
+            training points.
 
         Warns
         -----
         AccuracyWarning
-            For points farther than √ε from all known ones, for coordinates that the
-            landmark map has lost, and when the estimate has not settled or the reference is
-            too small to judge.
+            For points farther than √ε from all known ones, for coordinates that the landmark map has lost, and when
+            the estimate has not settled or the reference is too small to judge.
 
         Notes
         -----
@@ -525,16 +488,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _judged(self) -> JudgedMap:
         """Return what an error estimate must know of this map."""
         embedder = self.embedder_
-        walk = Walk(
-            embedder.metric,
-            embedder.landmarks,
-            self.multiplicities_,
-            embedder.epsilon,
-            self.alpha,
-            self.t,
-            self.n_threads,
-            is_connected=True,
-        )
+        known = embedder.metric, embedder.landmarks, self.multiplicities_, embedder.epsilon
+        walk = Walk(*known, self.alpha, self.t, self.n_threads, is_connected=True)
         count = min(embedder.n_components + EXTRA_MODES, embedder.n_landmarks - 1)
         further = None
         if count > embedder.n_components and can_be_rows(embedder.landmarks):

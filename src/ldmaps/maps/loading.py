@@ -24,26 +24,21 @@ def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
     path : path-like
         A file that ``save`` or ``ldmaps fit`` wrote.
     metric : callable or Metric, optional
-        Needed only for a map that was fitted with a Python function as metric: a
-        file cannot carry code, so the function must be passed again.
+        Needed only for a map that was fitted with a Python function as metric: a file cannot carry code, so the
+        function must be passed again.
 
     Returns
     -------
     DiffusionMap or LandmarkDiffusionMap
-        Fitted, as it was saved. ``embedding_`` is there if it was stored; what only
-        :meth:`fit` needs (kept distances, the points' cells) is not.
+        Fitted, as it was saved. ``embedding_`` is there if it was stored; what only :meth:`fit` needs (kept
+        distances, the points' cells) is not.
     """
     stored = read_model(path, metric=metric)
-    estimator = _ESTIMATORS[stored.description.estimator]
-    parameters = inspect.signature(estimator).parameters
-    model = estimator(
-        **{
-            name: parameters[name].default if value is NOT_DATA else value
-            for name, value in stored.description.settings.items()
-            if name in parameters
-        }
-    )
+    estimator = _ESTIMATORS[stored.estimator]
+    known = inspect.signature(estimator).parameters
+    settings = {name: value for name, value in stored.fit_settings.items() if name in known}
+    model = estimator(**{name: value for name, value in settings.items() if value is not NOT_DATA})
     model.n_features_in_ = stored.n_features_in_
-    if stored.description.feature_names_in is not None:
+    if hasattr(stored, "feature_names_in_"):
         model.feature_names_in_ = stored.feature_names_in_
     return model.adopt(stored.map_)

@@ -1,14 +1,7 @@
-"""Model files: a fitted map and its settings as an :mod:`ldmaps.archive`; never pickle.
+"""Model files: a fitted map and its settings as an :mod:`ldmaps.archive`; never pickle. See docs/model_file.md.
 
-    map.ldm ── header.json   format and library version, metric, units, ε, settings
-            ├─ landmark arrays, as the metric exports them
-            ├─ the training points that stand for landmarks which were moved, likewise
-            ├─ eigenvalues, landmark_embedding (λᵗψ), multiplicities, source_weights, coefficients …
-            └─ embedding     of the training points (optional)
-
-The format's version has a major and a minor number. A reader takes every file of
-its own major version and of those before it down to :data:`OLDEST_MAJOR`; what a newer minor version
-adds to the header is left unread.
+A reader takes every file of its own major version and of those before it down to :data:`OLDEST_MAJOR`; what a newer
+minor version adds to the header is left unread.
 """
 
 from __future__ import annotations
@@ -16,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -31,7 +23,7 @@ from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, Solution, TrainingRecord
-from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_calibration, check_header, check_widths
+from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_header
 from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
@@ -49,32 +41,31 @@ _NUMBERS = tuple(np.dtype(code).name for code in "?bBhHiIqQefd")
 _Record = TypeVar("_Record")
 
 
-@dataclass(frozen=True)
-class Description:
-    """What a file says of the estimator that a map was fitted with."""
-
-    estimator: str  # name of its class
-    settings: Mapping[str, Any]  # its parameters
-    n_features_in: int
-    feature_names_in: list[str] | None
-
-
 class StoredMap(LearnedAttributes):
     """A map as its file holds it: all that embedding, streams and regions ask of a model."""
 
     # It has a fitted estimator's attributes but is none, so it does not load scikit-learn, which takes longer than all
     # the rest of a command.
 
-    def __init__(self, fitted: FittedMap, description: Description) -> None:
+    def __init__(
+        self,
+        fitted: FittedMap,
+        estimator: str,
+        fit_settings: Mapping[str, Any],
+        n_features_in: int,
+        feature_names_in: Any,
+    ) -> None:
         self.map_ = fitted
-        self.description = description
-        self.n_features_in_ = description.n_features_in
-        if description.feature_names_in is not None:
-            self.feature_names_in_ = np.asarray(description.feature_names_in, dtype=object)
+        self.estimator = estimator  # name of the class that it was fitted with, and its parameters
+        self.fit_settings = fit_settings
+        self.n_features_in_ = n_features_in
+        if feature_names_in is not None:
+            self.feature_names_in_ = np.asarray(feature_names_in, dtype=object)
 
 
-def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: Description) -> None:
+def write_model(path: str | os.PathLike[str], model: StoredMap) -> None:
     """Write a fitted map and the settings it was fitted with; whole or not at all."""
+    fitted, names = model.map_, getattr(model, "feature_names_in_", None)
     embedder, bandwidth = fitted.embedder, fitted.bandwidth
     training = None if fitted.embedding is None else fitted.training
     owners: dict[str, Any] = {"": fitted, "embedder": embedder, "bandwidth": bandwidth, "training": training}
@@ -86,17 +77,18 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
         value = getattr(owners[part], own.removesuffix("_"), None)
         if value is not None:
             arrays[name] = np.asarray(value)
-    exported = embedder.metric.export_points(embedder.landmarks)
-    arrays |= {f"landmarks/{name}": array for name, array in exported.items()}
+    points = {"landmarks": embedder.landmarks}
     if fitted.representatives is not None:
-        exported = embedder.metric.export_points(fitted.representatives)
-        arrays |= {f"representatives/{name}": array for name, array in exported.items()}
+        points["representatives"] = fitted.representatives
+    for kind, those in points.items():
+        exported = embedder.metric.export_points(those)
+        arrays |= {f"{kind}/{name}": array for name, array in exported.items()}
     header = {
         "format": FORMAT_NAME,
         "format_version": list(FORMAT_VERSION),
         "library_version": __version__,
-        "estimator": description.estimator,
-        "settings": {key: _encode(value) for key, value in description.settings.items()},
+        "estimator": model.estimator,
+        "settings": _encode_all(model.fit_settings),
         "metric": _encode(embedder.metric),
         "units": fitted.units,
         "source": fitted.source,
@@ -109,8 +101,8 @@ def write_model(path: str | os.PathLike[str], fitted: FittedMap, description: De
         "calibration": None if embedder.calibration is None else embedder.calibration.header(),
         "n_components": embedder.n_components,
         "n_landmarks": embedder.n_landmarks,
-        "n_features_in": description.n_features_in,
-        "feature_names_in": description.feature_names_in,
+        "n_features_in": model.n_features_in_,
+        "feature_names_in": None if names is None else [str(name) for name in names],
     }
     write_archive(path, header, arrays)
 
@@ -130,16 +122,19 @@ def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> StoredMap
         header, arrays = read_archive(path)
         _check_kind(header, path)
         check_header(header)
-        check_arrays(arrays, header["n_landmarks"], header["n_components"])
-        check_widths(header, arrays["embedder/coefficients"].dtype)
-        check_calibration(header, arrays)
+        check_arrays(arrays, header)
         used = _metric(header, metric)
-        fitted, description = _fitted_map(header, arrays, used), _description(header, used)
-    if description.estimator not in ESTIMATORS:
+        settings = {
+            key: used if key == "metric" and isinstance(value, dict) else _decode(value)
+            for key, value in header["settings"].items()
+        }
+        facts = header["estimator"], settings, header["n_features_in"], header["feature_names_in"]
+        stored = StoredMap(_fitted_map(header, arrays, used), *facts)
+    if stored.estimator not in ESTIMATORS:
         raise ModelFileError(
-            f"the file holds a {description.estimator!r}, which this version of ldmaps does not know"
+            f"the file holds a {stored.estimator!r}, which this version of ldmaps does not know"
         )
-    return StoredMap(fitted, description)
+    return stored
 
 
 @contextmanager
@@ -180,14 +175,6 @@ def _metric(header: Mapping[str, Any], given: Any) -> Metric:
     return metric
 
 
-def _description(header: Mapping[str, Any], metric: Metric) -> Description:
-    settings = {
-        key: metric if key == "metric" and isinstance(value, dict) else _decode(value)
-        for key, value in header["settings"].items()
-    }
-    return Description(header["estimator"], settings, header["n_features_in"], header["feature_names_in"])
-
-
 def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], metric: Metric) -> FittedMap:
     landmarks = _points(header, arrays, metric, "landmarks")
     representatives = None
@@ -199,8 +186,11 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
             raise ModelFileError(
                 f"representatives and landmarks do not go together ({error}); the file is damaged"
             ) from error
-    epsilon, told = float(header["epsilon"]), header.get("calibration")
-    scores: dict[str, Any] = _members(arrays, "calibration/")
+    epsilon, rule, told = float(header["epsilon"]), header["bandwidth"], header.get("calibration")
+    scores, curve, training = (
+        _members(arrays, f"{name}/") for name in ("calibration", "bandwidth", "training")
+    )
+    own: dict[str, Any] = {name[:-1]: array for name, array in arrays.items() if "/" not in name}
     embedder = Embedder(
         metric,
         landmarks,
@@ -209,10 +199,6 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         bandwidth=float(header["interpolation_bandwidth"]),
         calibration=None if told is None else Calibration(**scores, **told),
     )
-    rule = header["bandwidth"]
-    curve: dict[str, Any] = _members(arrays, "bandwidth/")
-    own: dict[str, Any] = {name[:-1]: array for name, array in arrays.items() if "/" not in name}
-    training: dict[str, Any] = _members(arrays, "training/")
     solution = _decode_record(Solution, header.get("solution"))
     bound = None if solution is None else solution.error_bound
     if bound is not None and len(bound) != header["n_components"]:
@@ -275,29 +261,26 @@ def _decode_record(cls: type[_Record], value: Mapping[str, Any] | None) -> _Reco
     """Return the dataclass of :func:`_encode_record`; the schema has checked it."""
     if value is None:
         return None
-    return cls(
-        **{name: np.array(one, np.float64) if isinstance(one, list) else one for name, one in value.items()}
-    )
+    known = {name: np.array(one, np.float64) if isinstance(one, list) else one for name, one in value.items()}
+    return cls(**known)
 
 
-def _members(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _members(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 # -- settings as JSON ---------------------------------------------------------
 
 
+def _encode_all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _encode(value) for name, value in settings.items()}
+
+
 def _encode(value: Any) -> Any:
     if isinstance(value, Metric):
-        return {
-            "__metric__": value.name,
-            "parameters": {key: _encode(entry) for key, entry in value.parameters().items()},
-        }
+        return {"__metric__": value.name, "parameters": _encode_all(value.parameters())}
     if isinstance(value, LandmarkSelector):
-        return {
-            "__selector__": value.name,
-            "settings": {key: _encode(entry) for key, entry in vars(value).items()},
-        }
+        return {"__selector__": value.name, "settings": _encode_all(vars(value))}
     if isinstance(value, np.ndarray):
         # JSON has no infinity, which leaves a feature out of Scaled: as text, which numpy reads back.
         listed = value if value.dtype.kind != "f" else np.where(np.isinf(value), "inf", value.astype(object))

@@ -1,7 +1,6 @@
 """What a model file may hold: dtype, shape and range of every array, type and range of every entry of the header.
 
-A file comes from anywhere, and what is in it goes to kernels that check
-nothing. So each value is held against its rule here, once, and refused otherwise.
+A file comes from anywhere, and what is in it goes to kernels that check nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import ModelFileError
-from ldmaps.extension.calibration import kept_ranks
+from ldmaps.extension.calibration import Calibration, kept_ranks
 from ldmaps.inputs.windows import Windows
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.tolerance import Certificate
@@ -35,7 +34,6 @@ class _Array:
     low: float = -math.inf  # every value lies between them, both included
     high: float = math.inf
     above: float = -math.inf  # every value is larger
-    is_optional: bool = False
 
 
 #: Rounding room for eigenvalues, which lie in [-1, 1].
@@ -53,34 +51,41 @@ ARRAYS = {
     "bandwidth/curve_epsilons": _Array(("grid",), above=0.0),
     "bandwidth/curve_sums": _Array(("grid",), low=0.0),
     "bandwidth/curve_slopes": _Array(("grid",)),
-    "embedding_": _Array(("N", "k"), _FLOATS, is_optional=True),
-    "training/rows": _Array(("n",), ("int64",), low=0, is_optional=True),
-    "training/distance": _Array(("n",), ("float32",), low=0.0, is_optional=True),
-    "training/nearest": _Array(("n",), ("int32",), low=0, is_optional=True),
-    "training/weights": _Array(("n",), ("float32",), low=0.0, is_optional=True),
-    "training/frames": _Array(("n",), ("int64",), low=0, is_optional=True),
-    "training/times": _Array(("n",), ("float64",), is_optional=True),
-    "training/files": _Array(("n",), ("int32",), low=0, is_optional=True),
-    "calibration/scores": _Array(("c",), low=0.0, is_optional=True),
-    "sampling/eigenvalues": _Array(("p",), low=-_ONE, high=_ONE, is_optional=True),
-    "sampling/errors": _Array(("p",), low=0.0, is_optional=True),
-    "sampling/intervals": _Array(("p", "two"), is_optional=True),
-    "sampling/cosine": _Array(("p",), low=0.0, high=_ONE, is_optional=True),
-    "sampling/group_cosine": _Array(("p",), low=0.0, high=_ONE, is_optional=True),
-    "sampling/groups": _Array(("p",), ("int32",), low=0, is_optional=True),
-    "sampling/r2": _Array(("p",), high=1.0, is_optional=True),
-    "sampling/follows": _Array(("p", "p"), ("int32",), low=0, high=1, is_optional=True),
-    "sampling/landmark_errors": _Array(("M", "p"), low=0.0, is_optional=True),
-    "sampling/times": _Array(("p", "three"), low=0.0, is_optional=True),
-    "sampling/correlations": _Array(("p and one",), is_optional=True),
-    "sampling/replicas": _Array(("replicas", "p"), is_optional=True),
+    "embedding_": _Array(("N", "k"), _FLOATS),
+    "training/rows": _Array(("n",), ("int64",), low=0),
+    "training/distance": _Array(("n",), ("float32",), low=0.0),
+    "training/nearest": _Array(("n",), ("int32",), low=0),
+    "training/weights": _Array(("n",), ("float32",), low=0.0),
+    "training/frames": _Array(("n",), ("int64",), low=0),
+    "training/times": _Array(("n",), ("float64",)),
+    "training/files": _Array(("n",), ("int32",), low=0),
+    "calibration/scores": _Array(("c",), low=0.0),
+    "sampling/eigenvalues": _Array(("p",), low=-_ONE, high=_ONE),
+    "sampling/errors": _Array(("p",), low=0.0),
+    "sampling/intervals": _Array(("p", "two")),
+    "sampling/cosine": _Array(("p",), low=0.0, high=_ONE),
+    "sampling/group_cosine": _Array(("p",), low=0.0, high=_ONE),
+    "sampling/groups": _Array(("p",), ("int32",), low=0),
+    "sampling/r2": _Array(("p",), high=1.0),
+    "sampling/follows": _Array(("p", "p"), ("int32",), low=0, high=1),
+    "sampling/landmark_errors": _Array(("M", "p"), low=0.0),
+    "sampling/times": _Array(("p", "three"), low=0.0),
+    "sampling/correlations": _Array(("p and one",)),
+    "sampling/replicas": _Array(("replicas", "p")),
 }
+#: What a file may lack.
+_OPTIONAL = ("embedding_", "training/", "calibration/", "sampling/")
 #: The metric itself checks these when it takes them in.
 _POINTS = ("landmarks/", "representatives/")
 
 
-def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_components: int) -> None:
-    """Raise :class:`~ldmaps.errors.ModelFileError` unless every array is as a map's must be."""
+def _damaged(what: str) -> ModelFileError:
+    return ModelFileError(f"{what}; the file is damaged")
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> None:
+    """Raise :class:`~ldmaps.errors.ModelFileError` unless every array is as a map's must be, and as its header says."""
+    n_landmarks, n_components = header["n_landmarks"], header["n_components"]
     strangers = [name for name in arrays if name not in ARRAYS and not name.startswith(_POINTS)]
     if strangers:
         raise ModelFileError(f"the file holds an array {strangers[0]!r}, which belongs to no map")
@@ -90,82 +95,68 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], n_landmarks: int, n_compone
     for name, rule in ARRAYS.items():
         if name in arrays:
             _check_array(name, arrays[name], rule, sizes)
-        elif not rule.is_optional:
+        elif not name.startswith(_OPTIONAL):
             raise ModelFileError(
                 f"the file lacks the array {name!r}, so it holds no map; save the model again"
             )
     if len(arrays["spectrum_"]) < n_components:
-        raise ModelFileError(
-            f"array 'spectrum_' has {len(arrays['spectrum_'])} eigenvalues for {n_components} coordinates; "
-            "the file is damaged"
+        raise _damaged(
+            f"array 'spectrum_' has {len(arrays['spectrum_'])} eigenvalues for {n_components} coordinates"
         )
     if "training/rows" not in arrays and any(name.startswith("training/") for name in arrays):
         raise ModelFileError("the file says something of training points, but not of which ('training/rows')")
     weights, nearest = arrays["embedder/source_weights"], arrays.get("training/nearest")
     if weights.dtype != arrays["embedder/coefficients"].dtype:
-        raise ModelFileError("source weights and coefficients differ in precision; the file is damaged")
+        raise _damaged("source weights and coefficients differ in precision")
     if weights.max() != 1.0:
         raise ModelFileError(
             "no landmark of the file has source weight 1, the largest there is; it is damaged"
         )
     if nearest is not None and nearest.size and nearest.max() >= n_landmarks:
         raise ModelFileError(f"the file names landmark {nearest.max()}, but has {n_landmarks} of them")
+    _check_widths(header, weights.dtype)
+    _check_calibration(header, arrays)
 
 
-def check_calibration(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def _check_calibration(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise where a file holds half a calibration, or scores that are not in order."""
     told, scores = header.get("calibration"), arrays.get("calibration/scores")
-    if (told is None) != (scores is None):
-        raise ModelFileError("the file lacks a part of its calibration; it is damaged")
-    if told is None or scores is None:
+    if told is None and scores is None:
         return
+    if told is None or scores is None:
+        raise ModelFileError("the file lacks a part of its calibration; it is damaged")
     if len(scores) != len(kept_ranks(told["n_points"])) or (np.diff(scores) < 0).any():
         raise ModelFileError("the scores of the file's calibration are not in order; it is damaged")
 
 
-def check_widths(header: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
+def _check_widths(header: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
     """Raise where ε or h, or one over it, is no number in the precision that distances have."""
     limits = np.finfo(dtype)
     for name in ("epsilon", "interpolation_bandwidth"):
         if not 10.0 * float(limits.tiny) <= header[name] <= float(limits.max) / 10.0:
-            raise ModelFileError(
-                f"the header's {name!r} is {header[name]!r:.100}, too small or too large for a map in {dtype}; the "
-                "file is damaged"
+            raise _damaged(
+                f"the header's {name!r} is {header[name]!r:.100}, too small or too large for a map in {dtype}"
             )
 
 
 def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, int]) -> None:
     if array.dtype.name not in rule.dtypes:
-        raise ModelFileError(
-            f"array {name!r} holds {array.dtype.name}, expected {' or '.join(rule.dtypes)}; the file is damaged"
-        )
+        raise _damaged(f"array {name!r} holds {array.dtype.name}, expected {' or '.join(rule.dtypes)}")
     if array.ndim == len(rule.shape):
         for place, size in zip(rule.shape, array.shape, strict=True):
             sizes.setdefault(place, size)
     expected = tuple(sizes.get(place) for place in rule.shape)
     if array.shape != expected:
-        raise ModelFileError(
-            f"array {name!r} has shape {array.shape}, expected {expected}; the file is damaged"
-        )
+        raise _damaged(f"array {name!r} has shape {array.shape}, expected {expected}")
     fine = (array >= rule.low) & (array <= rule.high) & (array > rule.above)
     if array.dtype.kind == "f":  # of larger numbers, sums of products are infinite
         fine &= np.abs(array) <= math.sqrt(np.finfo(array.dtype).max)
     if not fine.all():
         value = array[~fine][0]
-        limits = " and ".join(
-            text
-            for text, limit in (
-                (f"at least {rule.low:g}", rule.low),
-                (f"above {rule.above:g}", rule.above),
-                (f"at most {rule.high:g}", rule.high),
-            )
-            if math.isfinite(limit)
-        )
-        raise ModelFileError(
-            f"array {name!r} holds {value}, but all its values must be finite and squares of them too"
-            + (f", {limits}" if limits else "")
-            + "; the file is damaged"
-        )
+        ranges = {"at least": rule.low, "above": rule.above, "at most": rule.high}
+        limits = " and ".join(f"{words} {limit:g}" for words, limit in ranges.items() if math.isfinite(limit))
+        what = f"array {name!r} holds {value}, but all its values must be finite and squares of them too"
+        raise _damaged(f"{what}, {limits}" if limits else what)
 
 
 # -- the header ---------------------------------------------------------------
@@ -237,10 +228,7 @@ def _is_sampling(value: Any) -> bool:
 
 def _is_calibration(value: Any) -> bool:
     return (
-        _is_object(value)
-        and set(value) == {"n_points", "n_independent", "interval"}
-        and _is_count(value["n_points"])
-        and _is_finite(value["n_independent"])
+        _is_record(Calibration, "n_points", "n_independent", "interval")(value)
         and 0 < value["n_independent"] <= value["n_points"]
         and (value["interval"] is None or _is_positive(value["interval"]))
     )
@@ -250,18 +238,12 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(_is_text(name) for name in value)
 
 
-def _is_bond(value: Any, n_atoms: int) -> bool:
+def _are_places(value: Any, count: int, most: float = math.inf) -> bool:
+    """Say whether this is a list of so many places, each below ``most``."""
     return (
         isinstance(value, list)
-        and len(value) == 2
-        and all(type(i) is int and 0 <= i < n_atoms for i in value)
-    )
-
-
-def _are_places(value: Any, n_atoms: int) -> bool:
-    """Say whether this is None or a place in some topology for each atom."""
-    return value is None or (
-        isinstance(value, list) and len(value) == n_atoms and all(type(i) is int and i >= 0 for i in value)
+        and len(value) == count
+        and all(type(place) is int and 0 <= place < most for place in value)
     )
 
 
@@ -280,12 +262,13 @@ def _is_source(value: Any) -> bool:
     if value.get("kind") != "frames":
         kept = value.get("windows")
         return kept is None or (_is_record(Windows)(kept) and kept["length"] > 1 and (kept["gap"] or 1) > 0)
-    n_atoms, bonds = value.get("n_atoms"), value.get("bonds")
+    n_atoms, bonds, places = value.get("n_atoms"), value.get("bonds"), value.get("atom_indices")
     return (
         _is_count(n_atoms)
         and all(len(value.get(name) or [None] * n_atoms) == n_atoms for name in lists[3:])
-        and (bonds is None or (isinstance(bonds, list) and all(_is_bond(bond, n_atoms) for bond in bonds)))
-        and _are_places(value.get("atom_indices"), n_atoms)
+        and (bonds is None or isinstance(bonds, list))
+        and all(_are_places(bond, 2, n_atoms) for bond in bonds or ())
+        and (places is None or _are_places(places, n_atoms))
     )
 
 
@@ -332,20 +315,16 @@ def check_header(header: Mapping[str, Any]) -> None:
         if name not in header:
             if entry.may_be_missing:
                 continue
-            raise ModelFileError(f"the header lacks {name!r}; the file is damaged")
+            raise _damaged(f"the header lacks {name!r}")
         value = header[name]
         if not (entry.holds(value) or (value is None and entry.may_be_null)):
-            raise ModelFileError(
-                f"the header's {name!r} is {value!r:.100}, expected {entry.words}; the file is damaged"
-            )
+            raise _damaged(f"the header's {name!r} is {value!r:.100}, expected {entry.words}")
     names = header["feature_names_in"]
     if names is not None and len(names) != header["n_features_in"]:
-        raise ModelFileError(
-            f"the header names {len(names)} features of {header['n_features_in']}; the file is damaged"
-        )
+        raise _damaged(f"the header names {len(names)} features of {header['n_features_in']}")
     windows = (header["source"] or {}).get("windows")
     if windows and windows["length"] * (windows["width"] or 0) != header["n_features_in"]:
-        raise ModelFileError(
+        raise _damaged(
             f"windows of {windows['length']} rows of {windows['width']} columns are not the {header['n_features_in']} "
-            "features that the header counts; the file is damaged"
+            "features that the header counts"
         )

@@ -83,11 +83,8 @@ def outside_warning(
     """Return what to say of points that hardly lie on a map, or None where they do."""
     if not sample.is_foreign:
         return None
-    reason = (
-        _other_order_by_name(model, labels)
-        or _other_unit(model, sample.points)
-        or _other_order(model, sample.points)
-    )
+    points = sample.points
+    reason = _other_order_by_name(model, labels) or _other_unit(model, points) or _other_order(model, points)
     if reason is None:
         if sample.total < FEW_POINTS:
             return None  # a few points may well be outside
@@ -117,14 +114,13 @@ def _other_unit(model: Any, points: NDArray[Any]) -> str | None:
     if frames:
         own, theirs = _size(_landmark_frames(model)), _size(_counted_atoms(model, points))
     else:
-        own, theirs = _rms(model.map_.landmark_points.values), _rms(points)
+        landmarks = model.map_.landmark_points.values
+        own, theirs = _rms(landmarks), _rms(points)
     for factor, reason in (_FACTORS_OF_FRAMES if frames else _FACTORS_OF_ROWS).items():
         # Anything times 0.1 gets near the origin; only what is then as large as the map is the map's.
         if not own / SIZE_CHANGE <= factor * theirs <= own * SIZE_CHANGE:
             continue
-        if not frames and factor * _spread(points) < LEAST_SPREAD * _spread(
-            model.map_.landmark_points.values
-        ):
+        if not frames and factor * _spread(points) < LEAST_SPREAD * _spread(landmarks):
             continue
         share = float(model.embedder_.place(factor * points).coverage.inside.mean())
         if share >= SHARE_RESCALED:
@@ -148,10 +144,8 @@ def _other_order(model: Any, points: NDArray[Any]) -> str | None:
 
 
 def _landmark_frames(model: Any) -> NDArray[np.float64]:
-    frames: NDArray[np.float64] = model.embedder_.metric.structures(
-        model.map_.landmark_points, model.n_features_in_ // 3
-    )
-    return frames
+    metric, points = model.embedder_.metric, model.map_.landmark_points
+    return np.asarray(metric.structures(points, model.n_features_in_ // 3))
 
 
 def _counted_atoms(model: Any, points: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,10 +1,7 @@
-"""What a fit will cost, before it is begun: fits of some of the points say.
+"""What a fit will cost, before it begins: fits of n, 2n, 4n ... points say, each stage extrapolated as c + a·N + b·N².
 
-    fits of n, 2n, 4n ... points, some seconds in all ──► each stage's time and memory ──► c + a·N + b·N²
-
-Settings, data and machine are those of the fit, so hardly anything here knows how a stage works. What small fits cannot
-show by themselves is which map all points would be distilled from (:func:`_reference`), and that some stages look at no
-more than so many points (in :func:`_extrapolated`).
+What small fits cannot show is which map all points would be distilled from (:func:`_reference`), and that some stages
+look at no more than so many points.
 """
 
 from __future__ import annotations
@@ -15,7 +12,8 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from timeit import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,7 +44,7 @@ from ldmaps.maps.stage_meter import (
 )
 from ldmaps.metrics import resolve_metric
 from ldmaps.progress import Progress, reporting, stage
-from ldmaps.settings import is_whole_number
+from ldmaps.settings import check_whole
 
 #: Seconds that fits of some of the points take in all, about.
 BUDGET = 10.0
@@ -119,9 +117,8 @@ def plan(
     data : array-like or int
         Points to learn from, all or a sample of them; or how many there will be.
     n_features_or_atoms : int, optional
-        Where ``data`` is a number: features of a point, or atoms of a frame for metrics that take frames. Points are
-        then made up at random. Your own are better: where they crowd and where they are far apart decides how long
-        a bandwidth or landmarks take to find.
+        Where ``data`` is a number: features of a point, or atoms of a frame. Points are then made up at random; yours
+        are better, because where they crowd decides how long a bandwidth or landmarks take to find.
     metric, n_landmarks, settings
         As for the estimator.
     n : int, optional
@@ -136,9 +133,8 @@ def plan(
 
     Notes
     -----
-    This takes about ten seconds, or as long as the fit, if that is less. Two or three of the fits are extrapolated
-    as c + a·N + b·N². The aim is a factor of two, and 1.5 for memory, up to thirty times the points that
-    were tried; other work on the machine affects it.
+    This takes ten seconds, or as long as the fit, if that is less. The aim is a factor of two, and 1.5 for memory,
+    up to thirty times the points that were tried; other work on the machine affects it.
 
     Examples
     --------
@@ -152,7 +148,7 @@ def plan(
     if n_features_or_atoms is not None:
         return plan_made_up(model, data, n_features_or_atoms, dtype)
     source = as_source(data)
-    points = np.asarray(data) if source is None else source.read().frames
+    points = np.asarray(data if source is None else source.read().frames)
     if points.ndim < 2:
         raise InvalidInputError(
             f"data must be points of shape (n, features) or (n, atoms, 3), got shape {points.shape}; to plan with "
@@ -163,7 +159,7 @@ def plan(
 
 def plan_fit(model: LandmarkDiffusionMap, points: NDArray[Any], n: int) -> Plan:
     """Predict what a model's fit takes of ``n`` points, of which these are all or a random part."""
-    _check_count("n", n)
+    check_whole("n", n, 1)
     is_pairwise, rng = get_tags(model).input_tags.pairwise, np.random.default_rng(0)
 
     def some(count: int) -> NDArray[Any]:
@@ -175,8 +171,8 @@ def plan_fit(model: LandmarkDiffusionMap, points: NDArray[Any], n: int) -> Plan:
 
 def plan_made_up(model: LandmarkDiffusionMap, n: Any, n_features_or_atoms: Any, dtype: Any) -> Plan:
     """Predict what a model's fit takes of ``n`` random points."""
-    _check_count("n", n)
-    _check_count("n_features_or_atoms", n_features_or_atoms)
+    check_whole("n", n, 1)
+    check_whole("n_features_or_atoms", n_features_or_atoms, 1)
     kind = np.dtype(dtype)
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise InvalidInputError(f"dtype must be float32 or float64, got {dtype!r}")
@@ -185,13 +181,7 @@ def plan_made_up(model: LandmarkDiffusionMap, n: Any, n_features_or_atoms: Any, 
     return _planned(model, lambda size: metric.made_up(size, width, rng).astype(kind), n, n, kind.itemsize)
 
 
-def _check_count(name: str, value: Any) -> None:
-    if not is_whole_number(value) or value < 1:
-        raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}")
-
-
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(NamedTuple):
     """A fit of some of the points."""
 
     n_points: int
@@ -262,8 +252,12 @@ def _planned(
     # Noise in what a process holds, taken for a quadratic term, would be gigabytes; so there is one where one must be.
     is_pairwise = get_tags(model).input_tags.pairwise
     has_matrix = is_pairwise or (is_taught and n_reference == n) or (selector.is_automatic and given is None)
-    of_sample = model.epsilon in ("bulk", "coifman")
-    return _extrapolated(trials[-3:], n, m, before, held, has_matrix=has_matrix, is_sampled_rule=of_sample)
+    # k-medoids look at no more points than this, and assign the others; least squares at no more than that; and the
+    # eigenproblem is one of landmarks.
+    settled = {"landmarks": sample_size(m), "distillation": settled_rows(m), "eigenproblem": m}
+    if model.epsilon in ("bulk", "coifman"):
+        settled["bandwidth"] = SAMPLED_POINTS
+    return _extrapolated(trials[-3:], n, before, held, 2 if has_matrix else 1, settled)
 
 
 def _reference(model: LandmarkDiffusionMap, n: int, m: int, itemsize: int) -> tuple[int, int]:
@@ -283,49 +277,27 @@ def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
         model.fit(points)
     few = points[:EMBEDDED]
     with reporting(Progress(show=False)), stage("embedding"):
-        per_point = _seconds(lambda: model.transform(few), 3) / len(few)
-        latency = _seconds(lambda: model.transform(few[:1]), 20)
+        per_point = statistics.median(repeat(lambda: model.transform(few), repeat=3, number=1)) / len(few)
+        latency = statistics.median(repeat(lambda: model.transform(few[:1]), repeat=20, number=1))
     # Those that lie apart and are left out are a matter of these points, not of all.
     n_landmarks = model.n_landmarks or model.embedder_.n_landmarks
     return _Trial(len(points), meter, n_landmarks, per_point, latency)
 
 
-def _seconds(work: Callable[[], object], times: int) -> float:
-    """Return how long a call takes, the median of several."""
-    taken = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
-
-
 def _extrapolated(
-    trials: list[_Trial],
-    n: int,
-    m: int,
-    before: float,
-    held: float,
-    *,
-    has_matrix: bool,
-    is_sampled_rule: bool,
+    trials: list[_Trial], n: int, before: float, held: float, degree: int, settled: dict[str, int]
 ) -> Plan:
-    """Return what a fit of n points takes, by the laws of its stages."""
+    """Return what a fit of n points takes, by the laws of its stages; memory is of this degree."""
     sizes, meters, last = [trial.n_points for trial in trials], [trial.meter for trial in trials], trials[-1]
-    # k-medoids look at no more points than this, and assign the others; least squares at no more than that; and the
-    # eigenproblem is one of landmarks.
     peaks = [max(0.0, max(meter.memory.values()) - before) for meter in meters]
-    settled = {"landmarks": sample_size(m), "distillation": settled_rows(m), "eigenproblem": m}
-    if is_sampled_rule:
-        settled["bandwidth"] = SAMPLED_POINTS
 
     def costs_of(count: int) -> tuple[dict[str, float], dict[str, float]]:
         """Return seconds and bytes of each stage."""
         seconds, memory = {}, {}
         for name in sorted(last.meter.seconds, key=lambda name: name != OUTSIDE):
             clock, work, highest = (
-                [taken.get(name, 0.0) for taken in column]
-                for column in zip(*((m.seconds, m.work, m.memory) for m in meters), strict=True)
+                [getattr(meter, kind).get(name, 0.0) for meter in meters]
+                for kind in ("seconds", "work", "memory")
             )
             added = [max(0.0, there - before) for there in highest]
             if count == last.n_points:
@@ -337,7 +309,6 @@ def _extrapolated(
                 assigned = count - enough if name == "landmarks" else 0
                 growth = law(sizes, work, degree=1 if name in (OUTSIDE, "embedding") else 2)
                 seconds[name] = pace * growth(enough) + assigned * last.seconds_per_point
-                degree = 2 if has_matrix else 1
                 # Memory that an earlier stage has freed may be the process's still: no stage holds more than the fit.
                 more = min(law(sizes, added, degree=degree)(count), law(sizes, peaks, degree=degree)(count))
             memory[name] = before - held + more if before else 0.0
@@ -349,18 +320,8 @@ def _extrapolated(
         if is_fine or n // stride < 2 * last.n_points:
             break
     seconds, memory = costs_of(n)
-    return Plan(
-        n_points=n,
-        n_landmarks=last.n_landmarks,
-        tried=tuple(sizes),
-        fit_seconds=sum(seconds.values()),
-        peak_bytes=max(memory.values()),
-        steps=seconds,
-        memory=memory,
-        seconds_per_point=last.seconds_per_point,
-        latency_seconds=last.latency,
-        stride=stride,
-    )
+    costs = sum(seconds.values()), max(memory.values()), seconds, memory
+    return Plan(n, last.n_landmarks, tuple(sizes), *costs, last.seconds_per_point, last.latency, stride)
 
 
 def _against(seconds: float, n_bytes: float) -> list[str]:

@@ -1,11 +1,6 @@
 """The solved map: connectivity check → kernel → spectrum → embedder, in one place.
 
-    all N points           ──► the exact map
-    M landmarks, cells c   ──► the landmark map
-    R ≫ M medoids, cells c ──► a reference for landmark maps where N×N is too much
-
-All three are eigenpairs of a walk over some of the training points, and all give
-coordinates of any point.
+All N points make the exact map, M landmarks with their cells the landmark map, and R ≫ M medoids a reference for it.
 """
 
 from __future__ import annotations
@@ -18,14 +13,13 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ldmaps.diffusion.connectivity import (
-    BULK_HOP,
     BULK_LANDMARK_HOP,
     FEWEST_POINTS,
     REACH,
     SMALL_GROUP,
     check_bulk,
-    check_connected,
     check_landmarks_connected,
+    check_points_connected,
     is_connected,
     minimum_spanning_tree,
 )
@@ -63,11 +57,6 @@ class SolvedMap:
     solution: Solution = field(default_factory=lambda: Solution("stored"))
 
     @property
-    def error_bound(self) -> NDArray[np.float64] | None:
-        """Bound on each coordinate's error in percent of its range, as :class:`Solution` has it."""
-        return self.solution.error_bound
-
-    @property
     def is_exact(self) -> bool:
         """Whether the map is made of all training points."""
         return len(self.indices) == len(self.walk.points)
@@ -94,7 +83,10 @@ class SolvedMap:
 
     def coordinates(self, wanted: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return λᵗψ at some training points, of shape (len(wanted), k)."""
-        places, is_own = self._places(wanted)
+        places = np.full(len(self.walk.points), -1, dtype=np.intp)
+        places[self.indices] = np.arange(len(self.indices))
+        places = places[wanted]
+        is_own = places >= 0
         out = np.empty((len(wanted), len(self.spectrum.eigenvalues)))
         out[is_own] = self.own_coordinates[places[is_own]]
         if not is_own.all():
@@ -102,20 +94,9 @@ class SolvedMap:
             out[~is_own] = self.embedder().extend(rest, self.walk.n_threads).coordinates
         return out
 
-    def _places(self, wanted: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return where in the map training points stand, and whether they do."""
-        order = np.argsort(self.indices, kind="stable")
-        places = np.searchsorted(self.indices, wanted, sorter=order)
-        places[places == len(self.indices)] = 0
-        places = order[places]
-        return places, self.indices[places] == wanted
-
 
 def solve(
-    walk: Walk,
-    n_eigenvalues: int,
-    landmarks: Landmarks | None = None,
-    squared: Any = None,
+    walk: Walk, n_eigenvalues: int, landmarks: Landmarks | None = None, squared: Any = None
 ) -> SolvedMap:
     """Solve the walk over all points, or over landmarks that stand for their cells."""
     if landmarks is None:
@@ -131,33 +112,19 @@ def solve(
             _check_landmarks_in_bulk(walk, landmarks, squared)
         check_landmarks_connected(squared, radii, walk.epsilon, obeys_triangle=walk.metric.is_true_metric)
     elif not walk.is_connected:
-        _check_points_connected(walk, squared)
+        check_points_connected(walk, squared)
     gaussian_kernel(squared.data[None] if issparse(squared) else squared, walk.epsilon, walk.n_threads)
     spectrum = solve_spectrum(
         squared, multiplicities, n_eigenvalues, alpha=walk.alpha, n_threads=walk.n_threads
     )
     if walk.leaves_out:
         _check_carriers(walk, landmarks, spectrum)
+    # A walk over landmarks is another one than that over all points, by an unknown amount.
+    solution = Solution("landmarks")
     if landmarks is None:
         solver = "sparse" if issparse(squared) else "stored"
         solution = Solution(solver, error_bound=np.zeros(n_eigenvalues))
-    else:
-        # A walk over landmarks is another one than that over all points, by an unknown amount.
-        solution = Solution("landmarks")
     return SolvedMap(walk, indices, points, multiplicities, radii, spectrum, solution)
-
-
-def _check_points_connected(walk: Walk, squared: Any) -> None:
-    """Raise when hops of REACH·√ε leave the points in pieces; the tree that shows the pieces is built only then."""
-    if is_connected(squared, (BULK_HOP if walk.leaves_out else REACH) ** 2 * walk.epsilon):
-        return
-    if issparse(squared):
-        tree = minimum_spanning_tree(walk.metric, walk.points)
-    else:
-        tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
-    if walk.leaves_out:
-        check_bulk(tree, walk.weights, walk.epsilon, len(walk.points))
-    check_connected(tree, walk.epsilon)
 
 
 def _check_landmarks_in_bulk(walk: Walk, landmarks: Landmarks, squared: NDArray[Any]) -> None:

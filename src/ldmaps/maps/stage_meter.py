@@ -1,6 +1,4 @@
-"""What each stage of a fit takes, as it runs, and a law that says what it takes for more points.
-
-    time, memory of a stage = c + a·N + b·N²,   a, b, c ≥ 0
+"""What each stage of a fit takes, as it runs, and the law c + a·N + b·N² (a, b, c ≥ 0) for more points.
 
 Stages are those that a fit shows as progress, so a new one is measured without a word here.
 """
@@ -17,7 +15,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -39,7 +36,7 @@ class StageMeter(Progress):
         self.seconds: dict[str, float] = {}
         self.work: dict[str, float] = {}
         self.memory: dict[str, float] = {}
-        self._under_way: Stage | None = None
+        self._under_way: str | None = None  # the name of the outermost stage that is open
         self._began = 0.0, 0.0
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look_on, daemon=True)
@@ -49,15 +46,13 @@ class StageMeter(Progress):
         self._looking.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._look()
         self._ended.set()
         self._looking.join()
-        seconds, work = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
-        self.seconds[OUTSIDE] = max(0.0, seconds - sum(self.seconds.values()))
-        self.work[OUTSIDE] = max(0.0, work - sum(self.work.values()))
+        ended = time.perf_counter(), time.process_time()
+        for taken, begin, end in zip((self.seconds, self.work), self._began, ended, strict=True):
+            taken[OUTSIDE] = max(0.0, end - begin - sum(taken.values()))
 
     @contextmanager
     def stage(
@@ -69,7 +64,7 @@ class StageMeter(Progress):
                 yield stage
                 return
             self._look()
-            self._under_way = stage
+            self._under_way = name
             seconds, work = time.perf_counter(), time.process_time()
             try:
                 yield stage
@@ -80,8 +75,7 @@ class StageMeter(Progress):
                 self.work[name] = self.work.get(name, 0.0) + time.process_time() - work
 
     def _look(self) -> None:
-        under_way = self._under_way
-        name = OUTSIDE if under_way is None else under_way.name
+        name = self._under_way or OUTSIDE
         self.memory[name] = max(self.memory.get(name, 0.0), resident_bytes())
 
     def _look_on(self) -> None:
@@ -90,11 +84,7 @@ class StageMeter(Progress):
 
 
 def law(sizes: Sequence[int], values: Sequence[float], *, degree: int = 2) -> np.poly1d:
-    """Return c + a·N + b·N² by what was measured, none of the three negative, and without b for degree 1.
-
-    >>> float(round(law([1000, 2000, 4000], [1.0, 3.0, 10.0])(40_000), 3))
-    820.0
-    """
+    """Return c + a·N + b·N² by what was measured, none of the three negative, and without b for degree 1."""
     x, y = np.asarray(sizes, float) / max(sizes), np.asarray(values, float)
     powers = list(range(degree + 1))
     if len(x) < 3:  # two sizes cannot tell three numbers
@@ -141,23 +131,14 @@ def free_bytes() -> float:
 
 
 def as_duration(seconds: float) -> str:
-    """Write a time with a unit that suits it.
-
-    >>> as_duration(3e-6), as_duration(0.25), as_duration(90), as_duration(7200), as_duration(4.7e6)
-    ('3 µs', '250 ms', '1.5 min', '2 h', '1,300 h')
-    """
-    for length, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
-        if seconds >= length:
-            return f"{_two_digits(seconds / length)} {unit}"
-    return f"{_two_digits(1e6 * seconds)} µs"
+    """Write a time with a unit that suits it: "3 µs", "1.5 min", "1,300 h"."""
+    units = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3}
+    unit, length = next((pair for pair in units.items() if seconds >= pair[1]), ("µs", 1e-6))
+    return f"{_two_digits(seconds / length)} {unit}"
 
 
 def as_bytes(count: float) -> str:
-    """Write an amount of memory.
-
-    >>> as_bytes(3.04e8), as_bytes(1.27e9), as_bytes(6.4e11)
-    ('300 MB', '1.3 GB', '640 GB')
-    """
+    """Write an amount of memory: "300 MB", "1.3 GB"."""
     return f"{_two_digits(count / 1e6)} MB" if count < 1e9 else f"{_two_digits(count / 1e9)} GB"
 
 

@@ -1,23 +1,8 @@
 """A tolerance instead of a number of landmarks: search, then certify on points that chose nothing.
 
-    held out ──┬── search:  double M until Z is met, then bisect
-               └── certify: an upper confidence bound of Z for the M found;
-                            where it misses, M grows and the confidence asked for with it
-
-Z is the root mean square of ζ (eqn Z_error), so a bound of the mean of s = ζ² is wanted, most
-of which a few points may carry:
-
-    bound = Student's bound with Hall's correction for skewness          what was seen
-          + E[s | s > m] / n,  m the largest of the n squares s           what was not
-
-The next point is worse than all n before it with a probability of about 1/n. How much worse, the
-tail shows it: ln(s/u) of the k squares above u has a mean of about γ where P(s > x) falls as
-x^(-1/γ) (Hill), with a standard error of γ/√k. No error exceeds R, so
-
-    E[s | s > m] = m + ∫_m^R (x/m)^(-1/γ) dx
-
-Z is a distance, so what separates the reference from the exact map is added to what separates the
-map from the reference.
+held out ──┬── search:  double M until Z is met, then bisect
+└── certify: an upper confidence bound of Z for the M found;
+where it misses, M grows and the confidence asked for with it
 """
 
 from __future__ import annotations
@@ -61,8 +46,7 @@ class Certificate:
     held_out_z : float
         Z in percent on held-out points that took no part in any choice.
     upper_bound : float
-        Z of unseen points from the same source is below this with the given confidence,
-        the reference's own error included.
+        Z of unseen points from the same source is below this with the given confidence, the reference's error included.
     confidence : float
         Probability with which the bound holds.
     n_held_out : int
@@ -70,8 +54,8 @@ class Certificate:
     n_landmarks : int
         M, the fewest that were found to do.
     reference : str
-        What the held-out points were compared with: "exact", the map of all training
-        points, or "landmarks", a map of many more landmarks.
+        What the held-out points were compared with: "exact", the map of all training points, or "landmarks", one of
+        many more landmarks.
     reference_error : float
         Z of the reference itself against the exact map is at most this.
     """
@@ -120,14 +104,9 @@ class Attempt(Generic[_Fit]):
         return upper_bound(self.certify, confidence, self.largest, self.block)
 
 
-def n_held_out(n_points: int) -> int:
-    """Return how many points are held out."""
-    return min(MAX_HELD_OUT, int(HELD_OUT_SHARE * n_points))
-
-
 def hold_out(n_points: int, rng: np.random.Generator) -> HeldOut:
     """Draw the points to hold out, in blocks of consecutive ones."""
-    count = n_held_out(n_points)
+    count = min(MAX_HELD_OUT, int(HELD_OUT_SHARE * n_points))
     block = max(1, count // HELD_OUT_BLOCKS)
     n_blocks = count // block
     n_search = int(SEARCH_PART * n_blocks)
@@ -196,17 +175,9 @@ def meet_tolerance(
         made = attempts[count]
         promised[count] = made.certified(1.0 - doubt) + reference_error
         if made.fit is not None and promised[count] <= tolerance:
-            held_out_z = math.sqrt(float(made.certify.mean()))
-            return made.fit, Certificate(
-                tolerance,
-                held_out_z,
-                promised[count],
-                confidence,
-                len(made.certify),
-                count,
-                reference,
-                reference_error,
-            )
+            held_out_z, n_certifying = math.sqrt(float(made.certify.mean())), len(made.certify)
+            facts = tolerance, held_out_z, promised[count], confidence, n_certifying, count
+            return made.fit, Certificate(*facts, reference, reference_error)
         if count >= most:
             best = min(promised, key=promised.__getitem__)
             raise _refusal(tolerance, best, promised[best], attempts[best].certify, n_tried)
@@ -226,19 +197,19 @@ def _refusal(
     return ToleranceError(tolerance, bound, n_landmarks, len(squares), reason, n_tried)
 
 
+# Z is the root mean square of ζ (eqn Z_error), so a bound of the mean of s = ζ² is wanted, most of which a few points
+# may carry: Student's bound with Hall's correction for skewness for what was seen, and E[s | s > m]/n for what was not,
+# m being the largest of the n squares, because the next point is worse than all with a probability of about 1/n. How
+# much worse, the tail shows: ln(s/u) of the k squares above u has a mean of about γ where P(s > x) falls as x^(-1/γ)
+# (Hill), with a standard error of γ/√k. No error exceeds R, so E[s | s > m] = m + ∫_m^R (x/m)^(-1/γ) dx.
+
 #: Share of the squares that make the tail, fewest of them, and standard errors added to γ. A fixed number: asking for
 #: more as confidence rises would widen the bound without end, for a tail that is an assumption anyway.
 TAIL_SHARE, MIN_TAIL, TAIL_MARGIN = 0.05, 15, 1.0
 
 
 def upper_bound(squares: NDArray[np.float64], confidence: float, largest: float, block: int = 1) -> float:
-    """Return an upper confidence bound of √(mean of ``squares``) over points of the same kind.
-
-    >>> rng = np.random.default_rng(0)
-    >>> light, heavy = rng.exponential(size=300), rng.pareto(1.2, size=300)
-    >>> print([round(upper_bound(squares / squares.mean(), 0.95, 1e4), 1) for squares in (light, heavy)])
-    [1.1, 1.9]
-    """
+    """Return an upper confidence bound of √(mean of ``squares``) over points of the same kind."""
     # Squares of frames close in time, so many consecutive ones, resemble each other: the larger bound of both counts.
     means = squares.reshape(-1, block).mean(axis=1)
     return math.sqrt(
@@ -257,11 +228,7 @@ def seen_bound(squares: NDArray[np.float64], confidence: float) -> float:
     # Hall's monotone transformation t + a t² + a² t³/3 + b of the Studentised mean, turned round.
     a = skewness / (3.0 * math.sqrt(n))
     b = skewness / (6.0 * math.sqrt(n))
-    if a > 0:
-        inside = 1.0 + 3.0 * a * (-normal - b)
-        lower = (math.copysign(abs(inside) ** (1 / 3), inside) - 1.0) / a
-    else:
-        lower = -normal
+    lower = (float(np.cbrt(1.0 + 3.0 * a * (-normal - b))) - 1.0) / a if a > 0 else -normal
     return mean - lower * deviation / math.sqrt(n)
 
 

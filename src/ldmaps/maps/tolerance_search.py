@@ -1,13 +1,6 @@
 """Fitting maps of more and more landmarks until one meets a tolerance.
 
-    training points ──┬── fitted:   landmarks are chosen among these, coefficients fitted to these
-                      └── held out: judged against the reference's coordinates of them
-
-The reference has seen the held-out points, which is as it should be: its extension to any
-place is what a landmark map stands for, and at theirs it takes the values they have.
-(Leaving each point out of its own kernel sum instead, all else being kept, charges a map
-with an error of about 1/(λT) of every coordinate, T being the kernel sum: 0.3 % for 1,000
-frames of alanine dipeptide, where Z on fresh frames was 0.07 %.)
+The reference has seen the held-out points, as it should: its extension to any place is what a landmark map stands for.
 """
 
 from __future__ import annotations
@@ -53,9 +46,10 @@ class ToleranceSearch:
         """Return the fit with the fewest landmarks that meet the tolerance, and its certificate."""
         # There is none where the reference's own error has no bound.
         self._check_carriers(tolerance)
-        fewest, most = landmark_range(len(self.held.fitted), self._n_components)
+        most = min(len(self.held.fitted) // 2, MOST_LANDMARKS)
+        fewest = min(most, max(4, self._n_components + 2))
         kind = "exact" if self.reference.is_exact else "landmarks"
-        bounds = self.reference.error_bound
+        bounds = self.reference.solution.error_bound
         error = 0.0 if bounds is None else float(np.linalg.norm(bounds))
         fit, certificate = meet_tolerance(
             self._attempt, tolerance, kind, fewest=fewest, most=most, reference_error=error, n_tried=n_tried
@@ -100,7 +94,8 @@ class ToleranceSearch:
         """Fit a map of so many landmarks and judge it on the held-out points."""
         rng = np.random.default_rng([self.seed, n_landmarks])
         best: LandmarkFit | None = None
-        for _ in range(self._n_draws(n_landmarks)):
+        is_differentiable = self.reference.walk.metric.is_differentiable
+        for _ in range(self.extension.draws(n_landmarks, is_differentiable=is_differentiable)):
             fit = self._fit(n_landmarks, rng)
             if best is None or (fit is not None and fit.step.held_out_z < best.step.held_out_z):
                 best = fit
@@ -117,10 +112,6 @@ class ToleranceSearch:
             largest * float(max(weights.max() for weights in counted)),
             self.held.block,
         )
-
-    def _n_draws(self, n_landmarks: int) -> int:
-        metric = self.reference.walk.metric
-        return self.extension.draws(n_landmarks, is_differentiable=metric.is_differentiable)
 
     def _fit(self, n_landmarks: int, rng: np.random.Generator) -> LandmarkFit | None:
         """Fit a map of so many landmarks; None where their walk falls apart."""
@@ -198,9 +189,3 @@ def check_number_is_free(landmarks: Any, n_landmarks: int | None, tolerance: flo
             Named("tolerance"),
             " out",
         )
-
-
-def landmark_range(n_fitted: int, n_components: int) -> tuple[int, int]:
-    """Return the fewest and the most landmarks that are tried."""
-    most = min(n_fitted // 2, MOST_LANDMARKS)
-    return min(most, max(4, n_components + 2)), most

@@ -14,9 +14,10 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
+from ldmaps.landmarks import KMedoids
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.metrics import Metric
@@ -24,23 +25,11 @@ from ldmaps.metrics.base import Points
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.scaled import least_range
+from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.error_estimate import Reference, sample_reference
 from ldmaps.quality.held_out import calibrate
-
-
-@dataclass(frozen=True)
-class EmbeddedTraining:
-    """What a landmark fit says of its training points."""
-
-    embedding: Any  # (N, k): their coordinates; a dask array where the points are in blocks and many
-    labels: Any  # (N,): which landmark each belongs to; likewise
-    landmark_indices: NDArray[np.intp]  # (M,): which of them are landmarks, or stand for them
-    landmark_embedding: NDArray[Any]  # (M, k)
-    record: TrainingRecord
-    representatives: Points | None  # those that stand for landmarks which were moved
-    reference: Reference  # what errors are estimated with
-    calibration: Calibration | None = None  # by the points that were held out
-
+from ldmaps.quality.resampling import fitted_modes
+from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
@@ -66,12 +55,10 @@ class Training:
     #: (N,): which points no landmark is chosen from, and the correlation time of all in rows
     held: NDArray[np.bool_] | None = None
     memory: float = 0.5
+    rows: NDArray[np.intp] | None = None  # of data that were brought here from blocks: which rows they are
 
     def without(
-        self,
-        left_out: NDArray[np.intp],
-        bandwidth: Bandwidth,
-        landmarks: NDArray[np.intp] | None = None,
+        self, left_out: NDArray[np.intp], bandwidth: Bandwidth, landmarks: NDArray[np.intp] | None = None
     ) -> Training:
         """Return the data with some points at weight 0, ε and perhaps landmarks found; all by places in ``members``."""
         weights = self.weights.copy()
@@ -109,16 +96,10 @@ class Training:
 
     def walk(self, bandwidth: Bandwidth, settings: Any) -> Walk:
         """Return the walk over the points of positive weight, with the settings of an estimator."""
+        members = self.metric, self.members, self.member_weights, bandwidth.epsilon
+        leaves_out, is_connected = settings.epsilon == "bulk", bandwidth.tree is not None
         return Walk(
-            self.metric,
-            self.members,
-            self.member_weights,
-            bandwidth.epsilon,
-            settings.alpha,
-            settings.t,
-            settings.n_threads,
-            leaves_out=settings.epsilon == "bulk",
-            is_connected=bandwidth.tree is not None,
+            *members, settings.alpha, settings.t, settings.n_threads, leaves_out, is_connected=is_connected
         )
 
     def choose_bandwidth(
@@ -134,23 +115,28 @@ class Training:
             settings.epsilon, metric, members, self.member_weights, rng, settings.n_threads
         )
 
-    def embedded(self, fit: LandmarkFit, n_features: int, n_threads: int | None) -> EmbeddedTraining:
-        """Embed all points with a landmark fit to those of positive weight."""
+    def embedded(
+        self, fit: LandmarkFit, n_features: int, n_threads: int | None
+    ) -> tuple[dict[str, Any], Reference]:
+        """Embed all points with a fit to those of positive weight; return parts of a map, and what errors need."""
         extended = fit.embedder.extend(self.points, n_threads)
         landmarks, coverage = fit.landmarks, fit.embedder.coverage_of(extended)
         labels = extended.nearest
         labels[self.used] = landmarks.assignment
         landmark_indices = self.used[landmarks.indices]
-        return EmbeddedTraining(
-            extended.coordinates,
-            labels,
-            landmark_indices,
-            fit.landmark_embedding(extended.coordinates[landmark_indices]),
-            self.record(landmark_indices, coverage),
-            None if fit.step.moved is None else self.points.take(landmark_indices),
-            sample_reference(self.members, self.member_weights, landmarks, n_features),
-            None if self.held is None else calibrate(self.held, coverage.distance, self.memory, self.times),
-        )
+        parts = {
+            "embedding": extended.coordinates,
+            "labels": labels,
+            "landmark_indices": landmark_indices,
+            "landmark_embedding": fit.landmark_embedding(extended.coordinates[landmark_indices]),
+            "representatives": None if fit.step.moved is None else self.points.take(landmark_indices),
+            "training": self.record(landmark_indices, coverage),
+            "embedder": fit.embedder,
+        }
+        if self.held is not None:
+            known = calibrate(self.held, coverage.distance, self.memory, self.times)
+            parts["embedder"] = replace(fit.embedder, calibration=known)
+        return parts, sample_reference(self.members, self.member_weights, landmarks, n_features)
 
     def sampled(self, rng: np.random.Generator) -> Training:
         """Return as many of the data as a search for the number of landmarks takes: all, if they are here."""
@@ -172,6 +158,83 @@ class Training:
         if (self.weights != 1.0).any():
             known["weights"] = self.weights
         return TrainingRecord.of(thinned_rows(len(self.weights), landmark_indices), **known)
+
+
+#: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
+#: well enough in so many iterations.
+MOST_LANDMARKS, ITERATIONS = 1000, 3
+
+
+@dataclass(frozen=True)
+class SampledMap:
+    """A map and the points it was made of, to be resampled."""
+
+    walk: Walk  # over the M landmarks (all points, of an exact map) with their multiplicities
+    cells: NDArray[np.intp]  # (n,): the landmark of each training point of positive weight
+    weights: NDArray[np.float64]
+    order: Order
+    landmarks: NDArray[np.intp] | None = None  # points of the walk that errors are told of, if not all
+
+    @classmethod
+    def of(cls, training: Training, walk: Walk, cells: NDArray[np.intp]) -> SampledMap | None:
+        """Take what resampling needs of training data; None where they are elsewhere."""
+        if isinstance(training.points, PointsElsewhere):
+            return None
+        return cls(walk, cells, training.member_weights, order_of(training))
+
+    @classmethod
+    def of_all(cls, training: Training, walk: Walk) -> SampledMap | None:
+        """Take the walk over all points, as of an exact map and of one that learned from it."""
+        return cls.of(training, walk, np.arange(len(walk.points)))
+
+    def told_of(self, landmarks: NDArray[np.intp]) -> SampledMap:
+        """Return the same with errors told of some of the walk's points."""
+        told = replace(self, landmarks=landmarks)
+        if "judged" in vars(self):  # which takes time, and was needed to choose coordinates
+            errors = self.judged.landmark_errors[landmarks]
+            vars(told)["judged"] = replace(self.judged, landmark_errors=errors)
+        return told
+
+    @cached_property
+    def judged(self) -> Sampling:
+        """What a fit says of its sampling."""
+        return self.judge()
+
+    def judge(self, **options: Any) -> Sampling:
+        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
+        walk, places = few_landmarks(self.walk)
+        cells = self.cells if places is None else places[self.cells]
+        squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
+        kernel = np.exp(squared.astype(np.float64) / (-2.0 * walk.epsilon))
+        fitted = fitted_modes(kernel, walk.weights, walk.alpha)
+        found = judge_sampling(fitted, cells, self.weights, self.order, n_threads=walk.n_threads, **options)
+        for rows in (places, self.landmarks):
+            if rows is not None:
+                found = replace(found, landmark_errors=found.landmark_errors[rows])
+        return found
+
+
+def few_landmarks(walk: Walk) -> tuple[Walk, NDArray[np.intp] | None]:
+    """Return a walk over at most a thousand landmarks, and which of them stands for each, None if it is itself."""
+    if len(walk.points) <= MOST_LANDMARKS:
+        return walk, None
+    selector = KMedoids(min(DEFAULT_LANDMARKS, MOST_LANDMARKS), max_iter=ITERATIONS)
+    few = selector.select(walk, np.random.default_rng(0))
+    return replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
+
+
+def order_of(training: Training) -> Order:
+    """Return in which order points of positive weight are: that of time where they have times, or are frames."""
+    used, is_frames = training.used, training.metric.takes_frames
+    files = None if training.files is None else training.files[used].astype(np.int32)
+    steps = np.empty(0)
+    if training.times is not None:
+        steps = np.diff(np.asarray(training.times, dtype=np.float64)[used])
+        steps = steps if files is None else steps[np.diff(files) == 0]
+    has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
+    if has_times and is_frames and np.median(steps) > 0:
+        return Order(True, files, float(np.median(steps)), "ps")
+    return Order(has_times or is_frames, files, unit="frames" if is_frames else "rows")
 
 
 def prepare_training(
@@ -210,16 +273,8 @@ def prepare_training(
         points = metric.prepare(rows)
     metric.check_training(points)
     weights = check_sample_weight(sample_weight, len(points))
-    return Training(
-        metric,
-        points,
-        weights,
-        frames,
-        times,
-        files,
-        None if source is None else source.units,
-        facts,
-    )
+    units = None if source is None else source.units
+    return Training(metric, points, weights, frames, times, files, units, facts)
 
 
 def check_frames_taken(metric: Metric, shape: tuple[int, ...]) -> None:
@@ -247,11 +302,7 @@ def array_shape(X: ArrayLike) -> tuple[int, ...]:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArray[np.float64]:
-    """Return weights as float64, ones by default, or raise.
-
-    >>> check_sample_weight([1, 2.5], 2)
-    array([1. , 2.5])
-    """
+    """Return weights as float64, ones by default, or raise."""
     if sample_weight is None:
         return np.ones(n_points)
     check_real(sample_weight, "sample_weight")
