@@ -34,15 +34,14 @@ class StageMeter(Progress):
     def __init__(self) -> None:
         super().__init__(show=False)
         self.seconds: dict[str, float] = {}
-        self.work: dict[str, float] = {}
         self.memory: dict[str, float] = {}
         self._under_way: str | None = None  # the name of the outermost stage that is open
-        self._began = 0.0, 0.0
+        self._began = 0.0
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look_on, daemon=True)
 
     def __enter__(self) -> Self:
-        self._began = time.perf_counter(), time.process_time()
+        self._began = time.perf_counter()
         self._looking.start()
         return self
 
@@ -50,9 +49,7 @@ class StageMeter(Progress):
         self._look()
         self._ended.set()
         self._looking.join()
-        ended = time.perf_counter(), time.process_time()
-        for taken, begin, end in zip((self.seconds, self.work), self._began, ended, strict=True):
-            taken[OUTSIDE] = max(0.0, end - begin - sum(taken.values()))
+        self.seconds[OUTSIDE] = max(0.0, time.perf_counter() - self._began - sum(self.seconds.values()))
 
     @contextmanager
     def stage(
@@ -65,14 +62,13 @@ class StageMeter(Progress):
                 return
             self._look()
             self._under_way = name
-            seconds, work = time.perf_counter(), time.process_time()
+            began = time.perf_counter()
             try:
                 yield stage
             finally:
                 self._look()
                 self._under_way = None
-                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - seconds
-                self.work[name] = self.work.get(name, 0.0) + time.process_time() - work
+                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
     def _look(self) -> None:
         name = self._under_way or OUTSIDE
