@@ -160,13 +160,7 @@ class DiffusionMap(DiffusionEstimator):
             return self._solve_stored(training, squared, bandwidth)
 
     def refit(self, epsilon: float | str) -> Self:
-        """Solve again at another bandwidth, from the kept distances.
-
-        Parameters
-        ----------
-        epsilon : {"bulk", "connected", "coifman"} or float
-            The new bandwidth: a rule or a squared distance, as for the estimator.
-        """
+        """Solve again at another bandwidth ``epsilon``, a rule or a number, from the kept distances."""
         check_is_fitted(self, "embedder_")
         kept = getattr(self, "_kept", None)
         if kept is None:

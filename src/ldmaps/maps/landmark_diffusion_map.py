@@ -224,10 +224,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _extension(self) -> Extension:
         return resolve_extension(self.extension, for_tolerance=self.tolerance is not None)
 
-    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        self._extension()  # which settings may contradict
-        return super()._fit(X, sample_weight)
-
     def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
         extension, selector = self._extension(), self._selector(training)
         if self.tolerance is not None:
