@@ -92,7 +92,8 @@ def test_time_and_memory_follow_the_laws_of_stages(monkeypatch, small):
             "eigenproblem": 7.0,
         }
         memory = dict.fromkeys(seconds, 2e8 + 100 * n) | {"reference map": 2e8 + 8 * n**2}
-        return planning._Trial(n, SimpleNamespace(seconds=seconds, memory=memory), 20, 1e-6, 2e-6)
+        work = {name: 2 * taken for name, taken in seconds.items()}
+        return planning._Trial(n, SimpleNamespace(seconds=seconds, work=work, memory=memory), 20, 1e-6, 2e-6)
 
     monkeypatch.setattr(planning, "_tried", trial)
     monkeypatch.setattr(planning, "resident_bytes", lambda: 2e8)
@@ -109,6 +110,23 @@ def test_time_and_memory_follow_the_laws_of_stages(monkeypatch, small):
     # The points are not counted twice: they are there already, and those of a trial come on top.
     assert cost.peak_bytes == cost.memory["reference map"]
     assert cost.stride > 1
+
+
+def test_processors_that_others_use_do_not_bend_the_law(monkeypatch, small):
+    """The clock of one trial stands still for long; work on processors does not."""
+
+    def trial(model, points):
+        n = len(points)
+        busy = 10.0 if n == 800 else 1.0
+        meter = SimpleNamespace(
+            seconds={OUTSIDE: 1e-3 * n * busy}, work={OUTSIDE: 2e-3 * n}, memory={OUTSIDE: 1e8}
+        )
+        return planning._Trial(n, meter, 20, 1e-6, 2e-6)
+
+    monkeypatch.setattr(planning, "_tried", trial)
+    monkeypatch.setattr(planning, "BUDGET", 1e9)
+    cost = plan_fit(LandmarkDiffusionMap(n_landmarks=20), np.zeros((800, 3)), 80_000)
+    assert cost.steps[OUTSIDE] == pytest.approx(80.0)
 
 
 # -- as the whole fit would do it ---------------------------------------------------

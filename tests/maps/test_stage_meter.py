@@ -61,7 +61,14 @@ def test_stages_are_the_outermost_ones_and_the_rest():
                 pass
     # A look at the clock is a second: one from begin to end of a stage, seven from the meter's begin to its end.
     assert meter.seconds == {"bandwidth": 2.0, "reference map": 1.0, OUTSIDE: 4.0}
-    assert set(meter.memory) == set(meter.seconds)
+    assert set(meter.work) == set(meter.memory) == set(meter.seconds)
+
+
+def test_work_is_time_on_the_processor():
+    with StageMeter() as meter, reporting(meter), stage("sleep"):
+        stage_meter.time.sleep(0.2)
+    assert meter.seconds["sleep"] > 0.19
+    assert meter.work["sleep"] < 0.15
 
 
 def test_a_stage_that_fails_is_counted():

@@ -25,7 +25,6 @@ from ldmaps.landmarks.given import check_indices
 from ldmaps.maps.exact_map import reference_passes, reference_size
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.stage_meter import (
-    OUTSIDE,
     StageMeter,
     as_bytes,
     as_duration,
@@ -267,12 +266,14 @@ def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degr
     def measured(kind: str, name: str) -> list[float]:
         return [getattr(trial.meter, kind).get(name, 0.0) for trial in trials]
 
-    names = sorted(last.meter.seconds, key=lambda name: name != OUTSIDE)
-    times = {name: law(sizes, measured("seconds", name)) for name in names}
-    room = {
-        name: law(sizes, np.maximum(np.array(measured("memory", name)) - before, 0.0), degree=degree)
-        for name in names
-    }
+    names, times, room = list(last.meter.seconds), {}, {}
+    for name in names:
+        clock, work = measured("seconds", name), measured("work", name)
+        # Time on processors grows by the law whatever else they do; how much of it passes at once is a ratio.
+        pace = statistics.median(c / w if w else 1.0 for c, w in zip(clock, work, strict=True))
+        times[name] = pace * law(sizes, work)
+        added = np.maximum(np.array(measured("memory", name)) - before, 0.0)
+        room[name] = law(sizes, added.tolist(), degree=degree)
 
     def costs_of(count: int) -> tuple[dict[str, float], dict[str, float]]:
         """Return seconds and bytes of each stage."""

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,23 +34,23 @@ class StageMeter(Progress):
 
     def __init__(self) -> None:
         super().__init__(show=False)
-        self.seconds: dict[str, float] = {}
-        self.memory: dict[str, float] = {}
-        self._under_way: str | None = None  # the name of the outermost stage that is open
-        self._began = 0.0
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.work: defaultdict[str, float] = defaultdict(float)  # seconds on processors
+        self.memory: defaultdict[str, float] = defaultdict(float)
+        self._open = OUTSIDE
+        self._since = 0.0, 0.0
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look_on, daemon=True)
 
     def __enter__(self) -> Self:
-        self._began = time.perf_counter()
+        self._since = time.perf_counter(), time.process_time()
         self._looking.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._look()
+        self._begin(OUTSIDE)
         self._ended.set()
         self._looking.join()
-        self.seconds[OUTSIDE] = max(0.0, time.perf_counter() - self._began - sum(self.seconds.values()))
 
     @contextmanager
     def stage(
@@ -57,22 +58,25 @@ class StageMeter(Progress):
     ) -> Iterator[Stage]:
         """Open a stage; one inside another is part of it."""
         with super().stage(name, total, unit, ticked=ticked) as stage:
-            if self._under_way is not None:
+            if self._open != OUTSIDE:
                 yield stage
                 return
-            self._look()
-            self._under_way = name
-            began = time.perf_counter()
+            self._begin(name)
             try:
                 yield stage
             finally:
-                self._look()
-                self._under_way = None
-                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+                self._begin(OUTSIDE)
+
+    def _begin(self, name: str) -> None:
+        """Count what has passed for the stage that was open, and open another."""
+        self._look()
+        now = time.perf_counter(), time.process_time()
+        self.seconds[self._open] += now[0] - self._since[0]
+        self.work[self._open] += now[1] - self._since[1]
+        self._open, self._since = name, now
 
     def _look(self) -> None:
-        name = self._under_way or OUTSIDE
-        self.memory[name] = max(self.memory.get(name, 0.0), resident_bytes())
+        self.memory[self._open] = max(self.memory[self._open], resident_bytes())
 
     def _look_on(self) -> None:
         while not self._ended.wait(INTERVAL):
