@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import get_tags
 
 from ldmaps.errors import DisconnectedError, InvalidInputError, LdmapsError, LdmapsWarning, ToleranceError
 from ldmaps.extension import resolve_extension
@@ -151,15 +150,14 @@ def plan(
 def plan_fit(model: LandmarkDiffusionMap, points: NDArray[Any], n: int) -> Plan:
     """Predict what a model's fit takes of ``n`` points, of which these are all or a random part."""
     check_whole("n", n, 1)
-    is_pairwise, rng = get_tags(model).input_tags.pairwise, np.random.default_rng(0)
+    is_pairwise, rng = resolve_metric(model.metric).takes_distances, np.random.default_rng(0)
 
     def some(count: int) -> NDArray[Any]:
         chosen = np.sort(rng.choice(len(points), count, replace=False))
         return points[np.ix_(chosen, chosen)] if is_pairwise else points[chosen]
 
-    return _planned(
-        model, some, min(len(points), n), n, 4 if points.dtype == np.float32 else 8, points.nbytes
-    )
+    itemsize = 4 if points.dtype == np.float32 else 8
+    return _planned(model, some, min(len(points), n), n, itemsize, points.nbytes)
 
 
 def plan_made_up(model: LandmarkDiffusionMap, n: Any, n_features_or_atoms: Any, dtype: Any) -> Plan:
@@ -210,9 +208,10 @@ def _planned(
 
     def trial(count: int) -> _Trial:
         """Do with fewer points what the fit does with all."""
+        limit = model.memory_limit
         if count < n and size < n:  # which kernel is too large to be stored is decided by N
-            changes["memory_limit"] = itemsize * (min(size, count - 1) + 0.5) ** 2
-        return _tried(clone(model).set_params(**changes), some(count))
+            limit = itemsize * (min(size, count - 1) + 0.5) ** 2
+        return _tried(clone(model).set_params(**changes, memory_limit=limit), some(count))
 
     count = min(most, max(least, per_landmark * m))
     with suppress(LdmapsError):  # loads what the others use, and brings the allocator into their state
