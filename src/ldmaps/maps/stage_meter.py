@@ -99,16 +99,14 @@ def law(sizes: Sequence[int], values: Sequence[float], *, degree: int = 2) -> np
 
 def resident_bytes() -> float:
     """Return the memory of this process now; where only its highest so far is known, that, and 0 where nothing is."""
-    try:
+    with suppress(OSError, IndexError, ValueError):
         return float(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
-    except (OSError, IndexError, ValueError):
-        pass
-    try:
+    with suppress(ImportError):  # Windows has none
         import resource
-    except ImportError:  # Windows
-        return 0.0
-    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(highest) * (1 if sys.platform == "darwin" else 1024)
+
+        highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return float(highest) * (1 if sys.platform == "darwin" else 1024)
+    return 0.0
 
 
 def give_back() -> None:
@@ -119,15 +117,12 @@ def give_back() -> None:
 
 def free_bytes() -> float:
     """Return how much memory this machine has left, all of it where that is unknown, infinity where nothing is."""
-    try:
+    with suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        pass
-    try:
+    with suppress(AttributeError, OSError, ValueError):
         return float(os.sysconf("SC_PHYS_PAGES")) * mmap.PAGESIZE
-    except (AttributeError, OSError, ValueError):
-        return math.inf
+    return math.inf
 
 
 def as_duration(seconds: float) -> str:

@@ -1,8 +1,6 @@
 """A tolerance instead of a number of landmarks: search, then certify on points that chose nothing.
 
-held out ──┬── search:  double M until Z is met, then bisect
-└── certify: an upper confidence bound of Z for the M found;
-where it misses, M grows and the confidence asked for with it
+Where the bound of Z misses the tolerance, M grows, and the confidence asked for with it.
 """
 
 from __future__ import annotations

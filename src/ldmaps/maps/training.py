@@ -291,13 +291,10 @@ def check_frames_taken(metric: Metric, shape: tuple[int, ...]) -> None:
 
 def array_shape(X: ArrayLike) -> tuple[int, ...]:
     """Return the shape of anything array-like; what is none is left for validation to explain."""
-    shape = getattr(X, "shape", None)
-    if shape is None:
-        try:
-            shape = np.asarray(X).shape
-        except ValueError:
-            return ()
-    return tuple(shape)
+    try:
+        return tuple(np.shape(X))
+    except ValueError:
+        return ()
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArray[np.float64]:
