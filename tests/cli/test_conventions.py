@@ -14,7 +14,6 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, __version__
 from ldmaps.cli import main
-from ldmaps.cli.help import commands_of
 from ldmaps.cli.parser import COMMANDS, build_parser
 from ldmaps.datasets import swiss_roll
 
@@ -161,7 +160,7 @@ def test_help_shows_a_dozen_options_and_help_all_every_one(name, capsys, monkeyp
         lines = help_of(capsys, monkeypatch, name, form).splitlines()
         return {line.split()[0].strip(",") for line in lines if line.startswith("  -") and line[3] != " "}
 
-    command = commands_of(build_parser())[name]
+    command = build_parser().get_default("commands")[name]
     options = {action.option_strings[0] for action in command._actions if action.option_strings}
     shown = listed("--help")
     assert len(shown) <= 14

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -143,38 +144,21 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
 
 def window(text: str) -> int | str:
     """Read the length of windows."""
-    return text if text == "auto" else _whole(text, 2)
+    return text if text == "auto" else _number(text, lowest=2)
 
 
-def positive(text: str) -> int:
-    """Read a whole number of at least 1."""
-    return _whole(text, 1)
-
-
-def not_negative(text: str) -> int:
-    """Read a whole number of at least 0."""
-    return _whole(text, 0)
-
-
-def _whole(text: str, lowest: int) -> int:
+def _number(text: str, lowest: int, kind: type = int, what: str = "a whole number") -> Any:
     try:
-        value = int(text)
+        value = kind(text)
     except ValueError:
-        value = lowest - 1
-    if value < lowest:
-        raise argparse.ArgumentTypeError(f"a whole number of at least {lowest} is needed, got {text!r}")
+        value = math.nan
+    if not lowest <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{what} of at least {lowest} is needed, got {text!r}")
     return value
 
 
-def seconds(text: str) -> float:
-    """Read a number of seconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"a number of seconds of at least 0 is needed, got {text!r}")
-    return value
+positive, not_negative = partial(_number, lowest=1), partial(_number, lowest=0)
+_seconds = partial(_number, lowest=0, kind=float, what="a number of seconds")
 
 
 def _read(setting: Setting, text: str) -> Any:
@@ -210,7 +194,7 @@ def names(text: str) -> list[str]:
 
 
 #: What values are that have these names, and the values of these options.
-_KINDS = {"N": positive, "S": seconds}
+_KINDS = {"N": positive, "S": _seconds}
 _KNOWN: dict[str, Any] = {
     "columns": names,
     "enter": float,

@@ -1,4 +1,4 @@
-"""The command line's grammar, from what each command's file says of itself."""
+"""The command line's grammar, from what each command's file says of itself: options, --help, usage errors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any, NoReturn
 
 from ldmaps._version import __version__
-from ldmaps.cli.help import CommandParser, hide, usage_of
+from ldmaps.cli.session import printable
 
 _NAMES = "fit embed report plot basins correlate frames stream watch absorb export info plan demo completion"
 #: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
@@ -57,6 +58,58 @@ people need, --help-all every one.
 {EXIT_CODES}"""
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A parser that prints nothing a terminal would obey, and of an error the error, not all options."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": _MostNeeded, **settings})
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(printable(message), file)
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2."""
+        self.exit(2, f"{self.prog}: error: {message}\nsee {self.prog} --help\n")
+
+
+class _MostNeeded(argparse.RawDescriptionHelpFormatter):
+    """Leaves out options that few people need."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if not getattr(action, "is_rare", False):
+            super().add_argument(action)
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.print_help()
+        parser.exit()
+
+
+def _hide(command: argparse.ArgumentParser, shown: Sequence[str]) -> None:
+    """Leave options out of --help, but for some by name."""
+    if not shown:
+        return
+    for action in command._actions:
+        action.is_rare = bool(action.option_strings) and action.dest not in (*shown, "help")  # type: ignore[attr-defined]
+    command.add_argument(
+        "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="list all options and exit"
+    )
+
+
+def _usage_of(command: argparse.ArgumentParser) -> str:
+    """Return what a command line must hold, in a line: options have lists of their own."""
+    forms = {"+": "{0} [{0} ...]", "*": "[{0} ...]", "?": "[{0}]"}
+    words = []
+    for action in command._actions:
+        if not action.option_strings:
+            words.append(forms.get(str(action.nargs), "{0}").format(action.metavar or action.dest.upper()))
+        elif action.required:
+            words.append(f"{action.option_strings[0]} {action.metavar}")
+    return " ".join([*words, "[options]"])
+
+
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the whole command line, or with the options of one command alone."""
     described = "Landmark diffusion maps of trajectories and tables."
@@ -70,10 +123,10 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         if only not in (None, name):
             continue
         module.add_options(command)
-        command.usage = f"%(prog)s {usage_of(command)}"
-        hide(command, module.SHOWN.split())
+        command.usage = f"%(prog)s {_usage_of(command)}"
+        _hide(command, module.SHOWN.split())
         command.set_defaults(run=module.run, command_parser=command)
-    parser.set_defaults(parser=parser)  # which `ldmaps completion` describes
+    parser.set_defaults(parser=parser, commands=commands.choices)  # which `ldmaps completion` describes
     return parser
 
 

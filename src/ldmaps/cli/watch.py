@@ -115,7 +115,7 @@ def _token(arguments: argparse.Namespace) -> str | None:
 
 
 def _port(text: str) -> int:
-    port = options.not_negative(text)
+    port: int = options.not_negative(text)
     if port >= 2**16:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
     return port

@@ -134,12 +134,6 @@ def _n_rows(n_landmarks: int) -> int:
     return max(MIN_ROWS, ROWS_PER_LANDMARK * n_landmarks)
 
 
-def settled_rows(n_landmarks: int) -> int:
-    """Return from how many points on a fit takes hardly longer: tuning and moving take the most, if they are done."""
-    tunes = n_landmarks <= TUNED_LANDMARKS
-    return max(MOVING_ROWS, _n_tuning_rows(n_landmarks)) if tunes else _n_rows(n_landmarks)
-
-
 def _n_tuning_rows(n_landmarks: int) -> int:
     """Return over how many points weights are tuned at most."""
     return max(MIN_TUNING_ROWS, TUNING_ROWS_PER_LANDMARK * n_landmarks)

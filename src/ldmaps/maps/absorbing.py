@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,13 +152,13 @@ def absorb(
     if len(chosen):
         landmarks = model.metric_.joined(landmarks, prepared.take(chosen))
     radii, multiplicities = grow_cells(model, landmarks, taken, mass[reached], known_mass)
-    change = _changed(model, landmarks, multiplicities, int(new_components), align=align)
+    changed = _changed(model, landmarks, multiplicities, int(new_components), align=align)
+    step, eigenvalues, spectrum, slow, modes, common = changed
     representatives = model.map_.representatives
     if representatives is not None and len(chosen):
         representatives = model.metric_.joined(representatives, prepared.take(chosen))
     shown = landmarks if representatives is None else representatives
     was, known = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
-    step = change.step
     for _ in range(MOST_HALVINGS):
         grown = Embedder.build(model.metric_, landmarks, model.epsilon_, step, radii)
         coordinates = grown.extend(shown, model.n_threads).coordinates
@@ -171,9 +171,9 @@ def absorb(
         step = replace(step, source_weights=step.source_weights * lighter)
     # With more landmarks the held-out points are nearer than they were, so that no p is too small.
     grown = replace(grown, calibration=embedder.calibration)
-    absorption = Absorption(reached, len(chosen), change.modes, change.in_common, moved)
-    check_extensible(np.sort(change.eigenvalues)[::-1], landmarks.dtype)
-    _warn(absorption, change.slow, was.shape[1])
+    absorption = Absorption(reached, len(chosen), modes, common, moved)
+    check_extensible(np.sort(eigenvalues)[::-1], landmarks.dtype)
+    _warn(absorption, slow, was.shape[1])
     old = model.map_
     # Numbered on behind the training points, which are numbered from 0.
     first = int(old.landmark_indices.max()) + 1 if old.embedding is None else len(old.embedding)
@@ -181,12 +181,12 @@ def absorb(
     gone: dict[str, Any] = dict.fromkeys(
         ("training", "embedding", "labels", "distillation", "certificate", "sampling")
     )
-    return _like(model, len(change.eigenvalues)).adopt(
+    return _like(model, len(eigenvalues)).adopt(
         replace(
             old,
             embedder=grown,
-            eigenvalues=change.eigenvalues,
-            spectrum=change.spectrum,
+            eigenvalues=eigenvalues,
+            spectrum=spectrum,
             landmark_indices=np.concatenate([old.landmark_indices, first + chosen]),
             landmark_embedding=coordinates,
             multiplicities=multiplicities,
@@ -252,21 +252,11 @@ def _check_counts(counts: ArrayLike | None, n_landmarks: int) -> _Array:
 # -- the walk over old and new landmarks ------------------------------------------
 
 
-class _Change(NamedTuple):
-    """What the walk over old and new landmarks makes of the map."""
-
-    step: OnlineStep
-    eigenvalues: _Array  # (k',): of the coordinates
-    spectrum: _Array
-    slow: _Array  # eigenvalues of the new walk
-    modes: NDArray[np.intp]  # (k',): which of its modes each coordinate goes with
-    in_common: _Array  # (k',)
-
-
 def _changed(
     model: LandmarkDiffusionMap, landmarks: Points, weights: _Array, n_further: int, *, align: bool
-) -> _Change:
+) -> tuple[OnlineStep, _Array, _Array, _Array, NDArray[np.intp], _Array]:
     """Solve the walk over all landmarks, and give the new ones coefficients that go with the old coordinates."""
+    # Returns the step, the coordinates' eigenvalues, the spectrum, the walk's own, each coordinate's mode and share.
     embedder, k, n_old = model.embedder_, model.n_components_, model.embedder_.n_landmarks
     # A distilled map may have its landmarks too far apart for its ε.
     joining = minimum_spanning_tree(model.metric_, landmarks).connecting_epsilon
@@ -314,7 +304,7 @@ def _changed(
     step = OnlineStep(coefficients=coefficients, source_weights=sources, bandwidth=width)
     spectrum = np.sort(np.append(spectrum, further))[::-1] if align else spectrum
     modes, common = np.append(modes, free), np.append(common, np.full(len(free), np.nan))
-    return _Change(step, np.append(eigenvalues, further), spectrum, solved.eigenvalues, modes, common)
+    return step, np.append(eigenvalues, further), spectrum, solved.eigenvalues, modes, common
 
 
 def _like(model: LandmarkDiffusionMap, n_components: int) -> LandmarkDiffusionMap:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.connectivity import REACH
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.landmarks.base import Landmarks, LandmarkSelector
+from ldmaps.landmarks.base import LandmarkSelector
 from ldmaps.maps.fitted_map import MAX_RECORDED, TrainingRecord, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.maps.training import Training, check_frames_taken, check_sample_weight
@@ -113,9 +113,8 @@ class BlockedTraining(Training):
 
     def places(self, indices: NDArray[np.intp], sample: Training) -> NDArray[np.intp]:
         """Return which ``members`` some of those of :meth:`sampled` data are."""
-        if sample.rows is None:
-            raise TypeError("the sample must be of this training data")
-        return self.members.places(sample.rows[sample.used[indices]])
+        rows = cast(NDArray[np.intp], sample.rows)
+        return self.members.places(rows[sample.used[indices]])
 
     def adopted(self, fit: LandmarkFit, sample: Training) -> LandmarkFit:
         """Return a fit to a sample with the cells of all points."""
@@ -141,7 +140,7 @@ class BlockedTraining(Training):
         self, fit: LandmarkFit, n_features: int, n_threads: int | None
     ) -> tuple[dict[str, Any], Reference]:
         """Embed all rows where they are."""
-        blocks, embedder, landmarks = self.points.blocks, fit.embedder, _in_blocks(fit.landmarks)
+        blocks, embedder, landmarks = self.points.blocks, fit.embedder, cast(BlockedLandmarks, fit.landmarks)
         landmark_rows = self.members.rows(landmarks.indices)
         rows = thinned_rows(len(blocks), landmark_rows)
         travelling = shared("map", embedder)
@@ -182,7 +181,7 @@ class BlockedTraining(Training):
         blocks, embedder = self.points.blocks, fit.embedder
         extended = Extended(len(rows), 0, embedder.landmarks.dtype)
         extended.squared_distance = np.concatenate([part.squared_distance for part in parts])
-        extended.nearest = _in_blocks(fit.landmarks).cells_of_rows(rows)
+        extended.nearest = cast(BlockedLandmarks, fit.landmarks).cells_of_rows(rows)
         coverage = embedder.coverage_of(extended)
         times = [part.times for part in parts if part.times is not None]
         has_weights = self.are_weighed and not (self.weights == 1.0).all()
@@ -195,12 +194,6 @@ class BlockedTraining(Training):
             np.concatenate(times) if len(times) == len(parts) else None,
             blocks.files(rows),
         )
-
-
-def _in_blocks(landmarks: Landmarks) -> BlockedLandmarks:
-    if not isinstance(landmarks, BlockedLandmarks):
-        raise TypeError(f"landmarks must be of points in blocks, got {type(landmarks).__name__}")
-    return landmarks
 
 
 def prepare_blocked_training(

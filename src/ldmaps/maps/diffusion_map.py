@@ -6,7 +6,7 @@ import os
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -123,10 +123,6 @@ class DiffusionMap(DiffusionEstimator):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        self._limits()  # which settings may contradict
-        return super()._fit(X, sample_weight)
-
     def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
         limits = self._limits()
         self._kept: tuple[Training, NDArray[Any]] | None = None
@@ -160,13 +156,7 @@ class DiffusionMap(DiffusionEstimator):
             return self._solve_stored(training, squared, bandwidth)
 
     def refit(self, epsilon: float | str) -> Self:
-        """Solve again at another bandwidth, from the kept distances.
-
-        Parameters
-        ----------
-        epsilon : {"bulk", "connected", "coifman"} or float
-            The new bandwidth: a rule or a squared distance, as for the estimator.
-        """
+        """Solve again at another bandwidth ``epsilon``, a rule or a number, from the kept distances."""
         check_is_fitted(self, "embedder_")
         kept = getattr(self, "_kept", None)
         if kept is None:
@@ -208,7 +198,7 @@ class DiffusionMap(DiffusionEstimator):
     def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:
         """Become a solved map, and embed the points of weight 0."""
         walk = solved.walk
-        sampled = SampledMap.of_all(training, walk)
+        sampled = SampledMap.of(training, walk)
         kept = self._coordinates_kept(solved, sampled)
         embedder = kept.embedder()
         own = kept.own_coordinates.astype(walk.points.dtype)

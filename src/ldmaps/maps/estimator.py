@@ -50,11 +50,6 @@ if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
 
 
-#: Of more values than these, checking takes less time than embedding.
-MAX_PLAIN = 3000
-_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-
-
 class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     """Base of :class:`~ldmaps.DiffusionMap` and :class:`~ldmaps.LandmarkDiffusionMap`."""
 
@@ -120,38 +115,16 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         return self._placed(X).coordinates
 
     def gradient(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the derivatives of the coordinates of new points by their features.
+        """Return the derivatives of the coordinates of new points ``X`` by their features.
 
-        Parameters
-        ----------
-        X
-            As for :meth:`transform`.
-
-        Returns
-        -------
-        ndarray of shape (n, n_components_, features), or (n, n_components_, atoms, 3)
-            In units of one over those of ``X``. For RMSD orthogonal to translations and rotations of the frame.
-
-        Raises
-        ------
-        GradientError
-            The metric has no gradient: only Euclidean, Periodic and RMSD have one.
+        Of shape (n, n_components_, features), or (n, n_components_, atoms, 3), in units of one over those of ``X``. For
+        RMSD they are orthogonal to translations and rotations of the frame. Metrics but Euclidean, Periodic and RMSD
+        have none, which is a :class:`~ldmaps.errors.GradientError`.
         """
         return self.transform_with_gradient(X)[1]
 
     def transform_with_gradient(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Embed new points and return the derivatives of their coordinates as well.
-
-        Parameters
-        ----------
-        X
-            As for :meth:`transform`.
-
-        Returns
-        -------
-        coordinates, gradient : ndarray
-            What :meth:`transform` gives, bit for bit, and :meth:`gradient`.
-        """
+        """Return what :meth:`transform` of new points ``X`` gives, bit for bit, and their :meth:`gradient`."""
         source = self._source_of(X)
         chunks = [self._new_array(X)] if source is None else (chunk.frames for chunk in source)
         coordinates, gradients = [], []
@@ -164,13 +137,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Fit and return the training points' embedding.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for :meth:`fit`.
-        """
+        """Return the training points' embedding after :meth:`fit` with ``X``, ``y`` and ``sample_weight``."""
         self.fit(X, y, sample_weight=sample_weight)
         return self.embedding_
 
@@ -250,12 +217,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         return found
 
     def coverage(self, X: ArrayLike) -> Coverage:
-        """Say how far points are from the map's landmarks and whether they are in its domain.
-
-        Parameters
-        ----------
-        X
-            As for :meth:`transform`.
+        """Say how far points ``X``, as for :meth:`transform`, are from the landmarks and whether the map covers them.
 
         Returns
         -------
@@ -315,13 +277,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     # -- scikit-learn -------------------------------------------------------
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
-        """Return the coordinates' names, "psi2", "psi3" and so on, as the command line writes them.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Here because scikit-learn's pipelines pass it.
-        """
+        """Return the coordinates' names, "psi2", "psi3" and so on; ``input_features`` of pipelines is ignored."""
         check_is_fitted(self, "embedder_")
         return np.asarray(coordinate_names(self.n_components_), dtype=object)
 
@@ -381,13 +337,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         return replace(embedder, calibration=known)
 
     def adopt(self, fitted: FittedMap) -> Self:
-        """Become the estimator of a map that was fitted elsewhere, such as read from a file.
-
-        Parameters
-        ----------
-        fitted : FittedMap
-            The map; it replaces what was fitted before.
-        """
+        """Become the estimator of a map that was ``fitted`` elsewhere, such as read from a file."""
         self.map_ = fitted
         self._sampled = None
         return self
@@ -441,9 +391,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         return X
 
     def _new_array(self, X: ArrayLike) -> Any:
-        """Return new points after scikit-learn's checks, unless all of these would let them through."""
-        if self._is_plain(X):
-            return X
+        """Return new points after scikit-learn's checks."""
         shape = array_shape(X)
         if len(shape) == 3 and shape[0]:
             # Frames go straight to the metric, which checks them in one pass.
@@ -453,18 +401,6 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             return X
         check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-
-    def _is_plain(self, X: Any) -> bool:
-        """Say whether X is a small array of finite numbers that needs no checks, which take longer than a point."""
-        return (
-            type(X) is np.ndarray
-            and X.ndim == 2
-            and 0 < X.size <= MAX_PLAIN
-            and "feature_names_in_" not in vars(self)
-            and X.shape[1] == self.n_features_in_
-            and X.dtype in _FLOATS
-            and bool(np.isfinite(X).all())
-        )
 
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
         """Return how many eigenpairs to solve for, or raise when ``n_components`` does not fit."""

@@ -18,7 +18,7 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
-from ldmaps.landmarks import Given, Landmarks, LandmarkSelector, resolve_selector
+from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, reference_size, solve_reference
@@ -224,10 +224,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _extension(self) -> Extension:
         return resolve_extension(self.extension, for_tolerance=self.tolerance is not None)
 
-    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        self._extension()  # which settings may contradict
-        return super()._fit(X, sample_weight)
-
     def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
         extension, selector = self._extension(), self._selector(training)
         if self.tolerance is not None:
@@ -247,9 +243,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             fit = training.adopted(fit, few)
             walk = training.walk(bandwidth, self)
             if fit.solved is not None:
-                sampled = self._sampled_of(training, walk, fit.landmarks)
+                sampled = SampledMap.of(training, walk, fit.landmarks)
             else:
-                sampled = sampled if few is training else SampledMap.of_all(training, walk)
+                sampled = sampled if few is training else SampledMap.of(training, walk)
                 sampled = sampled and sampled.told_of(fit.landmarks.indices)
         else:
             training = self._held_out(training, selector, extension)
@@ -353,9 +349,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 solved = solve(walk, count, landmarks, squared=squared)
         del all_squared
         # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
-        sampled = (
-            SampledMap.of_all(training, walk) if is_taught else self._sampled_of(training, walk, landmarks)
-        )
+        sampled = SampledMap.of(training, walk, None if is_taught else landmarks)
         teacher = self._coordinates_kept(solved, sampled)
         may_move = not isinstance(selector, Given)  # those that the user names stay
         with stage("distillation", unit="") if is_taught else nullcontext():
@@ -364,13 +358,6 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         if is_taught and sampled is not None:
             sampled = sampled.told_of(fit.landmarks.indices)
         return fit, bandwidth, solved, sampled
-
-    def _sampled_of(self, training: Training, walk: Walk, landmarks: Landmarks) -> SampledMap | None:
-        """Return what resampling needs of a map whose walk is over landmarks."""
-        if isinstance(walk.points, PointsElsewhere):
-            return None
-        over = replace(walk, points=walk.points.take(landmarks.indices), weights=landmarks.multiplicities)
-        return SampledMap.of(training, over, landmarks.assignment)
 
     # -- the map to learn from ------------------------------------------------------
 
@@ -421,7 +408,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         walk = training.walk(bandwidth, self)
         solved = self._solve_reference(walk, size, squared, rng)
         del squared
-        every = SampledMap.of_all(training, walk)
+        every = SampledMap.of(training, walk)
         reference = self._coordinates_kept(solved, every)
         search = ToleranceSearch(
             extension=extension,

@@ -306,7 +306,8 @@ def _decode(value: Any) -> Any:
     if "__selector__" in value:
         if value["__selector__"] not in SELECTORS:
             return NOT_DATA
-        return _built(SELECTORS[value["__selector__"]], value.get("settings"))
+        selector = SELECTORS[value["__selector__"]]
+        return _built(lambda known: selector(**known), value.get("settings"))
     if "__array__" in value:
         return _decode_array(value)
     return NOT_DATA
@@ -316,11 +317,11 @@ def _decode_metric(value: Mapping[str, Any]) -> Metric:
     name = value["__metric__"]
     if not isinstance(name, str) or name not in METRICS:
         raise ModelFileError(f"the file uses metric {name!r:.100}, which this ldmaps does not know")
-    metric: Metric = _built(METRICS[name].from_parameters, value.get("parameters"), as_mapping=True)
+    metric: Metric = _built(METRICS[name].from_parameters, value.get("parameters"))
     return metric
 
 
-def _built(make: Callable[..., Any], settings: Any, *, as_mapping: bool = False) -> Any:
+def _built(make: Callable[[dict[str, Any]], Any], settings: Any) -> Any:
     """Make a metric or a selector from its settings, or say that they are none of its."""
     if not isinstance(settings, dict):
         raise ModelFileError(
@@ -328,7 +329,7 @@ def _built(make: Callable[..., Any], settings: Any, *, as_mapping: bool = False)
         )
     decoded = {key: _decode(entry) for key, entry in settings.items()}
     try:
-        return make(decoded) if as_mapping else make(**decoded)
+        return make(decoded)
     except InvalidInputError:
         raise
     except (TypeError, ValueError, KeyError) as error:

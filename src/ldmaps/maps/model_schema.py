@@ -277,48 +277,39 @@ def _are_settings(value: Any) -> bool:
     return _is_object(value) and all(LANDMARK_FIT[name].holds(value.get(name, 0)) for name in ("alpha", "t"))
 
 
-@dataclass(frozen=True)
-class _Entry:
-    holds: Callable[[Any], bool]
-    words: str
-    may_be_null: bool = False
-    may_be_missing: bool = False
-
-
-_HEADER: dict[str, _Entry] = {
-    "estimator": _Entry(_is_text, "a name"),
-    "library_version": _Entry(_is_text, "a version"),
-    "settings": _Entry(_are_settings, "an estimator's settings"),
-    "metric": _Entry(lambda value: _is_object(value) and _is_text(value.get("__metric__")), "a metric"),
-    "units": _Entry(_is_text, "text", may_be_null=True),
-    "source": _Entry(_is_source, "what a table or a trajectory says about itself", may_be_null=True),
-    "epsilon": _Entry(_is_positive, "a positive number"),
-    "interpolation_bandwidth": _Entry(_is_positive, "a positive number"),
-    "bandwidth": _Entry(_is_record(Bandwidth, "rule", "dimension"), "a rule and a dimension"),
-    "certificate": _Entry(_is_record(Certificate), "a certificate's numbers", may_be_null=True),
-    # Since format 2.1.
-    "solution": _Entry(_is_record(Solution), "how the map was solved", may_be_null=True, may_be_missing=True),
-    "sampling": _Entry(_is_sampling, "how points were resampled", may_be_null=True, may_be_missing=True),
-    "calibration": _Entry(
-        _is_calibration, "how the map was calibrated", may_be_null=True, may_be_missing=True
-    ),
-    "n_components": _Entry(_is_count, "a count"),
-    "n_landmarks": _Entry(_is_count, "a count"),
-    "n_features_in": _Entry(_is_count, "a count"),
-    "feature_names_in": _Entry(_are_names, "a list of names", may_be_null=True),
+#: What must hold of each entry, and in words.
+_HEADER: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "estimator": (_is_text, "a name"),
+    "library_version": (_is_text, "a version"),
+    "settings": (_are_settings, "an estimator's settings"),
+    "metric": (lambda value: _is_object(value) and _is_text(value.get("__metric__")), "a metric"),
+    "units": (_is_text, "text"),
+    "source": (_is_source, "what a table or a trajectory says about itself"),
+    "epsilon": (_is_positive, "a positive number"),
+    "interpolation_bandwidth": (_is_positive, "a positive number"),
+    "bandwidth": (_is_record(Bandwidth, "rule", "dimension"), "a rule and a dimension"),
+    "certificate": (_is_record(Certificate), "a certificate's numbers"),
+    "solution": (_is_record(Solution), "how the map was solved"),
+    "sampling": (_is_sampling, "how points were resampled"),
+    "calibration": (_is_calibration, "how the map was calibrated"),
+    "n_components": (_is_count, "a count"),
+    "n_landmarks": (_is_count, "a count"),
+    "n_features_in": (_is_count, "a count"),
+    "feature_names_in": (_are_names, "a list of names"),
 }
+#: Entries that files before format 2.1 lack, and those that may be null.
+_MAY_BE_MISSING = ("solution", "sampling", "calibration")
+_MAY_BE_NULL = ("units", "source", "certificate", "feature_names_in", *_MAY_BE_MISSING)
 
 
 def check_header(header: Mapping[str, Any]) -> None:
     """Raise :class:`~ldmaps.errors.ModelFileError` unless every entry is as a map's must be; others are ignored."""
-    for name, entry in _HEADER.items():
-        if name not in header:
-            if entry.may_be_missing:
-                continue
+    for name, (holds, words) in _HEADER.items():
+        if name not in header and name not in _MAY_BE_MISSING:
             raise _damaged(f"the header lacks {name!r}")
-        value = header[name]
-        if not (entry.holds(value) or (value is None and entry.may_be_null)):
-            raise _damaged(f"the header's {name!r} is {value!r:.100}, expected {entry.words}")
+        value = header.get(name)
+        if not (holds(value) or (value is None and name in _MAY_BE_NULL)):
+            raise _damaged(f"the header's {name!r} is {value!r:.100}, expected {words}")
     names = header["feature_names_in"]
     if names is not None and len(names) != header["n_features_in"]:
         raise _damaged(f"the header names {len(names)} features of {header['n_features_in']}")

@@ -1,8 +1,4 @@
-"""What a fit will cost, before it begins: fits of n, 2n, 4n ... points say, each stage extrapolated as c + a·N + b·N².
-
-What small fits cannot show is which map all points would be distilled from (:func:`_reference`), and that some stages
-look at no more than so many points.
-"""
+"""What a fit will cost, before it begins: fits of n, 2n, 4n ... points say, each stage extrapolated by its law."""
 
 from __future__ import annotations
 
@@ -18,22 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import get_tags
 
-from ldmaps.diffusion.bandwidth import SAMPLED_POINTS
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.errors import DisconnectedError, InvalidInputError, LdmapsError, LdmapsWarning, ToleranceError
 from ldmaps.extension import resolve_extension
-from ldmaps.extension.distilled import settled_rows
 from ldmaps.inputs import as_source
-from ldmaps.landmarks import Given, resolve_selector
+from ldmaps.landmarks import Given, Uniform, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.landmarks.given import check_indices
-from ldmaps.landmarks.k_medoids import sample_size
-from ldmaps.maps.exact_map import fits_in_passes, reference_passes, reference_size
+from ldmaps.maps.exact_map import reference_passes, reference_size
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.stage_meter import (
-    OUTSIDE,
     StageMeter,
     as_bytes,
     as_duration,
@@ -48,9 +38,9 @@ from ldmaps.settings import check_whole
 
 #: Seconds that fits of some of the points take in all, about.
 BUDGET = 10.0
-#: Points of the first of these fits: at least, and per landmark; the same for slow metrics; and in units of a sample
-#: inside the fit. With fewer, stages take other ways than they do with many.
-FEWEST, PER_LANDMARK, FEWEST_SLOW, PER_LANDMARK_SLOW, BEYOND_SAMPLE = 2500, 4, 500, 2, 1.25
+#: Points of the first of these fits: at least, and per landmark; for slow metrics; and in units of the sample that a
+#: map is distilled from. With fewer, stages take other ways than they do with many.
+FEWEST, FEWEST_SLOW, BEYOND_SAMPLE = (2500, 4), (500, 2), 1.25
 #: A fit that takes longer than this, in seconds, gets advice.
 PATIENCE = 3600.0
 #: Points that are embedded to see how long one takes.
@@ -160,13 +150,14 @@ def plan(
 def plan_fit(model: LandmarkDiffusionMap, points: NDArray[Any], n: int) -> Plan:
     """Predict what a model's fit takes of ``n`` points, of which these are all or a random part."""
     check_whole("n", n, 1)
-    is_pairwise, rng = get_tags(model).input_tags.pairwise, np.random.default_rng(0)
+    is_pairwise, rng = resolve_metric(model.metric).takes_distances, np.random.default_rng(0)
 
     def some(count: int) -> NDArray[Any]:
         chosen = np.sort(rng.choice(len(points), count, replace=False))
         return points[np.ix_(chosen, chosen)] if is_pairwise else points[chosen]
 
-    return _planned(model, some, len(points), n, 4 if points.dtype == np.float32 else 8, points.nbytes)
+    itemsize = 4 if points.dtype == np.float32 else 8
+    return _planned(model, some, min(len(points), n), n, itemsize, points.nbytes)
 
 
 def plan_made_up(model: LandmarkDiffusionMap, n: Any, n_features_or_atoms: Any, dtype: Any) -> Plan:
@@ -194,79 +185,62 @@ class _Trial(NamedTuple):
 def _planned(
     model: LandmarkDiffusionMap,
     some: Callable[[int], NDArray[Any]],
-    n_there: int,
+    most: int,
     n: int,
     itemsize: int,
     held: float = 0.0,
 ) -> Plan:
     """Fit some of the points, twice as many each time until that takes too long, and extrapolate."""
+    metric = resolve_metric(model.metric)
     selector = resolve_selector(model.landmarks, model.n_landmarks, min(DEFAULT_LANDMARKS, n))
-    given = check_indices(selector.indices, n) if isinstance(selector, Given) else None
-    m = selector.n_landmarks or DEFAULT_LANDMARKS if given is None else len(given)
+    changes: dict[str, Any] = {"resume": None, "verbose": False}
+    if isinstance(selector, Given):  # drawing as many costs as little
+        selector = Uniform(len(check_indices(selector.indices, n)))
+        changes |= {"landmarks": selector, "n_landmarks": None}
+    m = selector.n_landmarks or DEFAULT_LANDMARKS
     extension = resolve_extension(model.extension, for_tolerance=model.tolerance is not None)
     is_taught = extension.learns_from_reference or model.tolerance is not None
-    n_reference, passes = _reference(model, n, m, itemsize) if is_taught else (n, 0)
-    is_sampled = n_reference < n and not passes
+    size = reference_size(metric, n, m, itemsize, model.memory_limit) if is_taught else n
+    least, per_landmark = FEWEST_SLOW if metric.is_slow else FEWEST
+    if size < n:
+        changes["max_passes"] = passes = reference_passes(metric, n, model.alpha, model.max_passes)
+        least = max(least, 0 if passes else int(BEYOND_SAMPLE * size))
 
-    def fit_of(count: int, epsilon: float | str = model.epsilon) -> LandmarkDiffusionMap:
-        """Return a model that does with fewer points what the one planned does with all."""
-        alike: LandmarkDiffusionMap = clone(model).set_params(epsilon=epsilon, resume=None, verbose=False)
-        if count < n and n_reference < n:
-            # What fits into memory, and how many passes there is time for, is decided by N.
-            stored = min(n_reference, count - 1) if is_sampled else count - 1
-            alike.set_params(max_passes=passes, memory_limit=itemsize * (stored + 0.5) ** 2)
-        if count < n and given is not None:
-            alike.set_params(landmarks=np.linspace(0, count - 1, m).astype(int))
-        return alike
+    def trial(count: int) -> _Trial:
+        """Do with fewer points what the fit does with all."""
+        limit = model.memory_limit
+        if count < n and size < n:  # which kernel is too large to be stored is decided by N
+            limit = itemsize * (min(size, count - 1) + 0.5) ** 2
+        return _tried(clone(model).set_params(**changes, memory_limit=limit), some(count))
 
-    most = min(n_there, n)
-    is_slow = resolve_metric(model.metric).is_slow
-    least = max(FEWEST_SLOW, PER_LANDMARK_SLOW * m) if is_slow else max(FEWEST, PER_LANDMARK * m)
-    samples = n_reference if is_sampled else 0, SAMPLED_POINTS if model.epsilon == "coifman" else 0
-    count = min(most, max(least, int(BEYOND_SAMPLE * max(samples))))
-    # The first fit loads and compiles what the others use, and brings the allocator into their state.
-    with suppress(LdmapsError):  # the fits to come tell what is wrong
-        _tried(fit_of(count // 2).set_params(tolerance=None, extension=extension.name), some(count // 2))
+    count = min(most, max(least, per_landmark * m))
+    with suppress(LdmapsError):  # loads what the others use, and brings the allocator into their state
+        trial(count // 2)
     give_back()
     before = resident_bytes()
-    epsilon, trials, spent = model.epsilon, [], 0.0
+    trials, spent = [], 0.0
     while True:
         began = time.perf_counter()
         try:
             with stage(f"fit of {count:,} points"):
-                trials.append(_tried(fit_of(count, epsilon), some(count)))
+                trials.append(trial(count))
         except ToleranceError:
             if count == most:  # fewer certify less
                 raise
         except DisconnectedError as error:
+            epsilon = changes.get("epsilon", model.epsilon)
             if count == n or isinstance(epsilon, str):
                 raise
-            epsilon = max(1.1 * float(epsilon), error.joining_epsilon)  # fewer are farther apart
+            changes["epsilon"] = max(1.1 * float(epsilon), error.joining_epsilon)  # fewer are farther apart
             continue
         last = time.perf_counter() - began
         spent += last
-        following = min(2 * count, most)
-        if count == most or (len(trials) > 1 and spent + last * (following / count) ** 2 > BUDGET):
+        if count == most or (len(trials) > 1 and spent + 4 * last > BUDGET):
             break
-        count = following
+        count = min(2 * count, most)
     # Noise in what a process holds, taken for a quadratic term, would be gigabytes; so there is one where one must be.
-    is_pairwise = get_tags(model).input_tags.pairwise
-    has_matrix = is_pairwise or (is_taught and n_reference == n) or (selector.is_automatic and given is None)
-    # k-medoids look at no more points than this, and assign the others; least squares at no more than that; and the
-    # eigenproblem is one of landmarks.
-    settled = {"landmarks": sample_size(m), "distillation": settled_rows(m), "eigenproblem": m}
-    if model.epsilon in ("bulk", "coifman"):
-        settled["bandwidth"] = SAMPLED_POINTS
-    return _extrapolated(trials[-3:], n, before, held, 2 if has_matrix else 1, settled)
-
-
-def _reference(model: LandmarkDiffusionMap, n: int, m: int, itemsize: int) -> tuple[int, int]:
-    """Return of how many points the map to learn from is, and in how many passes it is solved; n and 0 if stored."""
-    metric = resolve_metric(model.metric)
-    size = reference_size(metric, n, m, itemsize, model.memory_limit)
-    if size == n or not fits_in_passes(n, MAX_GAP_COMPONENTS + 1, model.memory_limit):
-        return size, 0
-    return size, reference_passes(metric, n, model.alpha, model.max_passes)
+    has_matrix = (is_taught and size == n) or metric.takes_distances or selector.is_automatic
+    return _extrapolated(trials[-3:], n, before, held, 2 if has_matrix else 1)
 
 
 def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
@@ -284,35 +258,26 @@ def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
     return _Trial(len(points), meter, n_landmarks, per_point, latency)
 
 
-def _extrapolated(
-    trials: list[_Trial], n: int, before: float, held: float, degree: int, settled: dict[str, int]
-) -> Plan:
+def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degree: int) -> Plan:
     """Return what a fit of n points takes, by the laws of its stages; memory is of this degree."""
-    sizes, meters, last = [trial.n_points for trial in trials], [trial.meter for trial in trials], trials[-1]
-    peaks = [max(0.0, max(meter.memory.values()) - before) for meter in meters]
+    sizes, last = [trial.n_points for trial in trials], trials[-1]
+
+    def measured(kind: str, name: str) -> list[float]:
+        return [getattr(trial.meter, kind).get(name, 0.0) for trial in trials]
+
+    names, times, room = list(last.meter.seconds), {}, {}
+    for name in names:
+        clock, work = measured("seconds", name), measured("work", name)
+        # Time on processors grows by the law whatever else they do; how much of it passes at once is a ratio.
+        pace = statistics.median(c / w if w else 1.0 for c, w in zip(clock, work, strict=True))
+        times[name] = pace * law(sizes, work)
+        added = np.maximum(np.array(measured("memory", name)) - before, 0.0)
+        room[name] = law(sizes, added.tolist(), degree=degree)
 
     def costs_of(count: int) -> tuple[dict[str, float], dict[str, float]]:
         """Return seconds and bytes of each stage."""
-        seconds, memory = {}, {}
-        for name in sorted(last.meter.seconds, key=lambda name: name != OUTSIDE):
-            clock, work, highest = (
-                [getattr(meter, kind).get(name, 0.0) for meter in meters]
-                for kind in ("seconds", "work", "memory")
-            )
-            added = [max(0.0, there - before) for there in highest]
-            if count == last.n_points:
-                seconds[name], more = clock[-1], added[-1]
-            else:
-                enough = min(count, max(settled.get(name, count), last.n_points))
-                # Time on processors grows by the law whatever else they do; how much of it passes at once is a ratio.
-                pace = statistics.median(c / w if w else 1.0 for c, w in zip(clock, work, strict=True))
-                assigned = count - enough if name == "landmarks" else 0
-                growth = law(sizes, work, degree=1 if name in (OUTSIDE, "embedding") else 2)
-                seconds[name] = pace * growth(enough) + assigned * last.seconds_per_point
-                # Memory that an earlier stage has freed may be the process's still: no stage holds more than the fit.
-                more = min(law(sizes, added, degree=degree)(count), law(sizes, peaks, degree=degree)(count))
-            memory[name] = before - held + more if before else 0.0
-        return seconds, memory
+        seconds = {name: float(times[name](count)) for name in names}
+        return seconds, {name: before - held + float(room[name](count)) if before else 0.0 for name in names}
 
     for stride in (digit * 10**power for power in range(9) for digit in (1, 2, 5)):
         seconds, memory = costs_of(n // stride)

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,26 +34,23 @@ class StageMeter(Progress):
 
     def __init__(self) -> None:
         super().__init__(show=False)
-        self.seconds: dict[str, float] = {}
-        self.work: dict[str, float] = {}
-        self.memory: dict[str, float] = {}
-        self._under_way: str | None = None  # the name of the outermost stage that is open
-        self._began = 0.0, 0.0
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.work: defaultdict[str, float] = defaultdict(float)  # seconds on processors
+        self.memory: defaultdict[str, float] = defaultdict(float)
+        self._open = OUTSIDE
+        self._since = 0.0, 0.0
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look_on, daemon=True)
 
     def __enter__(self) -> Self:
-        self._began = time.perf_counter(), time.process_time()
+        self._since = time.perf_counter(), time.process_time()
         self._looking.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._look()
+        self._begin(OUTSIDE)
         self._ended.set()
         self._looking.join()
-        ended = time.perf_counter(), time.process_time()
-        for taken, begin, end in zip((self.seconds, self.work), self._began, ended, strict=True):
-            taken[OUTSIDE] = max(0.0, end - begin - sum(taken.values()))
 
     @contextmanager
     def stage(
@@ -60,23 +58,25 @@ class StageMeter(Progress):
     ) -> Iterator[Stage]:
         """Open a stage; one inside another is part of it."""
         with super().stage(name, total, unit, ticked=ticked) as stage:
-            if self._under_way is not None:
+            if self._open != OUTSIDE:
                 yield stage
                 return
-            self._look()
-            self._under_way = name
-            seconds, work = time.perf_counter(), time.process_time()
+            self._begin(name)
             try:
                 yield stage
             finally:
-                self._look()
-                self._under_way = None
-                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - seconds
-                self.work[name] = self.work.get(name, 0.0) + time.process_time() - work
+                self._begin(OUTSIDE)
+
+    def _begin(self, name: str) -> None:
+        """Count what has passed for the stage that was open, and open another."""
+        self._look()
+        now = time.perf_counter(), time.process_time()
+        self.seconds[self._open] += now[0] - self._since[0]
+        self.work[self._open] += now[1] - self._since[1]
+        self._open, self._since = name, now
 
     def _look(self) -> None:
-        name = self._under_way or OUTSIDE
-        self.memory[name] = max(self.memory.get(name, 0.0), resident_bytes())
+        self.memory[self._open] = max(self.memory[self._open], resident_bytes())
 
     def _look_on(self) -> None:
         while not self._ended.wait(INTERVAL):
@@ -99,16 +99,14 @@ def law(sizes: Sequence[int], values: Sequence[float], *, degree: int = 2) -> np
 
 def resident_bytes() -> float:
     """Return the memory of this process now; where only its highest so far is known, that, and 0 where nothing is."""
-    try:
+    with suppress(OSError, IndexError, ValueError):
         return float(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
-    except (OSError, IndexError, ValueError):
-        pass
-    try:
+    with suppress(ImportError):  # Windows has none
         import resource
-    except ImportError:  # Windows
-        return 0.0
-    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(highest) * (1 if sys.platform == "darwin" else 1024)
+
+        highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return float(highest) * (1 if sys.platform == "darwin" else 1024)
+    return 0.0
 
 
 def give_back() -> None:
@@ -119,15 +117,12 @@ def give_back() -> None:
 
 def free_bytes() -> float:
     """Return how much memory this machine has left, all of it where that is unknown, infinity where nothing is."""
-    try:
+    with suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        pass
-    try:
+    with suppress(AttributeError, OSError, ValueError):
         return float(os.sysconf("SC_PHYS_PAGES")) * mmap.PAGESIZE
-    except (AttributeError, OSError, ValueError):
-        return math.inf
+    return math.inf
 
 
 def as_duration(seconds: float) -> str:

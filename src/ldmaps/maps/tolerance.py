@@ -1,8 +1,6 @@
 """A tolerance instead of a number of landmarks: search, then certify on points that chose nothing.
 
-held out ──┬── search:  double M until Z is met, then bisect
-└── certify: an upper confidence bound of Z for the M found;
-where it misses, M grows and the confidence asked for with it
+Where the bound of Z misses the tolerance, M grows, and the confidence asked for with it.
 """
 
 from __future__ import annotations
@@ -41,18 +39,12 @@ class Certificate:
 
     Attributes
     ----------
-    tolerance : float
-        Z in percent that was asked for.
-    held_out_z : float
-        Z in percent on held-out points that took no part in any choice.
-    upper_bound : float
-        Z of unseen points from the same source is below this with the given confidence, the reference's error included.
-    confidence : float
-        Probability with which the bound holds.
-    n_held_out : int
-        Number of points that the bound rests on.
-    n_landmarks : int
-        M, the fewest that were found to do.
+    tolerance, held_out_z : float
+        Z in percent that was asked for, and on held-out points that took no part in any choice.
+    upper_bound, confidence : float
+        Z of unseen points from the same source is below this with this probability, the reference's error included.
+    n_held_out, n_landmarks : int
+        Points that the bound rests on, and M, the fewest that were found to do.
     reference : str
         What the held-out points were compared with: "exact", the map of all training points, or "landmarks", one of
         many more landmarks.

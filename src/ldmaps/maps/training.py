@@ -16,7 +16,7 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
-from ldmaps.landmarks import KMedoids
+from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
@@ -176,16 +176,15 @@ class SampledMap:
     landmarks: NDArray[np.intp] | None = None  # points of the walk that errors are told of, if not all
 
     @classmethod
-    def of(cls, training: Training, walk: Walk, cells: NDArray[np.intp]) -> SampledMap | None:
-        """Take what resampling needs of training data; None where they are elsewhere."""
+    def of(cls, training: Training, walk: Walk, landmarks: Landmarks | None = None) -> SampledMap | None:
+        """Take what resampling needs of a walk over all points or landmarks; None where the points are elsewhere."""
         if isinstance(training.points, PointsElsewhere):
             return None
+        cells = np.arange(len(walk.points))
+        if landmarks is not None:
+            walk = replace(walk.take(landmarks.indices), weights=landmarks.multiplicities)
+            cells = landmarks.assignment
         return cls(walk, cells, training.member_weights, order_of(training))
-
-    @classmethod
-    def of_all(cls, training: Training, walk: Walk) -> SampledMap | None:
-        """Take the walk over all points, as of an exact map and of one that learned from it."""
-        return cls.of(training, walk, np.arange(len(walk.points)))
 
     def told_of(self, landmarks: NDArray[np.intp]) -> SampledMap:
         """Return the same with errors told of some of the walk's points."""
@@ -292,13 +291,10 @@ def check_frames_taken(metric: Metric, shape: tuple[int, ...]) -> None:
 
 def array_shape(X: ArrayLike) -> tuple[int, ...]:
     """Return the shape of anything array-like; what is none is left for validation to explain."""
-    shape = getattr(X, "shape", None)
-    if shape is None:
-        try:
-            shape = np.asarray(X).shape
-        except ValueError:
-            return ()
-    return tuple(shape)
+    try:
+        return tuple(np.shape(X))
+    except ValueError:
+        return ()
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArray[np.float64]:
