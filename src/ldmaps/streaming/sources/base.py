@@ -32,7 +32,7 @@ class Source(ABC):
     name: str = "stream"
     replayable: ClassVar[bool] = False
     needs_main_thread: ClassVar[bool] = False
-    reads_ahead: ClassVar[bool] = False
+    reads_ahead: bool = False
     may_block: ClassVar[bool] = False
     paths: tuple[str | int, ...] = ()
     facts: dict[str, Any] | None = None

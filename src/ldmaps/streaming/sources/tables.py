@@ -111,7 +111,7 @@ class FileSource(_TableSource):
     """Records of a file that is complete: a path, or a descriptor, which is read from where it stands."""
 
     replayable: ClassVar[bool] = True
-    reads_ahead: ClassVar[bool] = True
+    reads_ahead: bool = True
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class GrowingTable(FileSource):
     without one is rejected: its last number may be incomplete.
     """
 
-    reads_ahead: ClassVar[bool] = False
+    reads_ahead: bool = False
 
     def __init__(
         self,
