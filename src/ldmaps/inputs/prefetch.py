@@ -99,13 +99,6 @@ def prefetch(items: Iterable[T], depth: int = 3) -> Generator[T, None, None]:
     An error in ``items`` is raised where its item would have come. When the caller stops early the thread ends
     after the item it is at; a generator is closed then. The caller waits for that a second at the most.
 
-    Parameters
-    ----------
-    items : iterable
-        What to compute ahead.
-    depth : int
-        Most items that wait to be taken.
-
     Examples
     --------
     >>> list(prefetch(range(4)))

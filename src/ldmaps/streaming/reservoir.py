@@ -88,15 +88,7 @@ class Reservoir(Sink):
         return np.full(len(self), self.seen / max(1, len(self)))
 
     def offer(self, points: ArrayLike, numbers: ArrayLike | None = None) -> None:
-        """Add records to the draw.
-
-        Parameters
-        ----------
-        points : array-like of shape (n, features), or (n, atoms, 3) for frames
-            Records outside the domain.
-        numbers : array-like of shape (n,), optional
-            Their places in the stream; by default they are counted.
-        """
+        """Add records outside the domain, ``points``, to the draw; ``numbers`` are their places in the stream."""
         given = np.asarray(points)
         if given.ndim < 2:
             raise InvalidInputError(f"points must have shape (n, features), got {given.shape}; pass x[None]")
@@ -128,25 +120,13 @@ class Reservoir(Sink):
         self._keys = merged[stay]
 
     def count(self, nearest: ArrayLike) -> None:
-        """Count records inside the domain.
-
-        Parameters
-        ----------
-        nearest : array-like of int, shape (n,)
-            The landmark nearest to each, as ``Coverage.nearest``.
-        """
+        """Count records inside the domain; ``nearest`` is the landmark nearest to each, as in ``Coverage``."""
         more = np.bincount(np.asarray(nearest, dtype=np.intp), minlength=len(self.counts)).astype(np.int64)
         more[: len(self.counts)] += self.counts
         self.counts = more
 
     def remove(self, rows: ArrayLike) -> None:
-        """Remove records that a map has absorbed, with all those they stand for, and count inside ones from zero.
-
-        Parameters
-        ----------
-        rows : array-like of bool, shape (n,)
-            True for each record kept that is to go, as ``model.absorption_.absorbed``.
-        """
+        """Remove the ``rows`` (one bool each) that a map has absorbed, with all they stand for; empty ``counts``."""
         gone = np.asarray(rows)
         if gone.dtype != np.bool_ or gone.shape != (len(self),):
             raise InvalidInputError(
@@ -201,13 +181,7 @@ class Reservoir(Sink):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from an earlier state, with the same draws as the reservoir it was taken of.
-
-        Parameters
-        ----------
-        state : mapping
-            What :meth:`state` returned.
-        """
+        """Go on from what :meth:`state` returned, ``state``, with the same draws as the reservoir it was taken of."""
         try:
             arrays, numbers = self._parsed(state)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:

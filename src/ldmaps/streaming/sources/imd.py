@@ -6,7 +6,6 @@ engine ──socket──► imdclient's buffer, which pauses the engine when fu
 from __future__ import annotations
 
 import atexit
-import importlib
 import signal
 import socket
 import threading
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
+from ldmaps.errors import InvalidInputError, Named, SourceError, needed, one_line
 from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.inputs.prefetch import NOTHING, Ahead
 from ldmaps.streaming.records import Position, Records
@@ -113,7 +112,8 @@ class IMDSource(Source):
             raise InvalidInputError("an IMD stream must be opened by the main thread")
         if self._client is not None:
             raise InvalidInputError(f"{self.name} was opened before; make a new source")
-        client_class = _client_class()
+        package = "imdclient.IMDClient", "live simulations are read with imdclient"
+        client_class = needed(*package, "pip install imdclient MDAnalysis").IMDClient
         deadline = door.monotonic() + self._connect_timeout
         while True:
             try:
@@ -246,17 +246,6 @@ class IMDSource(Source):
         times = np.asarray(moments)[kept] if len(moments) == len(frames) else None
         arrived = np.asarray([frame.arrived for frame in frames])[kept]
         return Records(chunk.frames, chunk.numbers, times, arrived, rejected)
-
-
-def _client_class() -> Any:
-    try:
-        module = importlib.import_module("imdclient.IMDClient")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"live simulations are read with imdclient, which cannot be imported ({error}); pip install imdclient "
-            "MDAnalysis"
-        ) from error
-    return module.IMDClient
 
 
 def _parsed(url: str) -> tuple[str, int]:
