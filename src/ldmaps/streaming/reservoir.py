@@ -103,21 +103,19 @@ class Reservoir(Sink):
         keys = self._rng.random(len(given))
         self._drawn += len(given)
         self.seen += len(given)
-        new = np.flatnonzero(keys < self._threshold)
-        if not len(new):
+        new = keys < self._threshold
+        if not new.any():
             return
-        merged = np.concatenate([self._keys, keys[new]])
-        stay = np.arange(len(merged))
-        if len(merged) > self.capacity:
-            order = np.argsort(merged, kind="stable")
-            self._threshold = float(merged[order[self.capacity]])
-            stay = np.sort(order[: self.capacity])
-        old = stay[stay < len(self)]
-        added = new[stay[len(old) :] - len(self)]
         # Copied, so that a batch is not kept alive by the few records of it that stay.
-        self.points = np.concatenate([self.points[old], given[added]]) if len(old) else given[added]
-        self.numbers = np.concatenate([self.numbers[old], places[added]])
-        self._keys = merged[stay]
+        self.points = np.concatenate([self.points, given[new]]) if len(self) else given[new]
+        self.numbers = np.concatenate([self.numbers, places[new]])
+        self._keys = np.concatenate([self._keys, keys[new]])
+        if len(self) > self.capacity:
+            self._threshold = float(np.partition(self._keys, self.capacity)[self.capacity])
+            self._keep(self._keys < self._threshold)
+
+    def _keep(self, rows: NDArray[np.bool_]) -> None:
+        self.points, self.numbers, self._keys = self.points[rows], self.numbers[rows], self._keys[rows]
 
     def count(self, nearest: ArrayLike) -> None:
         """Count records inside the domain; ``nearest`` is the landmark nearest to each, as in ``Coverage``."""
@@ -132,9 +130,8 @@ class Reservoir(Sink):
             raise InvalidInputError(
                 f"rows must be one bool for each of the {len(self)} records kept, got {gone.dtype}, shape {gone.shape}"
             )
-        left = ~gone
-        self.seen *= np.count_nonzero(left) / max(1, len(self))
-        self.points, self.numbers, self._keys = self.points[left], self.numbers[left], self._keys[left]
+        self.seen *= np.count_nonzero(~gone) / max(1, len(self))
+        self._keep(~gone)
         self.counts = np.empty(0, dtype=np.int64)
         if not len(self):
             self._threshold = 1.0
@@ -151,10 +148,6 @@ class Reservoir(Sink):
         """Raise unless a mark is a state of a reservoir like this one."""
         if mark is not None:
             self._parsed(mark)
-
-    def flush(self) -> Any:
-        """Return the state: a checkpoint that holds it can lose nothing."""
-        return self.state()
 
     def rewind(self, mark: Any) -> None:
         """Go back to an earlier state; None empties the reservoir."""
@@ -179,6 +172,8 @@ class Reservoir(Sink):
             "keys": self._keys.tolist(),
             "counts": self.counts.tolist(),
         }
+
+    flush = state  # a checkpoint that holds it can lose nothing
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` returned, ``state``, with the same draws as the reservoir it was taken of."""
