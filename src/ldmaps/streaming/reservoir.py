@@ -9,7 +9,7 @@ import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -251,7 +251,7 @@ class OutsideFile(Reservoir):
             there = read_outside(self.path, self._model)
         except (InvalidInputError, OSError):
             return False
-        return not len(there.points) and not there.counts.any()
+        return not len(there["points"]) and not there["counts"].any()
 
     def flush(self) -> Any:
         """Return the state."""
@@ -277,16 +277,8 @@ class OutsideFile(Reservoir):
         )
 
 
-class Outside(NamedTuple):
-    """What ``absorb`` takes, as :class:`Reservoir` has it."""
-
-    points: NDArray[Any]
-    weights: NDArray[np.float64]
-    counts: NDArray[np.int64]
-
-
-def read_outside(path: str | os.PathLike[str], model: Any) -> Outside:
-    """Read what a stream left outside a map, or raise if it was another map."""
+def read_outside(path: str | os.PathLike[str], model: Any) -> dict[str, NDArray[Any]]:
+    """Return the points, numbers, weights and counts that a stream left outside a map; raise if it was another."""
     try:
         header, arrays = read_archive(path)
     except ArchiveError as error:
@@ -305,7 +297,7 @@ def read_outside(path: str | os.PathLike[str], model: Any) -> Outside:
     fault = _fault(arrays, len(model.multiplicities_))
     if fault:
         raise _not_ours(path, fault)
-    return Outside(arrays["points"], arrays["weights"], arrays["counts"])
+    return arrays
 
 
 def _fault(arrays: Mapping[str, NDArray[Any]], n_landmarks: int) -> str:

@@ -236,10 +236,10 @@ class IMDSource(Source):
         return SourceError(f"{self.name} sent what is not IMD: {text}")
 
     def _records(self, frames: list[_Frame]) -> Records:
+        if not frames:
+            return Records.none()
         numbers = np.arange(self._number, self._number + len(frames), dtype=np.int64)
         self._number += len(frames)
-        if not frames:
-            return Records(np.empty((0, self._atoms.n_atoms, 3), np.float32), numbers, None, np.empty(0))
         block = block_of([frame.xyz for frame in frames], None, [frame.box for frame in frames])
         chunk, kept, rejected = self._atoms.take(block, numbers)
         moments = [frame.time for frame in frames if frame.time is not None]
