@@ -57,8 +57,7 @@ def open_source(
     Parameters
     ----------
     spec : str or path
-        ``-`` (stdin), a table (CSV, NDJSON, npy), a trajectory, ``imd://host:port`` or
-        ``redis://host:port/stream``.
+        ``-`` (stdin), a table (CSV, NDJSON, npy), a trajectory, ``imd://host:port`` or ``redis://host:port/stream``.
     model_facts : mapping, optional
         See :func:`model_facts`.
     form : {"csv", "ndjson", "npy"}, optional
