@@ -187,6 +187,8 @@ def workers(
     distributed = needed("distributed", "workers need Dask", "pip install dask distributed")
     if scheduler is not None:
         try:
+            # A client of an address that is none would stay Dask's default until it is collected.
+            distributed.comm.get_address_host(scheduler)
             client = distributed.Client(scheduler, timeout=SCHEDULER_WAIT)
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
