@@ -311,6 +311,30 @@ def test_a_root_without_a_newton_step_is_not_certain(root):
     assert certain[0] == 0
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_root_between_the_two_largest_leads_to_the_same_rotation(dtype):
+    # Of a mirrored octahedron, lambda is known; between it and the next root there is a place, where the quartic's slope
+    # is 0, from which a step of Newton has no bounds.
+    octahedron, scale = np.concatenate([np.eye(3), -np.eye(3)]), np.array([1.0, 0.5, -0.45])
+    metric, frame = RMSD(), (octahedron * scale).reshape(1, -1)
+    add_up = metric.squares_gradient(metric.prepare(octahedron[None], dtype))
+
+    def gradient(root):
+        squared = np.array([[np.mean(frame**2) * 3 + 1.0 - 2.0 * root]], dtype)
+        out = np.empty((1, 1, 18), dtype)
+        add_up(frame, squared, np.ones((1, 1, 1), dtype), out)
+        return out
+
+    largest, next_one = scale @ [1, 1, 1] / 3, scale @ [1, -1, -1] / 3
+    values = scale / 3
+    flat = np.roots([1.0, 0.0, -(values @ values), -2.0 * values.prod()])
+    (between,) = flat[(flat > next_one) & (flat < largest)]
+    sides = np.geomspace(1e-17, 1e-2, 300)
+    for beside in np.concatenate([-sides, [0.0], sides]):
+        found = gradient(between + beside)
+        np.testing.assert_allclose(found, gradient(largest), atol=1e-6)
+
+
 def test_weights_of_one_distance():
     rng = np.random.default_rng(4)
     x, z = rng.normal(size=(2, 6, 3))

@@ -115,8 +115,8 @@ class ArrayTable(Table):
 
 #: What numpy raises for a file that holds no array: of a header that is no Python too (TokenError, SyntaxError), of an
 #: archive that is encrypted, or packed in a way that Python does not know (RuntimeError).
-_SPOILED = (EOFError, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
-NO_ARRAY = (ValueError, OSError, KeyError, RuntimeError, SyntaxError, OverflowError, *_SPOILED)
+NO_ARRAY: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, KeyError, RuntimeError, SyntaxError)
+NO_ARRAY += (OverflowError, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
 
 
 def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:

@@ -112,9 +112,9 @@ class Metric(ABC):
     ) -> None:
         """Write Σ_j w_j d(x_i, x_j) over each point's own group to ``sums``, by ``weights`` w; trusts its input.
 
-        Group g of the ``points`` is ``bounds``[g] to before bounds[g + 1]. Override it where groups are small and
-        distances cheap: one kernel call for many groups saves more than it computes. Safe to call from several threads
-        for different groups.
+        Entries g and g + 1 of ``bounds`` say where group g of the ``points`` begins and ends. Override it where groups
+        are small and distances cheap: one kernel call for many groups saves more than it computes. Safe to call from
+        several threads for different groups.
         """
         for first, last in itertools.pairwise(bounds.tolist()):
             group = slice(first, last)

@@ -91,7 +91,8 @@ class Alarm(Region):
         known = model.embedder_.calibration
         if known is None:
             raise InvalidInputError(
-                "this map is not calibrated, so that no rate of alarms can be promised; fit it again, with ",
+                "this map is not calibrated, so that no rate of alarms can be promised; fit it again to 500 points or "
+                "more in memory, with the default landmarks or a tolerance, and with ",
                 Named("calibration", 0.2),
             )
         frames = (model.source_ or {}).get("kind") == "frames"
