@@ -36,6 +36,7 @@ def drain(source, *, position=None, most=7, wait=0.05, enough=None):
 
 def joined(parts):
     """Return points, numbers and times of all parts."""
+    parts = [part for part in parts if len(part)] or parts
     times = [part.times for part in parts]
     return (
         np.concatenate([part.points for part in parts]),

@@ -122,8 +122,8 @@ def outside(world: World, rng: Random, folder: Path) -> None:
         altered_archive(rng, world.outside_file, path)
     try:
         read = read_outside(path, world.model)
-        if len(read.points):
-            absorb(world.model, read.points, read.weights, counts=read.counts, disconnected="leave")
+        if len(read["points"]):
+            absorb(world.model, read["points"], read["weights"], counts=read["counts"], disconnected="leave")
     except LdmapsError:
         return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import dask
 import pytest
 
 from ldmaps.cluster import engine
@@ -37,6 +38,7 @@ def test_a_scheduler_that_does_not_answer(monkeypatch, address):
     ):
         pass
     assert "\n" not in str(caught.value)
+    assert dask.config.get("scheduler", None) is None  # what others compute goes to no client that failed
 
 
 def test_workers_are_other_processes_with_the_threads_asked_for():

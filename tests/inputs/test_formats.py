@@ -40,11 +40,9 @@ def reaches(kind):
 def readers(monkeypatch):
     monkeypatch.setattr("ldmaps.inputs.trajectory_files.TrajectoryFiles", reaches("trajectory"))
     monkeypatch.setattr("ldmaps.inputs.tables.TableSource", reaches("table"))
-    monkeypatch.setattr("ldmaps.streaming.sources.tables.FileSource", reaches("table"))
-    monkeypatch.setattr("ldmaps.streaming.sources.tables.GrowingTable", reaches("table"))
-    monkeypatch.setattr(
-        "ldmaps.streaming.sources.growing_trajectory.GrowingTrajectory", reaches("trajectory")
-    )
+    monkeypatch.setattr("ldmaps.streaming.sources.FileSource", reaches("table"))
+    monkeypatch.setattr("ldmaps.streaming.sources.GrowingTable", reaches("table"))
+    monkeypatch.setattr("ldmaps.streaming.sources.GrowingTrajectory", reaches("trajectory"))
 
 
 @pytest.mark.parametrize(("suffix", "form"), SUFFIXES, ids=[suffix for suffix, _ in SUFFIXES])

@@ -34,11 +34,16 @@ FRAMES = np.random.default_rng(5).normal(scale=5.0, size=(N_FRAMES, N_ATOMS, 3))
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     before = set(threading.enumerate())
+
+    def left():
+        # The thread for BLAS stays once a fit has begun it: it belongs to no stream.
+        return [one for one in set(threading.enumerate()) - before if not one.name.startswith("ldmaps-blas")]
+
     yield
     deadline = time.monotonic() + 10
-    while set(threading.enumerate()) - before and time.monotonic() < deadline:
+    while left() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not set(threading.enumerate()) - before
+    assert not left()
 
 
 def universe():

@@ -41,13 +41,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     model = opened_map(arguments)
     outside = read_outside(arguments.outside, model)
-    if not len(outside.points):
+    if not len(outside["points"]):
         raise InvalidInputError(f"{arguments.outside} holds no records: the map covered all of the stream")
     new = absorb(
         model,
-        outside.points,
-        outside.weights,
-        counts=outside.counts,
+        outside["points"],
+        outside["weights"],
+        counts=outside["counts"],
         **options.chosen(arguments, "max_landmarks disconnected new_components"),
     )
     new.save(arguments.output)

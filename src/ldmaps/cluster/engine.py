@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
-from ldmaps.errors import ClusterError, InvalidInputError, one_line
+from ldmaps.errors import ClusterError, InvalidInputError, needed, one_line
 from ldmaps.progress import tick
 from ldmaps.threads import resolve_threads
 
@@ -183,16 +183,13 @@ def workers(
     memory_limit : str or float
         Of each process that is started: "2GB" or bytes; "auto" shares the machine's memory.
     """
-    try:
-        import dask
-        from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise InvalidInputError(
-            f"workers need Dask, which cannot be imported ({error}); pip install dask distributed"
-        ) from error
+    dask = needed("dask", "workers need Dask", "pip install dask distributed")
+    distributed = needed("distributed", "workers need Dask", "pip install dask distributed")
     if scheduler is not None:
         try:
-            client = Client(scheduler, timeout=SCHEDULER_WAIT)
+            # A client of an address that is none would stay Dask's default until it is collected.
+            distributed.comm.get_address_host(scheduler)
+            client = distributed.Client(scheduler, timeout=SCHEDULER_WAIT)
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
                 f"no Dask scheduler answers at {scheduler} ({one_line(error)}); start it with dask scheduler, and "
@@ -210,7 +207,7 @@ def workers(
     }
     with dask.config.set(settings):
         try:
-            cluster = LocalCluster(
+            cluster = distributed.LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=n_threads or max(1, resolve_threads(None) // n_workers),
                 processes=True,
@@ -223,5 +220,5 @@ def workers(
                 f"{n_workers} workers could not be started ({one_line(error, 160)}); was one killed, or is there too "
                 "little memory? Start fewer, or again"
             ) from error
-        with cluster, Client(cluster) as client:
+        with cluster, distributed.Client(cluster) as client:
             yield client

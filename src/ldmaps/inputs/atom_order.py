@@ -41,13 +41,7 @@ class Atoms:
     bonds: NDArray[np.intp] | None = None
 
     def take(self, order: NDArray[np.intp]) -> Atoms:
-        """Return these atoms, or some of them, in another order.
-
-        Parameters
-        ----------
-        order : ndarray of int
-            Where each atom of the new order stands now.
-        """
+        """Return these atoms, or some of them, in another ``order``, which says where each stands now."""
         return Atoms(
             tuple(self.names[place] for place in order),
             tuple(self.labels[place] for place in order),

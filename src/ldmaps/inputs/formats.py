@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
 from typing import NamedTuple
 
 from ldmaps.errors import InvalidInputError
@@ -130,14 +128,6 @@ _UNPACKING = {
     ".zip": "unzip",
     ".tar": "tar -xf",
 }
-
-
-def needed(module: str, what: str, remedy: str) -> ModuleType:
-    """Import what another package has, or raise saying what is done with it and how to get it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InvalidInputError(f"{what}, which cannot be imported ({error}); {remedy}") from error
 
 
 def suffixes(*, kind: str | None = None, written_by: str | None = None) -> tuple[str, ...]:

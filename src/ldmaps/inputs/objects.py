@@ -19,12 +19,8 @@ from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, know
 def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
     """Return ``X`` as a source, or None when its kind is not known.
 
-    Parameters
-    ----------
-    X : object
-        A PointSource, mdtraj Trajectory or list of them, or MDAnalysis Universe or AtomGroup.
-    reading : Reading, optional
-        What to read of it; not for what is a source already.
+    It may be a PointSource, mdtraj Trajectory or list of them, or MDAnalysis Universe or AtomGroup; ``reading`` says
+    what to read of it, unless it is a source already.
     """
     if isinstance(X, np.ndarray):
         return None

@@ -64,9 +64,8 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         molecules into the image nearest to the largest one; where there are no bonds and the atoms spread over
         more than half the box, it refuses. "keep" takes coordinates as they are.
     missing : {"error", "drop"}, optional
-        What a missing value in a column that is used does: an empty cell, NaN, NA, null and the like. It is an
-        error by default; "drop" leaves the row out, and ``remarks`` says how many were. A model does as it was
-        fitted.
+        What a missing value in a column that is used does: an empty cell, NaN, NA, null and the like. It is an error
+        by default; "drop" leaves the row out, and ``remarks`` says how many were. A model does as it was fitted.
     window : int or "auto", optional
         Points are windows of so many consecutive rows of a table (:class:`Windows`); "auto" finds the number
         from the rows' autocorrelation. A model cuts its windows itself.

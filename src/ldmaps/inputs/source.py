@@ -57,13 +57,7 @@ class FrameChunk:
         return len(self.frames)
 
     def take(self, rows: slice | NDArray[Any]) -> FrameChunk:
-        """Return some of the points.
-
-        Parameters
-        ----------
-        rows : slice, or ndarray of int or bool
-            Which of them.
-        """
+        """Return some of the points: ``rows`` is a slice, or an array of int or bool."""
         parts = {name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
         return replace(self, **parts)  # type: ignore[arg-type]
 
@@ -144,12 +138,7 @@ class PointSource(ABC):
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
         """Return the source, or one that puts its atoms into a model's order; raise when they mean something else.
 
-        Parameters
-        ----------
-        facts : mapping or None
-            ``model.source_``; None checks nothing.
-        match_atoms : bool
-            As in :func:`ldmaps.inputs.open`.
+        ``facts`` is ``model.source_``, None checks nothing; ``match_atoms`` as in :func:`ldmaps.inputs.open`.
         """
         return self
 
@@ -240,13 +229,7 @@ class FrameSource(PointSource):
         return self if order is None else self.reordered(order)
 
     def reordered(self, order: NDArray[np.intp]) -> FrameSource:
-        """Return the same frames with their atoms in another order; raise where a source cannot do that.
-
-        Parameters
-        ----------
-        order : ndarray of int
-            Where each atom of the new order stands now.
-        """
+        """Return the same frames with their atoms in another ``order``, which says where each stands now, or raise."""
         what = f"the atoms of {self.describe()}"
         raise InvalidInputError(f"{what} cannot be put into the model's order here; give them in that order")
 
@@ -255,10 +238,7 @@ class FrameSource(PointSource):
     ) -> NDArray[np.intp] | None:
         """Return where a model's atoms stand among these, with a warning; None in order; raise where they are others.
 
-        Parameters
-        ----------
-        facts, match_atoms
-            As for :meth:`matched`.
+        ``facts`` and ``match_atoms`` are those of :meth:`matched`.
         """
         if not facts or facts.get("kind") != "frames":
             return None
@@ -283,13 +263,7 @@ class FrameSource(PointSource):
 
 
 def check_frames_finite(chunk: FrameChunk) -> None:
-    """Raise, naming file and frame, when a chunk holds NaN or infinite values.
-
-    Parameters
-    ----------
-    chunk : FrameChunk
-        Frames or rows, as a source yields them.
-    """
+    """Raise, naming file and frame, when a ``chunk`` that a source yields holds NaN or infinite values."""
     fault = not_finite(chunk.frames, "frame" if chunk.frames.ndim == 3 else "row", chunk.numbers)
     if fault is not None:
         remedy = ("",) if chunk.frames.ndim == 3 else (", or leave them out with ", Named("missing", "drop"))

@@ -225,9 +225,7 @@ class TrajectoryFiles(SelectedFrames):
                 try:
                     frames = handle.read(1).frames
                 except (RuntimeError, OSError) as error:
-                    raise InvalidInputError(
-                        f"{path} has no readable frame ({one_line(error, 160)}); is it empty, or of another format?"
-                    ) from error
+                    raise cut_off(path, 0, one_line(error, 160)) from error
             if not len(frames):
                 raise InvalidInputError(f"{path} has no frames; check how it was written")
             self._check_count(path, frames.shape[1])

@@ -68,13 +68,7 @@ class Windows:
 
     @classmethod
     def stored(cls, facts: Mapping[str, Any] | None) -> Windows | None:
-        """Return the windows that a model was fitted on; None if it was on single rows.
-
-        Parameters
-        ----------
-        facts : mapping or None
-            ``model.source_``.
-        """
+        """Return the windows that a model was fitted on, by its ``source_``, ``facts``; None if on single rows."""
         kept = (facts or {}).get("windows")
         return None if kept is None else cls(**kept)
 
@@ -82,12 +76,7 @@ class Windows:
     def suggested(cls, rows: PointSource, step: int = 1) -> Windows:
         """Return windows as long as the rows' period, or where there is none their memory: the median of all columns.
 
-        Parameters
-        ----------
-        rows : PointSource
-            A table; its first 100,000 rows are looked at.
-        step : int
-            As of the windows.
+        Of a table, ``rows``, the first 100,000 rows are looked at; ``step`` is that of the windows.
         """
         if "stdin" in rows.files:
             raise InvalidInputError(

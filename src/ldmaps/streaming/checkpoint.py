@@ -61,9 +61,9 @@ class Checkpoint:
         try:
             content = json.loads(text.decode("utf-8"), parse_int=_whole)
         except UnicodeDecodeError as error:
-            raise self._damaged("it is not text") from error
+            raise damaged(self.path, "it is not text") from error
         except (ValueError, RecursionError) as error:
-            raise self._damaged(f"it is not JSON: {error}") from error
+            raise damaged(self.path, f"it is not JSON: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT_NAME:
             raise CheckpointError(f"{self.path} is not an ldmaps checkpoint; name another file")
         if content.get("version") != FORMAT_VERSION:
@@ -72,7 +72,7 @@ class Checkpoint:
                 f"{FORMAT_VERSION}; go on with the ldmaps that wrote it"
             )
         if content.pop("checksum", None) != _checksum(content) or not content.keys() >= _KEYS:
-            raise self._damaged("its checksum does not agree")
+            raise damaged(self.path, "its checksum does not agree")
         return content
 
     def write(self, **content: Any) -> None:
@@ -88,11 +88,13 @@ class Checkpoint:
                 "whole: mend the disk, or make room on it, and run the same again"
             ) from error
 
-    def _damaged(self, how: str) -> CheckpointError:
-        return CheckpointError(
-            f"the checkpoint {self.path} is damaged ({how}); restore it, "
-            "or start over with another checkpoint and another output"
-        )
+
+def damaged(path: str, how: str) -> CheckpointError:
+    """Return the error of a checkpoint that does not hold what was written."""
+    return CheckpointError(
+        f"the checkpoint {path} is damaged ({how}); restore it, or start over with another checkpoint and another "
+        "output"
+    )
 
 
 def model_digest(model: Any) -> str:

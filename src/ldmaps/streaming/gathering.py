@@ -7,7 +7,6 @@ deliver what was received, then raise the error.
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
 
 from ldmaps import door
 from ldmaps.errors import Named, SourceError, StreamStalledError
@@ -16,13 +15,6 @@ from ldmaps.streaming.records import Records
 _log = logging.getLogger("ldmaps")
 #: Seconds after which a wait looks whether it should go on.
 LOOK_UP = 0.05
-
-
-class Request(NamedTuple):
-    """How many records to poll a source for at most, and how many seconds that may wait."""
-
-    most: int
-    wait: float
 
 
 class Batch:
@@ -79,7 +71,7 @@ class Gathering:
         self._raises = on_stall == "raise"
         # Often enough to notice a stall in time.
         self._pause = LOOK_UP if stall_after is None else min(LOOK_UP, stall_after / 4)
-        self._anything = Request(most, self._pause)
+        self._anything = most, self._pause
         self._ready: Records | None = None  # complete
         self._batch: Batch | None = None  # waiting for others
         self._due = 0.0  # when it has waited long enough
@@ -89,15 +81,16 @@ class Gathering:
         self._heard: float | None = None  # when something came, or when it was first listened for
         self._told = False
 
-    def step(self) -> Request | Records | None:
-        """Return what to do next: poll, deliver a batch, or end; raise the source's error once all is delivered."""
+    def step(self) -> tuple[int, float] | Records | None:
+        """Return a batch to deliver, for how many records at most and seconds to poll, or None at the end."""
+        # The source's error is raised once all is delivered.
         if self._ready is not None:
             ready, self._ready = self._ready, None
             return ready
         if self._batch is not None:
             wait = 0.0 if self._ended or self._batch.room <= 0 else self._due - door.monotonic()
             if wait > 0:
-                return Request(self._batch.room, min(wait, self._pause))
+                return self._batch.room, min(wait, self._pause)
             batch, self._batch = self._batch, None
             return batch.joined()
         if not self._ended:

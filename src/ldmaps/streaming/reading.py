@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import copy_context
 from functools import partial
 
+from ldmaps.inputs.prefetch import NOTHING, Ahead
 from ldmaps.streaming.gathering import LOOK_UP, Batch, Gathering
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
@@ -18,79 +17,6 @@ from ldmaps.streaming.sources.iterable import AsyncIterableSource
 _log = logging.getLogger("ldmaps")
 #: Seconds that a thread gets to come back from its source when the stream ends.
 _GOODBYE = 5.0
-
-_Poll = Callable[[int, float], Records | None]
-
-
-class _ReadAhead:
-    """Polls in a thread of its own; holds at most ``room`` records and then lets the source wait."""
-
-    def __init__(self, poll: _Poll, most: int, room: int) -> None:
-        self._poll = poll
-        self._most = most
-        self._room = room
-        self._ready: deque[Records] = deque()
-        self._waiting = 0
-        self._changed = threading.Condition()
-        self._stopped = False
-        self._ended = False
-        self._failure: BaseException | None = None
-        self.peak = 0
-        self._thread = threading.Thread(target=self._work, name="ldmaps-stream-reader", daemon=True)
-        self._thread.start()
-
-    def _work(self) -> None:
-        failure: BaseException | None = None
-        try:
-            while not self._stopped:
-                records = self._poll(self._most, LOOK_UP)
-                if records is None:
-                    break
-                if not records.empty:
-                    self._put(records)
-        except BaseException as error:  # handed over, whatever it is
-            failure = error
-        with self._changed:
-            self._failure, self._ended = failure, True
-            self._changed.notify_all()
-
-    def _put(self, records: Records) -> None:
-        count = len(records) + len(records.rejected)
-        with self._changed:
-            # Records that were read are kept even when the stream is stopped meanwhile: they may not come again.
-            while self._waiting and self._waiting + count > self._room and not self._stopped:
-                self._changed.wait(LOOK_UP)
-            self._ready.append(records)
-            self._waiting += count
-            self.peak = max(self.peak, self._waiting)
-            self._changed.notify_all()
-
-    def poll(self, most: int, wait: float) -> Records | None:
-        """Return what has been read: as many parts as fit, none of them cut."""
-        with self._changed:
-            if not self._ready and not self._ended:
-                self._changed.wait(wait)
-            if not self._ready:
-                if not self._ended:
-                    return Records.none()
-                if self._failure is not None:
-                    raise self._failure
-                return None
-            batch = Batch(most)
-            while self._ready and batch.add(self._ready[0]):
-                part = self._ready.popleft()
-                self._waiting -= len(part) + len(part.rejected)
-            self._changed.notify_all()
-        return batch.joined()
-
-    def stop(self) -> bool:
-        """Let the thread come to an end; say whether it has."""
-        with self._changed:
-            patience = 0.0 if self._stopped else _GOODBYE
-            self._stopped = True
-            self._changed.notify_all()
-        self._thread.join(patience)
-        return not self._thread.is_alive()
 
 
 class Reader:
@@ -102,7 +28,7 @@ class Reader:
         self.blocked = False
         self.gathering = gathering
         self._left = limit
-        self._ahead: _ReadAhead | None = None
+        self._ahead: Ahead[Records] | None = None
         # A hand-over between threads takes longer than embedding a record, so sources that wait for their records
         # are polled directly, unless records may wait or the source cannot be asked to hurry.
         may_wait = gathering.max_delay > 0 or (gathering.stall_after is not None and source.may_block)
@@ -142,7 +68,7 @@ class Reader:
 
     def close(self) -> None:
         """End the reader thread and close the source."""
-        if self._ahead is not None and not self._ahead.stop():
+        if self._ahead is not None and not self._stopped(self._ahead):
             self._abandon()
         else:
             self.source.close()
@@ -153,8 +79,9 @@ class Reader:
         if self._reads_ahead:
             if self._ahead is None:
                 batch = self.gathering.most
-                self._ahead = _ReadAhead(self._poll_source, batch, 2 * batch)
-            return self._ahead.poll(most, wait)
+                parts = iter(lambda: self._poll_source(batch, LOOK_UP), None)
+                self._ahead = Ahead(parts, 2 * batch, _count, "ldmaps-stream-reader")
+            return _taken(self._ahead, most, wait)
         self.blocked = self.source.may_block
         try:
             return self._poll_source(most, wait)
@@ -176,12 +103,30 @@ class Reader:
         """Return what was read already: it may not come again."""
         if self._ahead is None:
             return None
-        self._ahead.stop()
-        records = self._ahead.poll(most, 0.0)
+        self._stopped(self._ahead)
+        records = _taken(self._ahead, most, 0.0)
         return None if records is None or records.empty else records
+
+    def _stopped(self, ahead: Ahead[Records]) -> bool:
+        """Let the thread that reads come to an end, which is waited for once; say whether it has."""
+        return ahead.stop(0.0 if ahead.stopped else _GOODBYE)
 
     def _abandon(self) -> None:
         _log.warning("%s does not return from reading; it is abandoned", self.source.name)
+
+
+def _count(records: Records) -> int:
+    return len(records) + len(records.rejected)
+
+
+def _taken(ahead: Ahead[Records], most: int, wait: float) -> Records | None:
+    """Return what has been read: as many parts as fit, none of them cut; None at the end."""
+    batch = Batch(most)
+    if ahead.get(wait, batch.add) is NOTHING:
+        return None if ahead.is_over() else Records.none()
+    while ahead.get(0.0, batch.add) is not NOTHING:
+        pass
+    return batch.joined()
 
 
 class AsyncReader(Reader):

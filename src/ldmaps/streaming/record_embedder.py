@@ -46,13 +46,7 @@ class RecordEmbedder:
         self.cutter: Cutter | None = None  # of the stream under way
 
     def embed(self, records: Records) -> Embedded:
-        """Embed records; those that cannot be are added to the rejected ones. Only the tracker is changed.
-
-        Parameters
-        ----------
-        records : Records
-            Consecutive records of the stream.
-        """
+        """Embed consecutive ``records``; those that cannot be join the rejected ones. Only the tracker is changed."""
         width = self._facts.get("n_features")  # of a row
         if self.windows is not None:
             if records.points.shape[1:] != (self.model.n_features_in_,):

@@ -68,24 +68,12 @@ class Records:
 
     @staticmethod
     def none(rejected: tuple[Rejected, ...] = (), position: Position = None) -> Records:
-        """Return no records, or only rejected ones.
-
-        Parameters
-        ----------
-        rejected, position
-            Those that could not be read, and where the source continues after them.
-        """
+        """Return no records, or only ``rejected`` ones, after which the source continues at ``position``."""
         return Records(np.empty((0, 0)), np.empty(0, dtype=np.int64), None, np.empty(0), rejected, position)
 
     @staticmethod
     def joined(parts: Sequence[Records]) -> Records:
-        """Return consecutive records, all of the same shape, as one: with all rejected ones, and the last position.
-
-        Parameters
-        ----------
-        parts : sequence of Records
-            In order.
-        """
+        """Return ``parts``, consecutive and of one shape, as one: with all rejected ones, and the last position."""
         if len(parts) == 1:
             return parts[0]
         filled = [part for part in parts if len(part)] or [parts[0]]
@@ -110,15 +98,7 @@ class Records:
     def take(
         self, mask: NDArray[np.bool_], rejected: tuple[Rejected, ...] = (), position: Position = None
     ) -> Records:
-        """Return some of the records, in the same order.
-
-        Parameters
-        ----------
-        mask : ndarray of bool, shape (n,)
-            True for those to return.
-        rejected, position
-            To attach to them; by default none.
-        """
+        """Return the records that ``mask`` is True for, with ``rejected`` and ``position`` attached to them."""
         times = None if self.times is None else self.times[mask]
         return Records(self.points[mask], self.numbers[mask], times, self.arrived[mask], rejected, position)
 
@@ -160,13 +140,7 @@ class Embedded:
     points = property(attrgetter("records.points"))
 
     def take(self, mask: NDArray[np.bool_]) -> Embedded:
-        """Return some of the records with their events, without rejected ones and position.
-
-        Parameters
-        ----------
-        mask : ndarray of bool, shape (n,)
-            True for those to return.
-        """
+        """Return the records that ``mask`` is True for, with their events, without rejected ones and position."""
         records = self.records.take(mask)
         numbers = set(records.numbers.tolist())
         parts: list[Any] = [None if part is None else part[mask] for part in self.coverage]

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, LdmapsError, one_line
+from ldmaps.errors import InvalidInputError, LdmapsError, needed, one_line
 from ldmaps.settings import check_seconds
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
@@ -42,7 +42,7 @@ class RedisConnection:
 
     def open(self) -> None:
         """Connect; a server that is not there is an error at once."""
-        exceptions = _redis().exceptions
+        exceptions = _exceptions()
         try:
             self._client = door.connect_redis(self._server, _ANSWER)
             self._client.ping()
@@ -53,7 +53,7 @@ class RedisConnection:
 
     def attempt(self, work: Callable[[Any], Any]) -> tuple[bool, Any]:
         """Return whether commands were carried out (those without an answer may have been), and their result."""
-        exceptions = _redis().exceptions
+        exceptions = _exceptions()
         if self._down_since is not None and door.monotonic() < self._next_try:
             return False, None
         try:
@@ -92,11 +92,5 @@ class RedisConnection:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
 
-def _redis() -> Any:
-    try:
-        import redis
-    except ImportError as error:
-        raise InvalidInputError(
-            f"Redis streams need the package redis, which cannot be imported ({error}); pip install redis"
-        ) from error
-    return redis
+def _exceptions() -> Any:
+    return needed("redis", "Redis streams need the package redis", "pip install redis").exceptions

@@ -9,7 +9,7 @@ import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -88,15 +88,7 @@ class Reservoir(Sink):
         return np.full(len(self), self.seen / max(1, len(self)))
 
     def offer(self, points: ArrayLike, numbers: ArrayLike | None = None) -> None:
-        """Add records to the draw.
-
-        Parameters
-        ----------
-        points : array-like of shape (n, features), or (n, atoms, 3) for frames
-            Records outside the domain.
-        numbers : array-like of shape (n,), optional
-            Their places in the stream; by default they are counted.
-        """
+        """Add records outside the domain, ``points``, to the draw; ``numbers`` are their places in the stream."""
         given = np.asarray(points)
         if given.ndim < 2:
             raise InvalidInputError(f"points must have shape (n, features), got {given.shape}; pass x[None]")
@@ -111,50 +103,35 @@ class Reservoir(Sink):
         keys = self._rng.random(len(given))
         self._drawn += len(given)
         self.seen += len(given)
-        new = np.flatnonzero(keys < self._threshold)
-        if not len(new):
+        new = keys < self._threshold
+        if not new.any():
             return
-        merged = np.concatenate([self._keys, keys[new]])
-        stay = np.arange(len(merged))
-        if len(merged) > self.capacity:
-            order = np.argsort(merged, kind="stable")
-            self._threshold = float(merged[order[self.capacity]])
-            stay = np.sort(order[: self.capacity])
-        old = stay[stay < len(self)]
-        added = new[stay[len(old) :] - len(self)]
         # Copied, so that a batch is not kept alive by the few records of it that stay.
-        self.points = np.concatenate([self.points[old], given[added]]) if len(old) else given[added]
-        self.numbers = np.concatenate([self.numbers[old], places[added]])
-        self._keys = merged[stay]
+        self.points = np.concatenate([self.points, given[new]]) if len(self) else given[new]
+        self.numbers = np.concatenate([self.numbers, places[new]])
+        self._keys = np.concatenate([self._keys, keys[new]])
+        if len(self) > self.capacity:
+            self._threshold = float(np.partition(self._keys, self.capacity)[self.capacity])
+            self._keep(self._keys < self._threshold)
+
+    def _keep(self, rows: NDArray[np.bool_]) -> None:
+        self.points, self.numbers, self._keys = self.points[rows], self.numbers[rows], self._keys[rows]
 
     def count(self, nearest: ArrayLike) -> None:
-        """Count records inside the domain.
-
-        Parameters
-        ----------
-        nearest : array-like of int, shape (n,)
-            The landmark nearest to each, as ``Coverage.nearest``.
-        """
+        """Count records inside the domain; ``nearest`` is the landmark nearest to each, as in ``Coverage``."""
         more = np.bincount(np.asarray(nearest, dtype=np.intp), minlength=len(self.counts)).astype(np.int64)
         more[: len(self.counts)] += self.counts
         self.counts = more
 
     def remove(self, rows: ArrayLike) -> None:
-        """Remove records that a map has absorbed, with all those they stand for, and count inside ones from zero.
-
-        Parameters
-        ----------
-        rows : array-like of bool, shape (n,)
-            True for each record kept that is to go, as ``model.absorption_.absorbed``.
-        """
+        """Remove the ``rows`` (one bool each) that a map has absorbed, with all they stand for; empty ``counts``."""
         gone = np.asarray(rows)
         if gone.dtype != np.bool_ or gone.shape != (len(self),):
             raise InvalidInputError(
                 f"rows must be one bool for each of the {len(self)} records kept, got {gone.dtype}, shape {gone.shape}"
             )
-        left = ~gone
-        self.seen *= np.count_nonzero(left) / max(1, len(self))
-        self.points, self.numbers, self._keys = self.points[left], self.numbers[left], self._keys[left]
+        self.seen *= np.count_nonzero(~gone) / max(1, len(self))
+        self._keep(~gone)
         self.counts = np.empty(0, dtype=np.int64)
         if not len(self):
             self._threshold = 1.0
@@ -171,10 +148,6 @@ class Reservoir(Sink):
         """Raise unless a mark is a state of a reservoir like this one."""
         if mark is not None:
             self._parsed(mark)
-
-    def flush(self) -> Any:
-        """Return the state: a checkpoint that holds it can lose nothing."""
-        return self.state()
 
     def rewind(self, mark: Any) -> None:
         """Go back to an earlier state; None empties the reservoir."""
@@ -200,14 +173,10 @@ class Reservoir(Sink):
             "counts": self.counts.tolist(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from an earlier state, with the same draws as the reservoir it was taken of.
+    flush = state  # a checkpoint that holds it can lose nothing
 
-        Parameters
-        ----------
-        state : mapping
-            What :meth:`state` returned.
-        """
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, ``state``, with the same draws as the reservoir it was taken of."""
         try:
             arrays, numbers = self._parsed(state)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -282,7 +251,7 @@ class OutsideFile(Reservoir):
             there = read_outside(self.path, self._model)
         except (InvalidInputError, OSError):
             return False
-        return not len(there.points) and not there.counts.any()
+        return not len(there["points"]) and not there["counts"].any()
 
     def flush(self) -> Any:
         """Return the state."""
@@ -308,16 +277,8 @@ class OutsideFile(Reservoir):
         )
 
 
-class Outside(NamedTuple):
-    """What ``absorb`` takes, as :class:`Reservoir` has it."""
-
-    points: NDArray[Any]
-    weights: NDArray[np.float64]
-    counts: NDArray[np.int64]
-
-
-def read_outside(path: str | os.PathLike[str], model: Any) -> Outside:
-    """Read what a stream left outside a map, or raise if it was another map."""
+def read_outside(path: str | os.PathLike[str], model: Any) -> dict[str, NDArray[Any]]:
+    """Return the points, numbers, weights and counts that a stream left outside a map; raise if it was another."""
     try:
         header, arrays = read_archive(path)
     except ArchiveError as error:
@@ -336,7 +297,7 @@ def read_outside(path: str | os.PathLike[str], model: Any) -> Outside:
     fault = _fault(arrays, len(model.multiplicities_))
     if fault:
         raise _not_ours(path, fault)
-    return Outside(arrays["points"], arrays["weights"], arrays["counts"])
+    return arrays
 
 
 def _fault(arrays: Mapping[str, NDArray[Any]], n_landmarks: int) -> str:

@@ -14,7 +14,7 @@ from ldmaps import door
 from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, SinkError, one_line
 from ldmaps.files import check_distinct
 from ldmaps.settings import check_seconds
-from ldmaps.streaming.checkpoint import Checkpoint, model_digest
+from ldmaps.streaming.checkpoint import Checkpoint, damaged, model_digest
 from ldmaps.streaming.reading import Reader
 from ldmaps.streaming.record_embedder import judged
 from ldmaps.streaming.records import Position, Records
@@ -78,7 +78,7 @@ class Run:
         self._signals.deliver()
 
     def _should_stop(self) -> bool:
-        return self._signals.pending or (self._stop is not None and self._stop.is_set())
+        return self._signals.pending is not None or (self._stop is not None and self._stop.is_set())
 
     def _go(self) -> None:
         summary, reader, batches = self._summary, self._reader, self._reader.batches()
@@ -181,10 +181,7 @@ class Run:
         except LdmapsError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise CheckpointError(
-                f"the checkpoint {self._path} is damaged ({one_line(repr(error), 200)}); restore it, or start over "
-                "with another checkpoint and another output"
-            ) from error
+            raise damaged(self._path, one_line(repr(error), 200)) from error
 
     def _check(self, saved: dict[str, Any]) -> None:
         """Raise unless the checkpoint belongs to this model, source and these outputs."""
@@ -252,12 +249,7 @@ class _DeferredSignals:
     def __init__(self, may_raise: Callable[[], bool]) -> None:
         self._may_raise = may_raise
         self._handlers: dict[int, Any] = {}
-        self._pending: tuple[int, FrameType | None] | None = None
-
-    @property
-    def pending(self) -> bool:
-        """Whether a signal waits."""
-        return self._pending is not None
+        self.pending: tuple[int, FrameType | None] | None = None  # the signal that waits
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -275,12 +267,12 @@ class _DeferredSignals:
 
     def deliver(self) -> None:
         """Call the handler that a signal was meant for."""
-        if self._pending is not None:
-            (number, frame), self._pending = self._pending, None
+        if self.pending is not None:
+            (number, frame), self.pending = self.pending, None
             self._handlers[number](number, frame)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._pending is not None or self._may_raise():
+        if self.pending is not None or self._may_raise():
             self._handlers[number](number, frame)
         else:
-            self._pending = number, frame
+            self.pending = number, frame

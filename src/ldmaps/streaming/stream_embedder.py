@@ -142,13 +142,8 @@ class StreamEmbedder(RecordEmbedder):
     async def astream(self, source: Any) -> AsyncIterator[Embedded]:
         """Yield batches as :meth:`stream` does, in async code.
 
-        An async iterable is iterated in the running event loop; other sources are
-        polled in a thread, unless they need this one.
-
-        Parameters
-        ----------
-        source : Source, array, iterable, async iterable, trajectory or path
-            As for :meth:`stream`.
+        If ``source`` is an async iterable, it is iterated in the running event loop; others are polled in a thread,
+        unless they need this one.
         """
         reader = AsyncReader(*self._opened(source))
         await asyncio.to_thread(self.warm_up)

@@ -114,13 +114,7 @@ class StreamSummary:
         return self.inside / self.records if self.records else 0.0
 
     def count(self, embedded: Embedded) -> None:
-        """Add a batch that all sinks have taken.
-
-        Parameters
-        ----------
-        embedded : Embedded
-            The batch.
-        """
+        """Add a batch, ``embedded``, that all sinks have taken."""
         n = len(embedded)
         if n == 1:  # a stream of single records: no arrays
             self.latency.add_one(door.monotonic() - float(embedded.arrived[0]))
@@ -154,13 +148,7 @@ class StreamSummary:
         return {name: getattr(self, name) for name in _KEPT} | {"events": dict(self.events)}
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from a checkpoint's counts.
-
-        Parameters
-        ----------
-        kept : dict
-            What :meth:`kept` returned.
-        """
+        """Go on from a checkpoint's counts: ``kept`` is what :meth:`kept` returned."""
         for name in _KEPT:
             setattr(self, name, int(kept.get(name, 0)))
         self.events = Counter({str(key): int(value) for key, value in kept["events"].items()})

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.spectrum import places_in_spectrum
-from ldmaps.errors import InvalidInputError, Named
+from ldmaps.errors import InvalidInputError, Named, needed
 from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
 from ldmaps.views.observables import UNITS
 from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts
@@ -209,12 +209,9 @@ class MapPlots:
 
 def import_pyplot() -> Any:
     """Return matplotlib's pyplot, or say what to install."""
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise InvalidInputError(
-            f"pictures are drawn with matplotlib, which cannot be imported ({error}); pip install matplotlib"
-        ) from error
+    needed("matplotlib", "pictures are drawn with matplotlib", "pip install matplotlib")
+    from matplotlib import pyplot
+
     return pyplot
 
 

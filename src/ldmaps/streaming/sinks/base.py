@@ -34,35 +34,17 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, embedded: Embedded) -> None:
-        """Take records. May block, which slows the source down.
-
-        Parameters
-        ----------
-        embedded : Embedded
-            The next records, in order.
-        """
+        """Take the next records, ``embedded``. May block, which slows the source down."""
 
     def check(self, mark: Any = None) -> None:
-        """Raise if records cannot be written here, or not continued from a mark; called first, and changes nothing.
-
-        Parameters
-        ----------
-        mark : JSON value, optional
-            What :meth:`flush` returned in an earlier run; None for a new stream.
-        """
+        """Raise if a stream cannot be written here, or not go on from ``mark``; called first, and changes nothing."""
 
     def flush(self) -> Any:
         """Make everything written so far safe against a crash; return a JSON value as mark, or None if not durable."""
         return None
 
     def rewind(self, mark: Any) -> None:
-        """Drop everything after a mark; called after :meth:`check`, before the first write.
-
-        Parameters
-        ----------
-        mark : JSON value, optional
-            What :meth:`flush` returned; None drops everything.
-        """
+        """Drop everything after ``mark``, None for all; called after :meth:`check`, before the first write."""
 
     def close(self) -> None:
         """Release files and connections."""

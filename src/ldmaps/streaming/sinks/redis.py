@@ -112,9 +112,7 @@ class RedisSink(Sink):
         self._add([])
         return {"run": self._run, "added": self._added}
 
-    def rewind(self, mark: Any) -> None:
-        """Go on with the stream of an earlier run; what it added after the mark is not added twice."""
-        self.check(mark)
+    rewind = check  # what an earlier run added after the mark is not added twice
 
     def close(self) -> None:
         """Disconnect."""

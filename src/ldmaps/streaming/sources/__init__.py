@@ -17,12 +17,7 @@ from ldmaps.inputs.formats import format_of
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
 from ldmaps.streaming.sources.imd import IMDSource
-from ldmaps.streaming.sources.iterable import (
-    AsyncIterableSource,
-    FramesSource,
-    IterableSource,
-    SequenceSource,
-)
+from ldmaps.streaming.sources.iterable import AsyncIterableSource, IterableSource, ReplayedSource
 from ldmaps.streaming.sources.redis import RedisSource
 from ldmaps.streaming.sources.tables import FileSource, GrowingTable, PipeSource
 
@@ -62,8 +57,7 @@ def open_source(
     Parameters
     ----------
     spec : str or path
-        ``-`` (stdin), a table (CSV, NDJSON, npy), a trajectory, ``imd://host:port`` or
-        ``redis://host:port/stream``.
+        ``-`` (stdin), a table (CSV, NDJSON, npy), a trajectory, ``imd://host:port`` or ``redis://host:port/stream``.
     model_facts : mapping, optional
         See :func:`model_facts`.
     form : {"csv", "ndjson", "npy"}, optional
@@ -118,10 +112,10 @@ def as_source(source: Any, facts: Mapping[str, Any] | None = None) -> Source:
     if isinstance(source, (str, os.PathLike)):
         return open_source(source, model_facts=facts)
     if isinstance(source, (np.ndarray, list, tuple)):
-        return SequenceSource(source, facts)
+        return ReplayedSource(source, facts)
     points = as_points(source)
     if points is not None:
-        return FramesSource(points.matched(facts))
+        return ReplayedSource(points.matched(facts))
     if isinstance(source, AsyncIterable):
         return AsyncIterableSource(source, facts)
     if isinstance(source, Iterable):

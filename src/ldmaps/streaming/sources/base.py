@@ -32,36 +32,20 @@ class Source(ABC):
     name: str = "stream"
     replayable: ClassVar[bool] = False
     needs_main_thread: ClassVar[bool] = False
-    reads_ahead: ClassVar[bool] = False
+    reads_ahead: bool = False
     may_block: ClassVar[bool] = False
     paths: tuple[str | int, ...] = ()
     facts: dict[str, Any] | None = None
 
     @abstractmethod
     def open(self, position: Position = None) -> None:
-        """Connect, and continue after the records of an earlier run.
-
-        Parameters
-        ----------
-        position : JSON value, optional
-            ``Records.position`` of the last records that were delivered; None begins at the start.
-        """
+        """Connect, and continue at ``position``: that of the last records that an earlier run delivered, if one did."""
 
     @abstractmethod
     def poll(self, most: int, wait: float) -> Records | None:
-        """Return the records that have arrived.
+        """Return the records that have arrived, ``most`` at most; None when the stream has ended.
 
-        Parameters
-        ----------
-        most : int
-            How many at most.
-        wait : float
-            Seconds to wait for the first one; the others are not waited for.
-
-        Returns
-        -------
-        Records or None
-            Of length 0 if nothing arrived in time; None when the stream has ended.
+        The first one is waited for, ``wait`` seconds, the others are not; there are none if nothing came in time.
         """
 
     def close(self) -> None:

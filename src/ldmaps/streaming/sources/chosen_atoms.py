@@ -43,6 +43,11 @@ class ChosenAtoms(SelectedFrames):
         super().__init__(selection, reading)
         self.files = (name,)
         self.periodic = periodic
+        self.can_repair = (
+            selection.molecules is not None
+        )  # whether molecules that the box has split are joined
+        # Atoms to read of every frame, None for all, and how many these are.
+        self.to_read, self.n_to_read = selection.read_or_none(self.n_stream_atoms), len(selection.read)
         self._any_good = False
         order = self.order_for(facts)
         if order is not None:
@@ -56,21 +61,6 @@ class ChosenAtoms(SelectedFrames):
 
     def __iter__(self) -> Iterator[FrameChunk]:
         return iter(())
-
-    @property
-    def can_repair(self) -> bool:
-        """Whether molecules that the box has split are joined."""
-        return self._selection.molecules is not None
-
-    @property
-    def to_read(self) -> NDArray[np.intp] | None:
-        """Atoms to read of every frame; None for all."""
-        return self._selection.read_or_none(self.n_stream_atoms)
-
-    @property
-    def n_to_read(self) -> int:
-        """How many atoms these are."""
-        return len(self._selection.read)
 
     def check_count(self, n_atoms: int) -> None:
         """Raise when the stream's frames have another number of atoms."""

@@ -93,8 +93,7 @@ class NpyDecoder(Decoder):
         self._data.clear()
         self._offset += length
         self._number += 1
-        rows, numbers = np.empty((0, *self._shape)), np.empty(0, dtype=np.int64)
-        return Records(rows, numbers, None, np.empty(0), (rejected,), self._position())
+        return Records.none((rejected,), self._position())
 
     def _position(self) -> dict[str, Any]:
         return {

@@ -7,19 +7,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, Named, SourceError
 from ldmaps.inputs.frame_blocks import Found
 from ldmaps.inputs.frame_formats import growing_format
-from ldmaps.inputs.source import default_chunk
+from ldmaps.inputs.source import FrameChunk, default_chunk
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
 from ldmaps.streaming.sources.growing_file import READ_BYTES, GrowingFile
 
-_NO_NUMBERS = np.empty(0, dtype=np.int64)
 _NOTHING = Found(np.empty(0, dtype=np.intp), 0)
 
 
@@ -157,7 +155,7 @@ class GrowingTrajectory(Source):
         numbers = np.arange(self._frame, self._frame + count, dtype=np.int64)
         self._frame += count
         chunk, _, rejected = self._atoms.take(block, numbers)
-        return self._records(rejected, chunk.frames, chunk.times, chunk.numbers)
+        return self._records(rejected, chunk)
 
     def _damaged(self, reason: str) -> Records:
         """Reject the next frame, and go on at the next sound header."""
@@ -182,18 +180,13 @@ class GrowingTrajectory(Source):
         reason = f"the frame was not finished when the file stopped growing ({len(self._data)} bytes of it are there)"
         return self._records((Rejected(self._frame, reason),))
 
-    def _records(
-        self,
-        rejected: tuple[Rejected, ...],
-        frames: NDArray[np.float32] | None = None,
-        times: NDArray[np.float64] | None = None,
-        numbers: NDArray[np.int64] = _NO_NUMBERS,
-    ) -> Records:
+    def _records(self, rejected: tuple[Rejected, ...], chunk: FrameChunk | None = None) -> Records:
         position: dict[str, Any] = {"frame": self._frame}
         if self._frame:
             position |= {"byte": self._byte, "mark": self._file.mark(self._byte)}
         if self._searching:
             position["searching"] = True
-        if frames is None:
-            frames = np.empty((0, self._atoms.n_atoms, 3), dtype=np.float32)
-        return Records(frames, numbers, times, np.full(len(numbers), door.monotonic()), rejected, position)
+        if chunk is None:
+            return Records.none(rejected, position)
+        arrived = np.full(len(chunk), door.monotonic())
+        return Records(chunk.frames, chunk.numbers, chunk.times, arrived, rejected, position)

@@ -1,13 +1,11 @@
 """Live molecular dynamics over IMD, version 3 (GROMACS, LAMMPS, NAMD), through imdclient.
 
-engine ──socket──► imdclient's buffer, which pauses the engine when full ──► one thread here ──► bounded queue ──► poll
+engine ──socket──► imdclient's buffer, which pauses the engine when full ──► one thread that reads ahead ──► poll
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib
-import queue
 import signal
 import socket
 import threading
@@ -19,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
+from ldmaps.errors import InvalidInputError, Named, SourceError, needed, one_line
 from ldmaps.inputs.frame_blocks import block_of
+from ldmaps.inputs.prefetch import NOTHING, Ahead
 from ldmaps.streaming.records import Position, Records
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
@@ -101,15 +100,11 @@ class IMDSource(Source):
         # Positions, velocities and forces may come; a buffer of less than a few frames would pause all the time.
         frame_bytes = 36 * self._atoms.n_stream_atoms + 100
         self._buffer_bytes = min(max(buffer_bytes, 4 * frame_bytes), _MOST_BUFFERED * frame_bytes)
-        waiting = min(_MOST_WAITING, max(1, buffer_bytes // (12 * self._atoms.n_to_read)))
-        self._queue: queue.Queue[_Frame | None] = queue.Queue(waiting)
-        self._closing = threading.Event()
+        self._room = min(_MOST_WAITING, max(1, buffer_bytes // (12 * self._atoms.n_to_read)))
         self._client: Any = None
         self._socket: socket.socket | None = None
-        self._thread: threading.Thread | None = None
-        self._failure: Exception | None = None
+        self._ahead: Ahead[_Frame] | None = None
         self._number = 0
-        self._ended = False
 
     def open(self, position: Position = None) -> None:
         """Connect, and let the simulation go; there is no going back to a position."""
@@ -117,7 +112,8 @@ class IMDSource(Source):
             raise InvalidInputError("an IMD stream must be opened by the main thread")
         if self._client is not None:
             raise InvalidInputError(f"{self.name} was opened before; make a new source")
-        client_class = _client_class()
+        package = "imdclient.IMDClient", "live simulations are read with imdclient"
+        client_class = needed(*package, "pip install imdclient MDAnalysis").IMDClient
         deadline = door.monotonic() + self._connect_timeout
         while True:
             try:
@@ -131,25 +127,15 @@ class IMDSource(Source):
                     ) from error
                 door.sleep(_RETRY_EVERY)
         self._check_session(self._client.get_imdsessioninfo())
-        self._thread = threading.Thread(target=self._pull, name="ldmaps-imd", daemon=True)
-        self._thread.start()
+        self._ahead = Ahead(self._frames(), self._room, name="ldmaps-imd")
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return the frames that have come."""
+        assert self._ahead is not None
         frames: list[_Frame] = []
-        try:
-            while len(frames) < most and not self._ended:
-                block = not frames and wait > 0
-                frame = self._queue.get(block, wait if block else None)
-                if frame is None:
-                    self._ended = True
-                else:
-                    frames.append(frame)
-        except queue.Empty:
-            pass
-        if not frames and self._ended:
-            if self._failure is not None:
-                raise self._failure
+        while len(frames) < most and (frame := self._ahead.get(0.0 if frames else wait)) is not NOTHING:
+            frames.append(frame)
+        if not frames and self._ahead.is_over():
             if self._number == 0:
                 raise SourceError(
                     f"{self.name} was closed before its first frame; did the simulation end at once, or stop with an "
@@ -160,7 +146,8 @@ class IMDSource(Source):
 
     def close(self) -> None:
         """Disconnect; the engine continues or waits, as it is set up."""
-        self._closing.set()
+        if self._ahead is not None:
+            self._ahead.stop(0.0)
         if self._socket is not None:
             # Wakes imdclient's thread, which would otherwise sit in recv until its timeout.
             with suppress(OSError):
@@ -168,8 +155,8 @@ class IMDSource(Source):
         if self._client is not None:
             self._client.stop()  # says goodbye, and closes the socket
             atexit.unregister(self._client.stop)
-        if self._thread is not None:
-            self._thread.join(5.0)
+        if self._ahead is not None:
+            self._ahead.stop(5.0)
 
     def _connected(self, client_class: Any) -> Any:
         source = self
@@ -211,27 +198,21 @@ class IMDSource(Source):
                 Named("periodic", "keep"),
             )
 
-    def _pull(self) -> None:
+    def _frames(self) -> Iterator[_Frame]:
         read = self._atoms.to_read
         try:
-            while not self._closing.is_set():
+            while True:
                 frame = self._client.get_imdframe()
                 # The frame's arrays are used again for a later one, so these must be copies.
                 xyz = (frame.positions if read is None else frame.positions[read]) * _NM_PER_ANGSTROM
                 box = None if frame.box is None else 0.1 * np.asarray(frame.box, dtype=np.float64)
                 when = None if frame.time is None else float(frame.time)
-                self._put(_Frame(xyz, box, when, door.monotonic()))
+                yield _Frame(xyz, box, when, door.monotonic())
         except EOFError as error:
-            self._failure = self._cause(error)
+            if (cause := self._cause(error)) is not None:
+                raise cause from error
         except Exception as error:
-            self._failure = SourceError(f"{self.name} broke off: {one_line(error, 160)}")
-        self._put(None)
-
-    def _put(self, frame: _Frame | None) -> None:
-        while not self._closing.is_set():
-            with suppress(queue.Full):
-                self._queue.put(frame, timeout=0.2)
-                return
+            raise SourceError(f"{self.name} broke off: {one_line(error, 160)}") from error
 
     def _cause(self, error: EOFError) -> Exception | None:
         """Tell an end from a failure: imdclient reports both as EOFError."""
@@ -255,27 +236,16 @@ class IMDSource(Source):
         return SourceError(f"{self.name} sent what is not IMD: {text}")
 
     def _records(self, frames: list[_Frame]) -> Records:
+        if not frames:
+            return Records.none()
         numbers = np.arange(self._number, self._number + len(frames), dtype=np.int64)
         self._number += len(frames)
-        if not frames:
-            return Records(np.empty((0, self._atoms.n_atoms, 3), np.float32), numbers, None, np.empty(0))
         block = block_of([frame.xyz for frame in frames], None, [frame.box for frame in frames])
         chunk, kept, rejected = self._atoms.take(block, numbers)
         moments = [frame.time for frame in frames if frame.time is not None]
         times = np.asarray(moments)[kept] if len(moments) == len(frames) else None
         arrived = np.asarray([frame.arrived for frame in frames])[kept]
         return Records(chunk.frames, chunk.numbers, times, arrived, rejected)
-
-
-def _client_class() -> Any:
-    try:
-        module = importlib.import_module("imdclient.IMDClient")
-    except ImportError as error:
-        raise InvalidInputError(
-            f"live simulations are read with imdclient, which cannot be imported ({error}); pip install imdclient "
-            "MDAnalysis"
-        ) from error
-    return module.IMDClient
 
 
 def _parsed(url: str) -> tuple[str, int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from abc import abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,35 +64,42 @@ class _Items:
             return rows
         raise InvalidInputError(f"an item of shape {rows.shape} is neither a point nor an array of points")
 
-    def stacked(self, items: Any) -> Any:
-        """Return points in a list as one array; a list of anything else as it is."""
-        try:
-            rows = np.array(items)
-        except (ValueError, TypeError):
-            return items
-        is_points = rows.ndim == 2 and not (self.takes_frames and rows.shape[1] == 3)
-        is_frames = rows.ndim == 3 and self.takes_frames
-        return rows if rows.dtype.kind in "biuf" and (is_points or is_frames) else items
+    def chunks(self, items: Any) -> Any:
+        """Return an array, or a list of points, as one chunk that can be cut; a list of anything else as it is."""
+        if isinstance(items, np.ndarray):
+            rows = self.rows(items)
+        else:
+            try:
+                rows = np.array(items)
+            except (ValueError, TypeError):
+                return items
+            is_points = rows.ndim == 2 and not (self.takes_frames and rows.shape[1] == 3)
+            is_frames = rows.ndim == 3 and self.takes_frames
+            if rows.dtype.kind not in "biuf" or not (is_points or is_frames):
+                return items
+        return [FrameChunk(rows, np.arange(len(rows)), None, "")]
 
 
-class _RereadSource(Source):
-    """A source that goes on by reading again what came before, and so notices that it was changed."""
+class ReplayedSource(Source):
+    """Points that can be read again: an array, a list of items, or a trajectory or table (``ldmaps.inputs``)."""
+
+    # It goes on by reading again what came before, and so notices that it was changed.
 
     replayable: ClassVar[bool] = True
-    _at = 0
-    _checksum = 0
+    name = "the data in memory"
+    _iterator: Iterator[Any] = iter(())
 
-    @abstractmethod
-    def _begin(self) -> None:
-        """Go to the first item."""
-
-    @abstractmethod
-    def _next(self, most: int) -> Records | None:
-        """Return points of at most so many items, and count these in ``_at``."""
+    def __init__(self, items: Any, facts: Mapping[str, Any] | None = None) -> None:
+        self._model_facts, self._items = facts, items
+        if isinstance(items, PointSource):
+            self.name, self.paths, self.facts = items.describe(), items.files, items.facts()
+            self.reads_ahead = True
+        else:
+            self._items = _Items(facts).chunks(items)
 
     def open(self, position: Position = None) -> None:
-        """Go to an item."""
-        self._begin()
+        """Go to an item: a point of a chunk, or an entry of a list."""
+        self._shaper, self._iterator, self._left = _Items(self._model_facts), iter(self._items), _END
         self._at = self._checksum = 0
         if position is None:
             return
@@ -112,34 +118,25 @@ class _RereadSource(Source):
             )
 
     def poll(self, most: int, wait: float) -> Records | None:
-        """Return the next points."""
-        records = self._next(most)
-        if records is not None:
-            self._checksum = zlib.crc32(np.asarray(records.points, np.float64).tobytes(), self._checksum)
-            records.position = {"item": self._at, "checksum": self._checksum}
+        """Return the next points, of one item."""
+        item, self._left = self._left, _END
+        if item is _END and (item := next(self._iterator, _END)) is _END:
+            return None
+        if isinstance(item, FrameChunk):
+            if len(item) > most:
+                item, self._left = item.take(slice(most)), item.take(slice(most, None))
+            self._at += len(item)
+        else:
+            self._at += 1
+        records = self._shaper.records(item, door.monotonic())
+        self._checksum = zlib.crc32(np.asarray(records.points, np.float64).tobytes(), self._checksum)
+        records.position = {"item": self._at, "checksum": self._checksum}
         return records
 
-
-class SequenceSource(_RereadSource):
-    """Points in memory: an array, or a list of items."""
-
-    name = "the data in memory"
-
-    def __init__(self, items: Sequence[Any] | NDArray[Any], facts: Mapping[str, Any] | None = None) -> None:
-        self._facts = facts
-        self._begin()
-        self._items = (self._shaper.rows if isinstance(items, np.ndarray) else self._shaper.stacked)(items)
-
-    def _begin(self) -> None:
-        self._shaper = _Items(self._facts)
-
-    def _next(self, most: int) -> Records | None:
-        if self._at >= len(self._items):
-            return None
-        is_array = isinstance(self._items, np.ndarray)
-        part = self._items[self._at : self._at + most] if is_array else self._items[self._at]
-        self._at += len(part) if is_array else 1
-        return self._shaper.records(part, door.monotonic())
+    def close(self) -> None:
+        """Release the files."""
+        if isinstance(self._iterator, Generator):
+            self._iterator.close()
 
 
 class IterableSource(Source):
@@ -160,40 +157,6 @@ class IterableSource(Source):
         """Return the next item's points, however long it takes."""
         item = next(self._iterator, _END)
         return None if item is _END else self._shaper.records(item, door.monotonic())
-
-
-class FramesSource(_RereadSource):
-    """A trajectory or table (:func:`ldmaps.inputs.open`), mdtraj or MDAnalysis object."""
-
-    reads_ahead: ClassVar[bool] = True
-
-    def __init__(self, frames: PointSource) -> None:
-        self.name = frames.describe()
-        self.paths = tuple(getattr(frames, "files", ()))
-        self.facts = frames.facts()
-        self._frames = frames
-        self._iterator: Iterator[FrameChunk] = iter(())
-        self._left: FrameChunk | None = None
-
-    def _begin(self) -> None:
-        self._iterator, self._left = iter(self._frames), None
-
-    def _next(self, most: int) -> Records | None:
-        """Return frames of one chunk."""
-        chunk = self._left or next(self._iterator, None)
-        if chunk is None:
-            return None
-        self._left = None
-        if len(chunk) > most:
-            self._left, chunk = chunk.take(slice(most, None)), chunk.take(slice(0, most))
-        numbers = np.arange(self._at, self._at + len(chunk), dtype=np.int64)
-        self._at += len(chunk)
-        return Records(chunk.frames, numbers, chunk.times, np.full(len(chunk), door.monotonic()))
-
-    def close(self) -> None:
-        """Release the files."""
-        if isinstance(self._iterator, Generator):
-            self._iterator.close()
 
 
 class AsyncIterableSource(Source):

@@ -106,7 +106,8 @@ class RedisSource(Source):
         """Connect and go to an entry."""
         self._connection.open()
         self._came = door.monotonic()
-        info = self._reached(lambda client: _info(client, self._connection.stream))
+        stream = self._connection.stream
+        info = self._reached(lambda client: client.xinfo_stream(stream) if client.exists(stream) else None)
         if position is not None:
             self._id, self._number = str(position["id"]), int(position["number"])
             self._entry, self._mark = int(position["entry"]), int(position.get("mark", 0))
@@ -252,11 +253,6 @@ class RedisSource(Source):
         position = {"id": self._id, "number": self._number, "entry": self._entry}
         position |= {"deleted": self._deleted, "mark": self._mark}
         return Records(points, numbers, moments, arrived, tuple(rejected), position)
-
-
-def _info(client: Any, stream: str) -> Any:
-    """Return what the server says about a stream, None if there is no such key."""
-    return client.xinfo_stream(stream) if client.exists(stream) else None
 
 
 def _added(info: dict[str, Any]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -25,13 +24,28 @@ READ_BYTES = 1 << 18
 POLL_BYTES = 4 << 20
 
 
-class _TableSource(Source):
-    """What all share: bytes that are read, decoded and, whatever then fails, delivered."""
+class FileSource(Source):
+    """Records of a file that is complete: a path, or a descriptor, which is read from where it stands."""
+
+    replayable: ClassVar[bool] = True
+    reads_ahead: bool = True
+    _is_live: ClassVar[bool] = False  # whether its bytes come over time
 
     def __init__(
-        self, form: str | None, facts: Mapping[str, Any] | None, columns: Sequence[str] | None
+        self,
+        file: str | os.PathLike[str] | int,
+        form: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        name: str | None = None,
+        idle_end: float | None = None,
     ) -> None:
-        self._settings = form, facts, columns
+        path = file if isinstance(file, int) else os.fspath(file)
+        self.name = name or (f"descriptor {path}" if isinstance(path, int) else path)
+        self.paths = (path,) if self.replayable else ()
+        self._settings = form or form_of(self.name), facts, columns
+        self._file = GrowingFile(path, idle_end, self.name)
         self._begin()
 
     def _begin(self) -> None:
@@ -39,12 +53,18 @@ class _TableSource(Source):
         self._ended = False
         self._failure: Exception | None = None
 
-    @abstractmethod
-    def _read(self, wait: float) -> bytes | None:
-        """Return the next bytes, nothing at the end, None if none came within so many seconds."""
-
-    def _finish(self) -> None:
-        self._decoder.finish()
+    def open(self, position: Position = None) -> None:
+        """Open the file and go to a record."""
+        self._begin()
+        path, place = self._file.path, position or {"offset": 0}
+        start = int(place.get("start", 0))
+        if position is None and isinstance(path, int):
+            start = door.lseek(path, 0, os.SEEK_CUR)
+        byte = start + int(place["offset"])
+        self._file.open(byte, start)
+        if position is not None:
+            self._file.check(byte, position["mark"])
+            self._decoder.restore(position)
 
     def poll(self, most: int, wait: float) -> Records | None:
         """Return what has come; more bytes are read while there are any and they do not make a batch yet."""
@@ -72,91 +92,24 @@ class _TableSource(Source):
             raise self._failure
         return None
 
-    def _taken(self, most: int) -> Records:
-        return self._decoder.take(most)
-
-
-class PipeSource(_TableSource):
-    """NDJSON, CSV or npy messages from a pipe, socket or terminal, whose descriptor is not closed."""
-
-    def __init__(
-        self,
-        descriptor: int,
-        form: str | None = None,
-        facts: Mapping[str, Any] | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        name: str = "the pipe",
-    ) -> None:
-        super().__init__(form, facts, columns)
-        self.name = name
-        self._descriptor = descriptor
-
-    def open(self, position: Position = None) -> None:
-        """Begin to listen."""
-        self._begin()
-
     def _read(self, wait: float) -> bytes | None:
-        if not door.is_readable(self._descriptor, wait):
-            return None
-        return door.read(self._descriptor, READ_BYTES)
-
-    def _taken(self, most: int) -> Records:
-        records = super()._taken(most)
-        records.position = None  # a pipe cannot go back
-        return records
-
-
-class FileSource(_TableSource):
-    """Records of a file that is complete: a path, or a descriptor, which is read from where it stands."""
-
-    replayable: ClassVar[bool] = True
-    reads_ahead: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        file: str | os.PathLike[str] | int,
-        form: str | None = None,
-        facts: Mapping[str, Any] | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        name: str | None = None,
-        idle_end: float | None = None,
-    ) -> None:
-        path = file if isinstance(file, int) else os.fspath(file)
-        self.name = name or (f"descriptor {path}" if isinstance(path, int) else path)
-        self.paths = (path,)
-        super().__init__(form or form_of(self.name), facts, columns)
-        self._file = GrowingFile(path, idle_end, self.name)
-
-    def open(self, position: Position = None) -> None:
-        """Open the file and go to a record."""
-        self._begin()
-        path, place = self.paths[0], position or {"offset": 0}
-        start = int(place.get("start", 0))
-        if position is None and isinstance(path, int):
-            start = door.lseek(path, 0, os.SEEK_CUR)
-        byte = start + int(place["offset"])
-        self._file.open(byte, start)
-        if position is not None:
-            self._file.check(byte, position["mark"])
-            self._decoder.restore(position)
-
-    def _read(self, wait: float) -> bytes | None:
+        """Return the next bytes, nothing at the end, None if none came within so many seconds."""
         data = self._file.at(self._file.read_to, READ_BYTES)
         self._file.read_to += len(data)
         return data
 
-    def _taken(self, most: int) -> Records:
-        records = self._placed(most)
-        # How long a line waited in a file says nothing; the clock runs from here.
-        records.arrived = np.full(len(records), door.monotonic())
-        return records
+    def _finish(self) -> None:
+        self._decoder.finish()
 
-    def _placed(self, most: int) -> Records:
-        """Return records whose position says what the file was up to there."""
+    def _taken(self, most: int) -> Records:
+        """Return records whose position, if they have one, says what the file was up to there."""
         records = self._decoder.take(most)
-        if records.position is not None:
+        if not self._is_live:
+            # How long a line waited in a file says nothing; the clock runs from here.
+            records.arrived = np.full(len(records), door.monotonic())
+        if not self.replayable:
+            records.position = None
+        elif records.position is not None:
             start = self._file.fixed_from
             mark = self._file.mark(start + records.position["offset"])
             records.position = {**records.position, "start": start, "mark": mark}
@@ -165,6 +118,22 @@ class FileSource(_TableSource):
     def close(self) -> None:
         """Close the file, if it was opened here."""
         self._file.close()
+
+
+class PipeSource(FileSource):
+    """NDJSON, CSV or npy messages from a pipe, socket or terminal, whose descriptor is not closed."""
+
+    replayable: ClassVar[bool] = False
+    reads_ahead = False
+    _is_live: ClassVar[bool] = True
+
+    def open(self, position: Position = None) -> None:
+        """Begin to listen."""
+        self._begin()
+
+    def _read(self, wait: float) -> bytes | None:
+        descriptor = int(self._file.path)
+        return door.read(descriptor, READ_BYTES) if door.is_readable(descriptor, wait) else None
 
 
 class GrowingTable(FileSource):
@@ -187,7 +156,8 @@ class GrowingTable(FileSource):
     without one is rejected: its last number may be incomplete.
     """
 
-    reads_ahead: ClassVar[bool] = False
+    reads_ahead = False
+    _is_live: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -213,7 +183,7 @@ class GrowingTable(FileSource):
         if records is not None or self._told_half:
             return records
         self._told_half = True
-        records = self._placed(0)
+        records = self._taken(0)
         place = records.position or {"offset": 0, "number": 0}
         left = self._file.at(int(place["offset"]), 200)
         if not left.strip():
@@ -231,8 +201,6 @@ class GrowingTable(FileSource):
 
     def _finish(self) -> None:
         pass  # a line that was never finished is no record
-
-    _taken = FileSource._placed
 
 
 def open_decoder(
