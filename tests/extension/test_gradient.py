@@ -313,7 +313,7 @@ def test_a_root_without_a_newton_step_is_not_certain(root):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_root_between_the_two_largest_leads_to_the_same_rotation(dtype):
-    # Of a mirrored octahedron, lambda is known; between it and the next root there is a place, where the quartic's slope
+    # Of a mirrored octahedron, lambda is known; between it and the next root is a place, where the quartic's slope
     # is 0, from which a step of Newton has no bounds.
     octahedron, scale = np.concatenate([np.eye(3), -np.eye(3)]), np.array([1.0, 0.5, -0.45])
     metric, frame = RMSD(), (octahedron * scale).reshape(1, -1)

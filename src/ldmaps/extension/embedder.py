@@ -234,28 +234,12 @@ class Embedder:
     def extend_with_gradient(
         self, X: ArrayLike, n_threads: int | None = None
     ) -> tuple[Extended, NDArray[Any]]:
-        """Embed new points, and differentiate their coordinates.
+        """Embed ``X`` as it comes; return what :meth:`extend` gives, and ∂y/∂x, (n, k, features) or (n, k, atoms, 3).
 
-        Parameters
-        ----------
-        X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            As they come: what preparing does to a point (a frame is centred and turned) is differentiated, too.
-        n_threads : int, optional
-            Threads to use; by default all cores.
-
-        Returns
-        -------
-        extended : Extended
-            What :meth:`extend` gives.
-        gradient : ndarray of shape (n, k, features), or (n, k, atoms, 3) for frames
-            ∂y/∂x. Finite everywhere; outside the domain, which :meth:`coverage_of` tells, that of an extrapolation.
-            Where it does not exist (half a period away from a landmark; superpositions that are not unique) it is that
-            of one of the ways out.
-
-        Raises
-        ------
-        GradientError
-            The map's metric has no gradient.
+        What preparing does to a point (a frame is centred and turned) is differentiated, too. The gradient is finite
+        everywhere; outside the domain it is that of an extrapolation, and where it does not exist (half a period away
+        from a landmark, superpositions that are not unique) that of one of the ways out. ``n_threads`` is by default
+        all cores; a metric without a gradient raises :class:`~ldmaps.errors.GradientError`.
         """
         # ∂y/∂x = Σ_j g_j ∂d_j²/∂x with g_j = −(1/(2h)) w_j (B_j − y), shifted by the nearest landmark's d² as y is, so
         # that a point far from all landmarks has a finite gradient too.

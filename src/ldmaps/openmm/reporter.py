@@ -90,19 +90,10 @@ class Snapshot:
     def restore(
         self, simulation: Any, *, new_velocities_temperature: float | None = None, seed: int | None = None
     ) -> None:
-        """Set a simulation of the same system to the snapshot.
+        """Set a ``simulation`` of the same system to the snapshot; its clock and step count continue.
 
-        Its clock and step count continue, so that trajectories it writes stay in order.
-
-        Parameters
-        ----------
-        simulation : openmm.app.Simulation
-            Of the same system.
-        new_velocities_temperature : float, optional
-            In K: draw new velocities, so that copies diverge. By default the snapshot's
-            are kept, and only a random integrator makes copies differ.
-        seed : int, optional
-            Of the new velocities.
+        With ``new_velocities_temperature``, in K, new velocities are drawn by ``seed``, so that copies diverge. By
+        default the snapshot's are kept, and only a random integrator makes copies differ.
         """
         total, count = simulation.system.getNumParticles(), len(self.positions)
         if total != count:
@@ -136,15 +127,7 @@ class _OnEvent(ABC):
 
     @abstractmethod
     def act(self, event: Event, simulation: Any) -> None:
-        """Act on an event of the right kind and region.
-
-        Parameters
-        ----------
-        event : Event
-            What happened, in which region and when.
-        simulation : openmm.app.Simulation
-            The run it happened in.
-        """
+        """Act on an ``event`` of the right kind and region, which happened in a ``simulation``."""
 
 
 class Stop(_OnEvent):

@@ -51,17 +51,8 @@ class Region(ABC):
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
         """Say which points lie in the region, and which are beyond its border by no more than the margin.
 
-        Parameters
-        ----------
-        coordinates : ndarray of shape (n, k)
-            ψ of the points, as ``transform`` returns them.
-        coverage : Coverage
-            Of the same points.
-
-        Returns
-        -------
-        entering, staying : ndarray of bool, shape (n,)
-            Points that enter also stay. One that jitters on the border does not enter and leave.
+        ``coordinates`` are ψ as ``transform`` returns them, ``coverage`` that of the same points. Points that enter
+        also stay: one that jitters on the border does not enter and leave.
         """
 
     def as_dict(self) -> dict[str, Any]:

@@ -147,15 +147,9 @@ class RegionTracker:
     ) -> Self:
         """Return a tracker whose first region, "alarm", is entered when a stream leaves the map.
 
-        Parameters
-        ----------
-        model : LandmarkDiffusionMap or DiffusionMap
-            The map, fitted or loaded. If it is not calibrated and no rate is asked for, the alarm is
-            :class:`OutOfDomain`, at no promised rate.
-        regions : mapping of str to Region, optional
-            Further ones. One called "alarm" takes the place of this alarm.
-        rate, adapt, **settings
-            As for :meth:`Alarm.of`, and for the class.
+        If the ``model`` is not calibrated and no ``rate`` is asked for, the alarm is :class:`OutOfDomain`, at no
+        promised rate. Of further ``regions``, one called "alarm" takes its place. ``rate`` and ``adapt`` are as for
+        :meth:`Alarm.of`, and ``settings`` as for the class.
         """
         alarm: Region = OutOfDomain()
         alarm.hold = LEAST_HOLD
@@ -185,25 +179,10 @@ class RegionTracker:
     ) -> tuple[NDArray[np.intp], tuple[Event, ...]]:
         """Return labels and events of the next records of the stream.
 
-        Parameters
-        ----------
-        coordinates : ndarray of shape (n, k)
-            As ``transform`` returns them.
-        coverage : Coverage
-            Of the same points.
-        numbers : array-like of shape (n,)
-            Place of each record in the stream.
-        times : array-like of shape (n,), optional
-            Copied to the events.
-        explain : callable
-            Says why one of these records is far from the map, for the events of regions that explain them.
-
-        Returns
-        -------
-        labels : ndarray of shape (n,)
-            Index in ``names`` of the first region that each record is in, -1 for none.
-        events : tuple of Event
-            By record; at one record what is left comes before what is entered.
+        ``coordinates`` and ``coverage`` are of the same points, ``numbers`` their places in the stream, and ``times``
+        (or None) are copied to the events. ``explain`` says why one of these records is far from the map. Labels are
+        places in ``names`` of the first region that a record is in, -1 for none; events are in the order of records,
+        and at one record what is left comes before what is entered.
         """
         n = len(coordinates)
         labels = np.full(n, -1, dtype=np.intp)
@@ -231,13 +210,7 @@ class RegionTracker:
         }
 
     def restore(self, state: Any) -> None:
-        """Go on from an earlier state; regions and settings must be the same.
-
-        Parameters
-        ----------
-        state : dict
-            What :meth:`state` returned.
-        """
+        """Go on from what :meth:`state` returned as ``state``; regions and settings must be the same."""
         try:
             same = state["regions"] == self._fingerprint()
             kept = [tuple(state["inside"][name]) for name in self.names] if same else []

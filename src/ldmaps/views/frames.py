@@ -44,17 +44,7 @@ class FramePicks:
 
     @staticmethod
     def in_region(model: Any, source: PointSource, region: Region) -> FramePicks:
-        """Embed a trajectory and pick the frames that lie in a region.
-
-        Parameters
-        ----------
-        model : LandmarkDiffusionMap or DiffusionMap
-            The map, fitted.
-        source : PointSource
-            From :func:`ldmaps.inputs.open` with ``model_facts=model.source_``.
-        region : Region
-            Its margin is ignored.
-        """
+        """Embed ``source`` (opened for this ``model``) and pick the frames that lie in a ``region``."""
         region.check_model(model)
         files, numbers, ends, count = [], [], [], 0
         with stage("embedding", source.n_frames if is_shown() else None, source.item):
