@@ -148,6 +148,7 @@ def test_frames_have_no_columns(plain, tmp_path):
         export_map(LandmarkDiffusionMap(), tmp_path, "plumed")
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_folder_and_checks_it(files, tmp_path):
     folder = tmp_path / "out"
     done = command(

@@ -245,6 +245,7 @@ def test_impossible_settings_fail_as_in_a_fit(settings, message):
     assert str(planned.value) == str(fitted.value)
 
 
+@pytest.mark.slow
 def test_a_tolerance_that_cannot_be_met(small):
     with pytest.raises(ToleranceError):
         ldmaps.plan(np.random.default_rng(0).normal(size=(1600, 30)), tolerance=1e-4, n_components=2)

@@ -49,6 +49,7 @@ def mutant(old, new, equivalent=""):
     return mutants.Mutant("tiny", "__init__.py", old, new, ("test_area.py",), equivalent)
 
 
+@pytest.mark.slow
 def test_the_noticed_are_told_from_the_unnoticed_and_the_sources_stay(project):
     original = (project / "src" / "ldmaps" / "__init__.py").read_text()
     with mutants.copied(project / "src") as copy:
@@ -93,6 +94,7 @@ def test_a_seed_draws_the_same_mutants_of_every_package_again():
         assert all((ROOT / "tests" / test).exists() for test in mutant.tests)
 
 
+@pytest.mark.slow
 def test_the_drawn_are_judged_by_the_tests_of_their_package(project):
     drawn = mutants.drawn_mutants(9, seed=0, root=project)
     with mutants.copied(project / "src") as copy:

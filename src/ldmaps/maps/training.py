@@ -292,7 +292,7 @@ def check_frames_taken(metric: Metric, shape: tuple[int, ...]) -> None:
 def array_shape(X: ArrayLike) -> tuple[int, ...]:
     """Return the shape of anything array-like; what is none is left for validation to explain."""
     try:
-        return tuple(np.shape(X))
+        return tuple(X.shape if hasattr(X, "shape") else np.asarray(X).shape)
     except ValueError:
         return ()
 
