@@ -28,8 +28,8 @@ exit status:
 """
 
 GREETING = """\
-ldmaps learns the map of slow coordinates in trajectories or tables, and places
-new frames on it in microseconds.
+ldmaps learns the coordinates that trajectories or tables follow, and places
+new frames on them in microseconds.
 
   ldmaps demo --files try                       something to try it on
   ldmaps fit traj.xtc -t top.pdb --tolerance 1 -o map.ldm
