@@ -49,6 +49,10 @@ from ldmaps.settings import Setting, check_settings, check_whole
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
 
+#: Of more values than these, checking takes less time than embedding.
+MAX_PLAIN = 3000
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
 
 class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     """Base of :class:`~ldmaps.DiffusionMap` and :class:`~ldmaps.LandmarkDiffusionMap`."""
@@ -391,7 +395,9 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         return X
 
     def _new_array(self, X: ArrayLike) -> Any:
-        """Return new points after scikit-learn's checks."""
+        """Return new points after scikit-learn's checks, unless all of these would let them through."""
+        if self._is_plain(X):
+            return X
         shape = array_shape(X)
         if len(shape) == 3 and shape[0]:
             # Frames go straight to the metric, which checks them in one pass.
@@ -401,6 +407,12 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             return X
         check_real(X)
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    def _is_plain(self, X: Any) -> bool:
+        """Say whether X is a small array of finite numbers that needs no checks, which take longer than a point."""
+        is_array = type(X) is np.ndarray and X.ndim == 2 and 0 < X.size <= MAX_PLAIN and X.dtype in _FLOATS
+        is_ours = is_array and X.shape[1] == self.n_features_in_ and "feature_names_in_" not in vars(self)
+        return bool(is_ours and np.isfinite(X).all())
 
     def _n_eigenvalues(self, n_points: int, extra: int) -> int:
         """Return how many eigenpairs to solve for, or raise when ``n_components`` does not fit."""

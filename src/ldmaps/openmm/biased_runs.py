@@ -94,15 +94,7 @@ class BiasLog(FrameReporter):
         self._warned = False
 
     def report(self, simulation: Any, state: Any) -> None:
-        """Write a line.
-
-        Parameters
-        ----------
-        simulation : openmm.app.Simulation
-            The run.
-        state : openmm.State
-            Where the run is, with positions.
-        """
+        """Write a line about a ``simulation``, the run, at ``state``, which has its positions."""
         placed, bias = self._model.embedder_.place(self._frame(simulation, state), 1), ""
         if self.bias_groups is not None:
             energy = simulation.context.getState(energy=True, groups=self.bias_groups).getPotentialEnergy()

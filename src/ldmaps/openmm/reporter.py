@@ -284,15 +284,7 @@ class LandmarkReporter(FrameReporter):
         return self._engine.tracker
 
     def report(self, simulation: Any, state: Any) -> None:
-        """Embed the state's positions, pass them to the sink, and act on the events.
-
-        Parameters
-        ----------
-        simulation : openmm.app.Simulation
-            The run.
-        state : openmm.State
-            Where the run is, with positions.
-        """
+        """Embed the positions of a ``simulation`` at ``state``, pass them to the sink, and act on the events."""
         number, at = np.array([self.n_reports]), np.array([float(state.getTime()._value)])
         embedded = self._engine.embed(
             Records(self._frame(simulation, state), number, at, np.array([time.monotonic()]))
