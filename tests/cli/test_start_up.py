@@ -12,7 +12,15 @@ import pytest
 from ldmaps import LandmarkDiffusionMap
 
 #: scikit-learn takes scipy.stats and pandas along: more time and memory than all the rest of such a command.
-NOT_NEEDED = ("sklearn", "pandas", "scipy.stats", "scipy.sparse", "scipy.spatial", "scipy.optimize")
+NOT_NEEDED = (
+    "sklearn",
+    "pandas",
+    "scipy.stats",
+    "scipy.sparse",
+    "scipy.spatial",
+    "scipy.optimize",
+    "scipy.special",
+)
 RUN = """
 import json, sys
 from ldmaps.cli import main
@@ -25,7 +33,10 @@ print(json.dumps({"status": status, "modules": sorted(sys.modules)}), file=sys.s
 def saved(tmp_path):
     rng = np.random.default_rng(0)
     frames = rng.normal(size=(60, 4, 3))
-    LandmarkDiffusionMap(2, 9.0, n_landmarks=10).fit(rng.normal(size=(60, 3))).save(tmp_path / "table.ldm")
+    # As ldmaps fit does by default: the file holds what resampling said.
+    LandmarkDiffusionMap("gap", 9.0, n_landmarks=10).fit(rng.normal(size=(60, 3))).save(
+        tmp_path / "table.ldm"
+    )
     LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=10).fit(frames).save(tmp_path / "frames.ldm")
     np.savetxt(tmp_path / "rows.csv", rng.normal(size=(20, 3)), delimiter=",")
     np.savetxt(tmp_path / "frames.csv", frames[:20].reshape(20, 12), delimiter=",")

@@ -46,10 +46,8 @@ class Ahead(Generic[T]):
                     break
         except BaseException as error:  # handed over, whatever it is
             failure = error
-        if isinstance(
-            self._items, Generator
-        ):  # what it reads ahead itself ends now, not with the last reference
-            self._items.close()
+        if isinstance(self._items, Generator):
+            self._items.close()  # what it reads ahead itself ends now, not with the last reference
         with self._changed:
             self._failure, self._ended = failure, True
             self._changed.notify_all()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.quality.correlation_times import (
@@ -217,7 +217,7 @@ def judge_sampling(
     landmark_errors = blocks.inflation * np.sqrt(np.mean((own - psi / lengths) ** 2, axis=0))
     errors = blocks.inflation * values[:, :count].std(axis=0, ddof=1)
     r2, follows = find_harmonics(psi, multiplicities)
-    reach = float(stdtrit(max(blocks.count - 1, 1), 0.5 * (1.0 + CONFIDENCE))) * errors
+    reach = float(scipy.special.stdtrit(max(blocks.count - 1, 1), 0.5 * (1.0 + CONFIDENCE))) * errors
     lam = fitted.eigenvalues[1 : count + 1]
     steps, ours = _yardstick(fitted, cells, runs, longest, lag, order, count)
     return Sampling(
