@@ -79,6 +79,10 @@ class PointsElsewhere(Points):
         """Assign every point to the nearest landmark; see :func:`assign`."""
 
     @abstractmethod
+    def weighed(self, weights: NDArray[np.float64]) -> PointsElsewhere:
+        """Return the points of positive weight, which count by their ``weights``, of shape (N,)."""
+
+    @abstractmethod
     def cover(self) -> Cover:
         """Begin to cover the points with landmarks that are chosen step by step."""
 

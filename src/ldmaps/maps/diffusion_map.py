@@ -15,7 +15,7 @@ from ldmaps.diffusion.solver_choice import check_memory, near_fraction, sparse_b
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
-from ldmaps.maps.fitted_map import FittedMap
+from ldmaps.maps.fitted_map import FittedMap, thinned_rows
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.maps.training import SampledMap, Training
 from ldmaps.metrics.squared_matrix import squared_matrix
@@ -220,7 +220,7 @@ class DiffusionMap(DiffusionEstimator):
                 multiplicities=walk.weights,
                 units=training.units,
                 source=training.source,
-                training=training.record(training.used),
+                training=training.record(thinned_rows(len(embedding), training.used), training.timed(None)),
                 embedding=embedding,
                 solution=kept.solution,
             ),

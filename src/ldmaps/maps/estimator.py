@@ -36,7 +36,14 @@ from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
 from ldmaps.maps.model_file import StoredMap, write_model
 from ldmaps.maps.solved_map import SolvedMap
-from ldmaps.maps.training import SampledMap, Training, array_shape, check_frames_taken, prepare_training
+from ldmaps.maps.training import (
+    SampledMap,
+    Training,
+    array_shape,
+    check_frames_taken,
+    prepare_training,
+    time_steps,
+)
 from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.metrics.checked_arrays import check_real
 from ldmaps.point_faults import wrong_width
@@ -213,8 +220,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             )
         if self._sampled is None:
             raise InvalidInputError(
-                "this map holds no cells of training points to resample (maps from files and of data in blocks do "
-                "not); fit again in memory"
+                "this map holds no cells of training points to resample (maps from files do not, nor distilled ones "
+                "or ones of over 10 million points of data in blocks); fit again in memory"
             )
         judged = self._sampled.judge(n_resamples=int(n_resamples), resample=blocks, lag=lag)
         self.sampling_ = found = judged.around(self.spectrum_)
@@ -335,10 +342,11 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         if is_known or keeps or not (self.calibration and is_every):
             return embedder
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        metric, times = training.metric, training.times
+        metric, known = training.metric, training.timed(None)
         memory = memory_of(metric, points, training.files, rng, self.n_threads)
-        known = calibrate_by_others(metric, points, embedder.epsilon, memory, times, rng)
-        return replace(embedder, calibration=known)
+        steps = None if known is None else time_steps(*known)
+        found = calibrate_by_others(metric, points, embedder.epsilon, memory, steps, rng)
+        return replace(embedder, calibration=found)
 
     def adopt(self, fitted: FittedMap) -> Self:
         """Become the estimator of a map that was ``fitted`` elsewhere, such as read from a file."""

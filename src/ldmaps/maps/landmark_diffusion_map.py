@@ -26,7 +26,7 @@ from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.solved_map import LandmarkFit, SolvedMap, select_landmarks, solve
 from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
-from ldmaps.maps.training import SampledMap, Training
+from ldmaps.maps.training import MOST_ELSEWHERE, SampledMap, Training
 from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
@@ -100,7 +100,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         are: the p-values of :meth:`coverage` and the rate of false alarms. They count in everything else. More
         promise rarer alarms; 0 (the paper's) promises nothing. Only "kmedoids" and "uniform" with Nyström's extension
         can leave points out; a ``tolerance`` holds points out anyway, and where all points are landmarks each is
-        compared with the others. Other maps, and those of points in blocks, are not calibrated.
+        compared with the others. Other maps, and those of over 10 million points in blocks, are not calibrated.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
     t : float
@@ -235,11 +235,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                     error.outside = training.places(error.outside, few)
                 raise
             fit, bandwidth, solved, certificate, held, sampled = found
+            rows = None
             if few is training and training.held is not None:
                 # These have chosen nothing but the number of landmarks.
                 rows = np.zeros(len(training.points), dtype=bool)
                 rows[training.used[held]] = True
-                training = replace(training, held=rows)
+            training = replace(training, held=rows)
             fit = training.adopted(fit, few)
             walk = training.walk(bandwidth, self)
             if fit.solved is not None:
@@ -284,12 +285,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         from ldmaps.maps.blocked_training import GATHERED, prepare_blocked_training
 
         training = prepare_blocked_training(self, metric, X, sample_weight)
-        selector = resolve_selector(self.landmarks, self.n_landmarks, 2)
+        selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
+        few = (
+            selector.n_landmarks or DEFAULT_LANDMARKS
+        )  # where all points are landmarks, they come here anyway
         if self.tolerance is not None or self._extension().learns_from_reference:
-            size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
-            if len(training.members) <= max(size, GATHERED):
-                return training.gathered()
-        return training.gathered_for(selector, self.outliers)
+            few = max(few, self._reference_size(training, few), GATHERED)
+        return self._holding_out(training.gathered_for(selector, self.outliers, few))
 
     def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None:
@@ -297,9 +299,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         if training.landmarks is not None:
             return Given(training.landmarks).among(training.used, len(training.points))
         n_points = len(training.members)
-        if n_points > DEFAULT_LANDMARKS and training.held is not None:
-            n_points -= int(training.held[training.used].sum())
-        most = min(DEFAULT_LANDMARKS, n_points)
+        most = min(DEFAULT_LANDMARKS, training.n_free) if n_points > DEFAULT_LANDMARKS else n_points
         selector = resolve_selector(self.landmarks, self.n_landmarks, most)
         if isinstance(selector, Given) and not training.uses_all:
             return selector.among(training.used, len(training.points))
@@ -308,7 +308,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _holding_out(self, training: Training) -> Training:
         """Return the data with some points marked that no landmark may be chosen from."""
         n_points = len(training.points)
-        if self.calibration * n_points < FEWEST_HELD:
+        if self.tolerance is None:
+            selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
+            if selector.is_automatic:  # which knows by itself what to choose
+                return training
+        is_beyond = isinstance(training.points, PointsElsewhere) and n_points > MOST_ELSEWHERE
+        if is_beyond or self.calibration * n_points < FEWEST_HELD:
             return training
         # A generator of its own: what else is drawn does not depend on it.
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -322,10 +327,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             selector = resolve_selector(self.landmarks, self.n_landmarks, len(training.landmarks))
         if training.held is None or selector.n_landmarks is None:
             return replace(training, held=None)
-        n_left = int((~training.held[training.used]).sum())
         # A cover is to reach every point, and a map is distilled from as many as there are.
         is_free = not (selector.needs_all_points or extension.learns_from_reference)
-        return training if is_free and n_left >= selector.n_landmarks else replace(training, held=None)
+        return (
+            training if is_free and training.n_free >= selector.n_landmarks else replace(training, held=None)
+        )
 
     # -- a given number of landmarks ------------------------------------------------
 
@@ -337,8 +343,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS) if is_taught else 0
         bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
         walk = training.walk(bandwidth, self)
-        held = None if training.held is None else training.held[training.used]
-        landmarks, squared = select_landmarks(selector, walk, rng, held)
+        landmarks, squared = select_landmarks(selector, walk, rng, training.held_members)
         n_landmarks = len(landmarks.indices)
         if is_taught:
             self._n_eigenvalues(n_landmarks, extra=0)  # as many coordinates as landmarks make no map

@@ -30,7 +30,7 @@ from ldmaps.errors import DisconnectedError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
-from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, settle
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.metrics.base import Points
@@ -192,6 +192,8 @@ def _among_others(
         return assign(walk, drawn[selector.select(walk.take(drawn), rng).indices])
     chosen = selector.select(walk.take(others), rng)
     indices = others[chosen.indices]
+    if isinstance(walk.points, PointsElsewhere):
+        return assign(walk, indices)
     assignment = np.empty(len(held), dtype=np.intp)
     squared = np.empty(len(held), dtype=chosen.squared_distances.dtype)
     assignment[others], squared[others] = chosen.assignment, chosen.squared_distances

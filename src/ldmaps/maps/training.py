@@ -14,7 +14,6 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.objects import as_source
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
@@ -27,7 +26,7 @@ from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.scaled import least_range
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.error_estimate import Reference, sample_reference
-from ldmaps.quality.held_out import calibrate
+from ldmaps.quality.held_out import calibrate, scored_rows
 from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
@@ -43,9 +42,10 @@ class Training:
     metric: Metric
     points: Points  # all N of them
     weights: NDArray[np.float64]  # (N,)
-    frames: NDArray[Any] | None = None  # number and time of each frame in its file, and which file that is
+    #: number and time of each frame in its file, and which file that is; of points elsewhere, found when asked for
+    frames: Any = None
     times: NDArray[Any] | None = None
-    files: NDArray[Any] | None = None
+    files: Any = None
     units: str | None = None  # as in :class:`~ldmaps.maps.fitted_map.FittedMap`
     source: dict[str, Any] | None = None
     bandwidth: Bandwidth | None = None  # ε, where it is found already
@@ -79,20 +79,38 @@ class Training:
         """The points of positive weight, which the walk is over; the others are only embedded."""
         return np.flatnonzero(self.weights > 0)
 
-    @property
+    @cached_property
     def uses_all(self) -> bool:
         """Whether every point has a positive weight."""
-        return len(self.used) == len(self.points)
+        return bool(self.weights.min() > 0)
 
     @cached_property
     def members(self) -> Points:
         """The points of positive weight."""
+        if isinstance(self.points, PointsElsewhere):
+            return self.points.weighed(self.weights)
         return self.points if self.uses_all else self.points.take(self.used)
 
     @property
     def member_weights(self) -> NDArray[np.float64]:
         """Their weights."""
-        return self.weights[self.used]
+        return self.weights if self.uses_all else self.weights[self.used]
+
+    @property
+    def held_members(self) -> NDArray[np.bool_] | None:
+        """Which of them no landmark is chosen from."""
+        return self.held if self.held is None or self.uses_all else self.held[self.used]
+
+    @property
+    def n_free(self) -> int:
+        """How many of them landmarks are chosen from."""
+        return len(self.members) - (0 if self.held is None else int((self.held & (self.weights > 0)).sum()))
+
+    def timed(self, landmarks: Landmarks | None) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+        """Return rows whose times are known, in order, and these: all of them, or those that landmarks noted."""
+        if self.times is None:
+            return None
+        return np.arange(len(self.points)), np.asarray(self.times, dtype=np.float64)
 
     def walk(self, bandwidth: Bandwidth, settings: Any) -> Walk:
         """Return the walk over the points of positive weight, with the settings of an estimator."""
@@ -119,24 +137,47 @@ class Training:
         self, fit: LandmarkFit, n_features: int, n_threads: int | None
     ) -> tuple[dict[str, Any], Reference]:
         """Embed all points with a fit to those of positive weight; return parts of a map, and what errors need."""
-        extended = fit.embedder.extend(self.points, n_threads)
-        landmarks, coverage = fit.landmarks, fit.embedder.coverage_of(extended)
-        labels = extended.nearest
-        labels[self.used] = landmarks.assignment
-        landmark_indices = self.used[landmarks.indices]
-        parts = {
-            "embedding": extended.coordinates,
-            "labels": labels,
-            "landmark_indices": landmark_indices,
-            "landmark_embedding": fit.landmark_embedding(extended.coordinates[landmark_indices]),
-            "representatives": None if fit.step.moved is None else self.points.take(landmark_indices),
-            "training": self.record(landmark_indices, coverage),
-            "embedder": fit.embedder,
-        }
+        landmarks, embedder, scored = fit.landmarks, fit.embedder, np.arange(0)
+        rows = self.rows_of(landmarks.indices)
+        recorded = thinned_rows(len(self.points), rows)
         if self.held is not None:
-            known = calibrate(self.held, coverage.distance, self.memory, self.times)
-            parts["embedder"] = replace(fit.embedder, calibration=known)
+            scored = scored_rows(self.held, self.memory)
+        asked = np.union1d(recorded, scored)
+        embedding, labels, distance, nearest = self.extended(fit, asked, recorded, n_threads)
+        shown, known = self.points.take(rows), self.timed(landmarks)
+        if self.held is not None:
+            scores = distance[np.searchsorted(asked, scored)].astype(np.float64)
+            steps = None if known is None else time_steps(*known)
+            embedder = replace(embedder, calibration=calibrate(scored, scores, self.memory, steps))
+        parts = {
+            "embedding": embedding,
+            "labels": labels,
+            "landmark_indices": rows,
+            "landmark_embedding": fit.landmark_embedding(embedder.extend(shown, n_threads).coordinates),
+            "representatives": None if fit.step.moved is None else shown,
+            "training": self.record(
+                recorded, known, distance=distance[np.searchsorted(asked, recorded)], nearest=nearest
+            ),
+            "embedder": embedder,
+        }
         return parts, sample_reference(self.members, self.member_weights, landmarks, n_features)
+
+    def rows_of(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which of all rows some of the ``members`` are."""
+        return indices if self.uses_all else self.used[indices]
+
+    def extended(
+        self,
+        fit: LandmarkFit,
+        asked: NDArray[np.intp],
+        recorded: NDArray[np.intp],
+        n_threads: int | None,
+    ) -> tuple[Any, Any, NDArray[Any], NDArray[np.intp]]:
+        """Return coordinates and landmarks of all rows, distances of those asked for, landmarks of those recorded."""
+        extended = fit.embedder.extend(self.points, n_threads)
+        labels, distance = extended.nearest, fit.embedder.coverage_of(extended).distance
+        labels[self.used] = fit.landmarks.assignment
+        return extended.coordinates, labels, distance[asked], labels[recorded]
 
     def sampled(self, rng: np.random.Generator) -> Training:
         """Return as many of the data as a search for the number of landmarks takes: all, if they are here."""
@@ -150,16 +191,24 @@ class Training:
         """Return a fit to :meth:`sampled` data with the cells of all."""
         return fit
 
-    def record(self, landmark_indices: NDArray[np.intp], coverage: Coverage | None = None) -> TrainingRecord:
-        """Return where the points are from and how far landmarks are, for looking at the map."""
-        known: dict[str, Any] = {name: getattr(self, name) for name in ("frames", "times", "files")}
-        if coverage is not None:
-            known |= {"distance": coverage.distance, "nearest": coverage.nearest}
-        if (self.weights != 1.0).any():
-            known["weights"] = self.weights
-        return TrainingRecord.of(thinned_rows(len(self.weights), landmark_indices), **known)
+    def record(
+        self,
+        rows: NDArray[np.int64],
+        times: tuple[NDArray[np.intp], NDArray[np.float64]] | None,
+        **known: NDArray[Any],
+    ) -> TrainingRecord:
+        """Return where some points are from and how far landmarks are, for looking at the map."""
+        columns = {"frames": self.frames, "files": self.files}
+        if not self.weights.min() == self.weights.max() == 1.0:
+            columns["weights"] = self.weights
+        known |= {name: column[rows] for name, column in columns.items() if column is not None}
+        if times is not None:
+            known["times"] = times[1][np.searchsorted(times[0], rows)]
+        return TrainingRecord.of(rows, **known)
 
 
+#: Of more points elsewhere there are neither resamples nor held-out rows: for both, numbers of every row are kept here.
+MOST_ELSEWHERE = 10_000_000
 #: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
 #: well enough in so many iterations.
 MOST_LANDMARKS, ITERATIONS = 1000, 3
@@ -177,14 +226,15 @@ class SampledMap:
 
     @classmethod
     def of(cls, training: Training, walk: Walk, landmarks: Landmarks | None = None) -> SampledMap | None:
-        """Take what resampling needs of a walk over all points or landmarks; None where the points are elsewhere."""
-        if isinstance(training.points, PointsElsewhere):
-            return None
+        """Take what resampling needs of a walk over all points or landmarks; None where these are not all here."""
         cells = np.arange(len(walk.points))
+        if isinstance(walk.points, PointsElsewhere) and (landmarks is None or len(cells) > MOST_ELSEWHERE):
+            return None
+        order = order_of(training, landmarks)
         if landmarks is not None:
+            cells = landmarks.cells_of(cells)
             walk = replace(walk.take(landmarks.indices), weights=landmarks.multiplicities)
-            cells = landmarks.assignment
-        return cls(walk, cells, training.member_weights, order_of(training))
+        return cls(walk, cells, training.member_weights, order)
 
     def told_of(self, landmarks: NDArray[np.intp]) -> SampledMap:
         """Return the same with errors told of some of the walk's points."""
@@ -222,14 +272,21 @@ def few_landmarks(walk: Walk) -> tuple[Walk, NDArray[np.intp] | None]:
     return replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
 
 
-def order_of(training: Training) -> Order:
+def time_steps(rows: NDArray[np.intp], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the time from each row to the next one, by rows whose times are known."""
+    return np.asarray(np.diff(times) / np.diff(rows))
+
+
+def order_of(training: Training, landmarks: Landmarks | None = None) -> Order:
     """Return in which order points of positive weight are: that of time where they have times, or are frames."""
     used, is_frames = training.used, training.metric.takes_frames
     files = None if training.files is None else training.files[used].astype(np.int32)
-    steps = np.empty(0)
-    if training.times is not None:
-        steps = np.diff(np.asarray(training.times, dtype=np.float64)[used])
-        steps = steps if files is None else steps[np.diff(files) == 0]
+    steps, known = np.empty(0), training.timed(landmarks)
+    if known is not None:
+        is_used = training.weights[known[0]] > 0
+        places = np.searchsorted(used, known[0][is_used])
+        steps = time_steps(places, known[1][is_used])
+        steps = steps if files is None else steps[np.diff(files[places]) == 0]
     has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
     if has_times and is_frames and np.median(steps) > 0:
         return Order(True, files, float(np.median(steps)), "ps")
@@ -303,7 +360,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArr
         return np.ones(n_points)
     check_real(sample_weight, "sample_weight")
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.array(sample_weight, dtype=np.float64)  # a copy: it is kept
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"sample_weight must be numbers: {error}") from error
     if weights.ndim == 0:

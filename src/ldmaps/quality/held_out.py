@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.extension.calibration import Calibration
+from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.correlation_times import correlation_time, runs_of
@@ -49,8 +50,9 @@ def memory_of(
     if n > _STRETCHES * _ROWS:
         starts = np.linspace(0, n - _ROWS, _STRETCHES).astype(np.intp)
         rows = (starts[:, None] + np.arange(_ROWS)).ravel()
+    if len(rows) < n or isinstance(points, PointsElsewhere):
         points = points.take(rows)
-    parts = np.zeros(len(rows), np.int64) if files is None else np.asarray(files)[rows].astype(np.int64)
+    parts = np.zeros(len(rows), np.int64) if files is None else files[rows].astype(np.int64)
     edges = np.append(False, (np.diff(rows) != 1) | (np.diff(parts) != 0))
     runs = runs_of(len(rows), np.cumsum(edges).astype(np.int32))
     origins = points.take(np.sort(rng.choice(len(rows), min(_WATCHED_FROM, len(rows)), replace=False)))
@@ -72,10 +74,8 @@ def held_out_rows(n_points: int, share: float, memory: float, rng: np.random.Gen
     return held
 
 
-def calibrate(
-    held: NDArray[np.bool_], distance: NDArray[Any], memory: float, times: NDArray[Any] | None = None
-) -> Calibration | None:
-    """Return the calibration by held-out rows, given all rows' distances in √ε; None where there are too few."""
+def scored_rows(held: NDArray[np.bool_], memory: float) -> NDArray[np.intp]:
+    """Return which of the rows that are held out have a score."""
     scored = held.copy()
     if memory >= SHORT_MEMORY:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], held, [0]])))
@@ -83,8 +83,7 @@ def calibrate(
         for step in range(1, min(math.ceil(memory), longest // 4) + 1):
             scored[step:] &= held[:-step]
             scored[:-step] &= held[step:]
-    rows = np.flatnonzero(scored)
-    return _calibration(rows, np.asarray(distance, np.float64)[rows], memory, times)
+    return np.flatnonzero(scored)
 
 
 def is_worth_it(calibration: Calibration | None) -> bool:
@@ -97,7 +96,7 @@ def calibrate_by_others(
     points: Points,
     epsilon: float,
     memory: float,
-    times: NDArray[Any] | None,
+    steps: NDArray[np.float64] | None,
     rng: np.random.Generator,
 ) -> Calibration | None:
     """Return the calibration of a map whose landmarks are all its points: distances from the nearest of the others."""
@@ -113,13 +112,16 @@ def calibrate_by_others(
         squared = squared_matrix(metric, points.take(part), points, None)
         squared[np.abs(part[:, None] - everyone) <= gap] = np.inf
         scores[start : start + _AT_ONCE] = np.sqrt(squared.min(axis=1) / epsilon)
-    return _calibration(rows, scores, memory, times)
+    return calibrate(rows, scores, memory, steps)
 
 
-def _calibration(
-    rows: NDArray[np.intp], scores: NDArray[np.float64], memory: float, times: NDArray[Any] | None
+def calibrate(
+    rows: NDArray[np.intp],
+    scores: NDArray[np.float64],
+    memory: float,
+    steps: NDArray[np.float64] | None = None,
 ) -> Calibration | None:
-    """Return the calibration by scores of some rows, in their order."""
+    """Return the calibration by distances of some rows in √ε, and times between rows; None where there are too few."""
     if len(rows) < FEWEST or not np.isfinite(scores).all():
         return None
     runs = runs_of(len(rows), np.cumsum(np.append(0, np.diff(rows) != 1)).astype(np.int32))
@@ -130,8 +132,7 @@ def _calibration(
             (scores > np.quantile(scores, _HIGH)).astype(float), runs
         ).n_independent
     interval = None
-    if times is not None and len(times) > 1:
-        steps = np.diff(np.asarray(times, np.float64))
+    if steps is not None:
         steps = steps[np.isfinite(steps) & (steps > 0)]
         interval = float(np.median(steps)) if len(steps) else None
     return Calibration.of(scores, n_independent, interval)
