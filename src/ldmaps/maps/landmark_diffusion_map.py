@@ -51,16 +51,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         \tilde\psi_l(x) = \frac{1}{\tilde\lambda_l}
         \sum_j \frac{\tilde A(x, z_j) c_j}{\sum_m \tilde A(x, z_m) c_m} \tilde\psi_l(j)
 
-    where
-
-    - :math:`z_j` are the landmarks and :math:`c_j` their multiplicities, the weight of the points in their Voronoi
-      cells (eqns clustering, ldmap_mult),
-    - :math:`\tilde A` is the Gaussian kernel between landmarks (eqn ldmap_kernel), :math:`\tilde D_{ii} = \sum_j
-      \tilde A_{ij} c_j` (eqn ldmap_norm),
-    - :math:`\tilde\psi^T \tilde C \tilde\psi = 1`, so that the map equals the exact map of the data set in which
-      landmark j stands :math:`c_j` times.
-
-    Embedding a point takes M distances and an M×k product for any N.
+    where :math:`z_j` are the landmarks, :math:`c_j` their multiplicities, the weight of the points in their Voronoi
+    cells (eqns clustering, ldmap_mult), :math:`\tilde A` the Gaussian kernel between them (eqn ldmap_kernel) and
+    :math:`\tilde D_{ii} = \sum_j \tilde A_{ij} c_j` (eqn ldmap_norm). With :math:`\tilde\psi^T \tilde C \tilde\psi = 1`
+    the map equals the exact one of the data set in which landmark j stands :math:`c_j` times. Embedding a point takes
+    M distances and an M×k product for any N.
 
     Parameters
     ----------
@@ -76,25 +71,23 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an instance from
         :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
-        Share of the points that may be left out of the walk because they are far from all others: 0 (the paper's)
-        leaves out none, 0.01 at most 1 %. "connected" is then the smallest ε that joins all points except this share.
-        They are still embedded, and ``coverage`` says that they are outside.
+        Largest share of the points, far from all others, that the walk may leave out; 0 (the paper's) is none.
+        "connected" is then the smallest ε that joins the rest. They are embedded, and ``coverage`` says outside.
     landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
         M. More are more accurate and cost more per point. None takes 400 (all points, when there are fewer); "pst"
         finds the number from ε.
     tolerance : float or None
-        Z on unseen points, in percent of the coordinates' ranges, that the map must keep; the fewest landmarks that
-        do so are taken. Half of the points (20,000 at most) are held out for it, in blocks of consecutive ones, and
-        only embedded. What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`.
+        Z on unseen points, in percent of the coordinates' ranges, that the map must keep with the fewest landmarks.
+        Half of the points (20,000 at most) are held out for it, in blocks of consecutive ones, and only embedded.
+        What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`.
     extension : {"auto", "nystrom", "distilled"}
-        How points between landmarks get coordinates. "auto" is "nystrom" for a given number of landmarks and
-        "distilled" for a tolerance. "nystrom" is the paper's (eqn nystrom_block): B = ψ/λ of the landmark map.
-        "distilled" fits the numbers of the same online step to the exact map of the training points, or where that
-        takes too long to one of many more landmarks, and moves up to 200 landmarks off the data where the metric has
-        a gradient and you do not name them: eight to over a hundred times more accurate at the same cost per point,
-        for a slower fit.
+        How points between landmarks get coordinates; "auto" is "nystrom", or "distilled" for a tolerance. "nystrom" is
+        the paper's (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the same online step to the exact
+        map of the training points, or where that takes too long to one of many more landmarks, and moves up to 200
+        landmarks off the data where the metric has a gradient and you do not name them: eight to over a hundred times
+        more accurate at the same cost per point, for a slower fit.
     calibration : float
         Share of the points that no landmark is chosen from, so that their distances tell how far new points like them
         are: the p-values of :meth:`coverage` and the rate of false alarms. They count in everything else. More
@@ -109,9 +102,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         Most bytes for solving the map to distil from. Above it (N > 31,000 in single precision by default) its kernel
         is not stored: see ``max_passes``.
     max_passes : int or None
-        Passes over all N²/2 pairs of points that the map to distil from may take where its kernel cannot be stored;
-        molecules take two or three. None allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With
-        0 it is a map of many more landmarks, whose error is bounded by residuals at 2,000 points.
+        Passes over all N²/2 pairs of points that a map to distil from may then take; molecules take two or three. None
+        allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With 0 it is a map of many more
+        landmarks, whose error is bounded by residuals at 2,000 points.
     resume : path or None
         A file in which these passes keep their state, once per minute: an interrupted fit with the same data and
         settings resumes where it stopped.
@@ -126,24 +119,19 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     ----------
     embedding_ : ndarray of shape (N, n_components_)
         Coordinates of all training points.
-    eigenvalues_ : ndarray of shape (n_components_,)
-        Non-trivial eigenvalues, largest first; with "distilled" those of the map distilled from, which are nearer to
-        the exact ones than the landmark map's.
-    spectrum_ : ndarray
-        All non-trivial eigenvalues that were computed.
-    epsilon_ : float
-        ε, given or found.
-    n_components_ : int
-        k, given or found.
+    eigenvalues_, spectrum_ : ndarray
+        Non-trivial eigenvalues, largest first, of the coordinates, and all that were computed; with "distilled" those
+        of the map distilled from, which are nearer to the exact ones than the landmark map's.
+    epsilon_, n_components_ : float, int
+        ε and k, given or found.
     bandwidth_ : Bandwidth
         How ε was found.
     certificate_ : Certificate or None
         With ``tolerance``: Z on held-out points and its upper confidence bound. None without, and where the
         reference's own error has no bound (an ``AccuracyWarning`` says so).
-    distillation_ : Distillation or None
-        How the weights' width and the ridge were chosen; None with "nystrom".
-    solution_ : Solution or None
-        How the map distilled from was solved, and a bound on its own error; None with "nystrom".
+    distillation_, solution_ : Distillation, Solution or None
+        How the weights' width and the ridge were chosen; how the map distilled from was solved, and a bound on its own
+        error. None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
         Which training points are landmarks, or stand for those that a distilled map has moved between the data
         (``embedder_.landmarks``): the nearest training points of their cells. Neighbours have neighbouring indices.
@@ -444,20 +432,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         Returns
         -------
         ErrorEstimate
-            Per point ``change`` (landmark minus exact, in the coordinates' units), its length ``sigma``, ``zeta`` in
-            percent of the coordinates' ranges, and ``sampling``, the standard error of ``sigma`` from a sample of
-            training points.
+            Per point ``change`` (landmark minus exact), its length ``sigma``, ``zeta`` in percent of the coordinates'
+            ranges, and ``sampling``, the standard error of ``sigma`` from a sample of training points. It costs 2R²
+            distances the first time and R² for every further step until it settles, each point R more.
 
         Warns
         -----
         AccuracyWarning
             For points farther than √ε from all known ones, for coordinates that the landmark map has lost, and when
             the estimate has not settled or the reference is too small to judge.
-
-        Notes
-        -----
-        The first call costs 2R² distances and R² for every further step until it settles, each point R more; see
-        :mod:`ldmaps.quality.error_estimate` for what is computed.
         """
         check_is_fitted(self, "embedder_")
         points = self.embedder_.prepare(self._new_array(X))
