@@ -22,6 +22,7 @@ from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.connectivity import REACH
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.maps.fitted_map import MAX_RECORDED, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
@@ -93,6 +94,10 @@ class BlockedTraining(Training):
         values, times = blocks.gather(rows)
         known = blocks.numbers(rows), times, blocks.files(rows), self.units, self.source
         return Training(self.metric, self.metric.prepare(values), weights, *known, rows=rows)
+
+    def compared(self, embedder: Embedder, rng: np.random.Generator, n_threads: int | None) -> Embedder:
+        """Return the embedder of all points, which are here as its landmarks, calibrated by the others of each."""
+        return self.gathered().compared(embedder, rng, n_threads)
 
     def places(self, indices: NDArray[np.intp], sample: Training) -> NDArray[np.intp]:
         """Return which ``members`` some of those of :meth:`sampled` data are."""

@@ -23,7 +23,14 @@ from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, reference_size, solve_reference
 from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.solved_map import LandmarkFit, SolvedMap, select_landmarks, solve
+from ldmaps.maps.solved_map import (
+    LandmarkFit,
+    SolvedMap,
+    coordinates_for,
+    eigenvalues_for,
+    select_landmarks,
+    solve,
+)
 from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import MOST_ELSEWHERE, SampledMap, Training
@@ -334,16 +341,18 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         landmarks, squared = select_landmarks(selector, walk, rng, training.held_members)
         n_landmarks = len(landmarks.indices)
         if is_taught:
-            self._n_eigenvalues(n_landmarks, extra=0)  # as many coordinates as landmarks make no map
+            eigenvalues_for(
+                self.n_components, n_landmarks, extra=0
+            )  # as many coordinates as landmarks make no map
             solved = self._solve_reference(walk, size, all_squared, rng)
         else:
-            count = self._n_eigenvalues(n_landmarks, extra=MAX_GAP_COMPONENTS)
+            count = eigenvalues_for(self.n_components, n_landmarks, extra=MAX_GAP_COMPONENTS)
             with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)
         del all_squared
         # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
         sampled = SampledMap.of(training, walk, None if is_taught else landmarks)
-        teacher = self._coordinates_kept(solved, sampled)
+        teacher = solved.kept(self.n_components, sampled)
         may_move = not isinstance(selector, Given)  # those that the user names stay
         with stage("distillation", unit="") if is_taught else nullcontext():
             step = extension.fit(teacher, landmarks, every, rng, may_move=may_move)
@@ -379,9 +388,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         n_passes = 0  # of points in blocks: every worker would need all of them
         if not isinstance(walk.points, PointsElsewhere):
             n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
-        limits = Limits(self.memory_limit, n_passes, self.resume, self._n_coordinates)
+        limits = Limits(self.memory_limit, n_passes, self.resume, coordinates_for(self.n_components))
         with stage("reference map", unit=""):
-            count = self._n_eigenvalues(size, extra=REFERENCE_EXTRA)
+            count = eigenvalues_for(self.n_components, size, extra=REFERENCE_EXTRA)
             return solve_reference(walk, count, size, limits, rng, squared)
 
     # -- a tolerance ----------------------------------------------------------------
@@ -402,13 +411,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         solved = self._solve_reference(walk, size, squared, rng)
         del squared
         every = SampledMap.of(training, walk)
-        reference = self._coordinates_kept(solved, every)
+        reference = solved.kept(self.n_components, every)
         search = ToleranceSearch(
             extension=extension,
             reference=reference,
             held=held,
             select=lambda count, walk, rng: select_landmarks(selector.of_size(count), walk, rng),
-            n_eigenvalues=lambda count: self._n_eigenvalues(count, extra=MAX_GAP_COMPONENTS),
+            n_eigenvalues=lambda count: eigenvalues_for(self.n_components, count, extra=MAX_GAP_COMPONENTS),
             seed=int(rng.integers(2**63)),
         )
         with stage("search", unit=""):

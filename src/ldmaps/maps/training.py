@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.extension.embedder import Embedder
 from ldmaps.inputs.objects import as_source
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
@@ -26,7 +27,7 @@ from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.scaled import least_range
 from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.error_estimate import Reference, sample_reference
-from ldmaps.quality.held_out import calibrate, scored_rows
+from ldmaps.quality.held_out import calibrate, calibrate_by_others, memory_of, scored_rows
 from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
@@ -161,6 +162,13 @@ class Training:
             "embedder": embedder,
         }
         return parts, sample_reference(self.members, self.member_weights, landmarks, n_features)
+
+    def compared(self, embedder: Embedder, rng: np.random.Generator, n_threads: int | None) -> Embedder:
+        """Return an embedder whose landmarks are all the points, calibrated by how far each is from the others."""
+        memory, known = memory_of(self.metric, self.points, self.files, rng, n_threads), self.timed(None)
+        steps = None if known is None else time_steps(*known)
+        others = calibrate_by_others(self.metric, self.points, embedder.epsilon, memory, steps, rng)
+        return replace(embedder, calibration=others)
 
     def rows_of(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return which of all rows some of the ``members`` are."""
