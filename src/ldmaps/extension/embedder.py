@@ -174,15 +174,12 @@ class Embedder:
             check_unmasked(x)
             x = np.asarray(x)
         X = x[None]
-        rows = self.quick_point(X)
-        if rows is None:
-            rows = self.extend(self.prepare(X), 1).coordinates
-        coordinates: NDArray[Any] = rows[0]
-        return coordinates
+        row = self.quick_point(X)
+        return self.extend(self.prepare(X), 1).coordinates[0] if row is None else row
 
     @cached_property
     def quick_point(self) -> QuickPoint:
-        """Embeds one point as it comes, or returns None where it must be prepared; the same bits as :meth:`extend`."""
+        """Embeds one point, (1, ...), to (k,), or returns None where it must be prepared; same bits as :meth:`extend`."""
         # Python around the kernels takes longer than they do, so all that does not depend on the point is looked up
         # here. Any number of threads may call the function at once.
         dtype, n_landmarks = self.landmarks.dtype, self.n_landmarks
@@ -202,7 +199,7 @@ class Embedder:
                 nearest=np.empty(1, np.intp),
                 lowest=np.empty(1, dtype),
             )
-            return fill_row, project, coordinates.copy
+            return fill_row, project, coordinates[0].copy
 
         first = new_calls() if n_landmarks < SCANNED_LANDMARKS else None
         if first is None:
@@ -218,12 +215,12 @@ class Embedder:
             if calls is None:
                 return None
             fill_row, project, copied = calls
-            rows: NDArray[Any] | None = None
+            row: NDArray[Any] | None = None
             if fill_row(X):
                 project()
-                rows = copied()
+                row = copied()
             idle.append(calls)
-            return rows
+            return row
 
         return embed
 
