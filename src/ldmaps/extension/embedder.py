@@ -182,24 +182,17 @@ class Embedder:
         """Embeds one point, (1, ...), to (k,), or returns None where it must be prepared; same bits as :meth:`extend`."""
         # Python around the kernels takes longer than they do, so all that does not depend on the point is looked up
         # here. Any number of threads may call the function at once.
-        dtype, n_landmarks = self.landmarks.dtype, self.n_landmarks
+        dtype, n_landmarks, project = self.landmarks.dtype, self.n_landmarks, kernels.extend
 
-        def new_calls() -> tuple[OneRow, Callable[[], None], Callable[[], NDArray[Any]]] | None:
+        def new_calls() -> tuple[OneRow, tuple[Any, ...], Callable[[], NDArray[Any]]] | None:
             """Return how to measure a point, to embed what was measured and to copy that, with memory of their own."""
             squared, coordinates = np.empty((1, n_landmarks), dtype), np.empty((1, self.n_components), dtype)
             fill_row = self.metric.one_row(self.landmarks, squared)
             if fill_row is None:
                 return None
-            project = kernels.extend.hold(
-                squared=squared,
-                rate=dtype.type(0.5 / self.bandwidth),
-                weights=self.source_weights,
-                coefficients=self.coefficients,
-                coordinates=coordinates,
-                nearest=np.empty(1, np.intp),
-                lowest=np.empty(1, dtype),
-            )
-            return fill_row, project, coordinates[0].copy
+            step = float(dtype.type(0.5 / self.bandwidth)), self.source_weights, self.coefficients
+            nearest, lowest = np.empty(1, np.intp), np.empty(1, dtype)
+            return fill_row, (squared, *step, coordinates, nearest, lowest), coordinates[0].copy
 
         first = new_calls() if n_landmarks < SCANNED_LANDMARKS else None
         if first is None:
@@ -214,10 +207,10 @@ class Embedder:
                 calls = new_calls()
             if calls is None:
                 return None
-            fill_row, project, copied = calls
+            fill_row, measured, copied = calls
             row: NDArray[Any] | None = None
             if fill_row(X):
-                project()
+                project(*measured)
                 row = copied()
             idle.append(calls)
             return row
