@@ -179,7 +179,7 @@ class Embedder:
 
     @cached_property
     def quick_point(self) -> QuickPoint:
-        """Embeds one point, (1, ...), to (k,), or returns None where it must be prepared; bits as :meth:`extend` has."""
+        """Embeds one point, (1, ...), to (k,), with the bits of :meth:`extend`; None where it must be prepared."""
         # Python around the kernels takes longer than they do, so all that does not depend on the point is looked up
         # here. Any number of threads may call the function at once.
         dtype, n_landmarks, project = self.landmarks.dtype, self.n_landmarks, kernels.extend
