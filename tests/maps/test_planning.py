@@ -91,7 +91,7 @@ def test_time_and_memory_follow_the_laws_of_stages(monkeypatch, small):
         }
         memory = dict.fromkeys(seconds, 2e8 + 100 * n) | {"reference map": 2e8 + 8 * n**2}
         costs = {name: (taken, 2 * taken, memory[name]) for name, taken in seconds.items()}
-        return planning._Trial(n, costs, 20, 1e-6, 2e-6)
+        return planning._Trial(n, costs, 20, (1e-6, 2e-6))
 
     monkeypatch.setattr(planning, "_tried", trial)
     monkeypatch.setattr(planning, "resident_bytes", lambda: 2e8)
@@ -115,7 +115,7 @@ def test_processors_that_others_use_do_not_bend_the_law(monkeypatch, small):
     def trial(model, points):
         n = len(points)
         busy = 10.0 if n == 800 else 1.0
-        return planning._Trial(n, {OUTSIDE: (1e-3 * n * busy, 2e-3 * n, 1e8)}, 20, 1e-6, 2e-6)
+        return planning._Trial(n, {OUTSIDE: (1e-3 * n * busy, 2e-3 * n, 1e8)}, 20, (1e-6, 2e-6))
 
     monkeypatch.setattr(planning, "_tried", trial)
     monkeypatch.setattr(planning, "BUDGET", 1e9)

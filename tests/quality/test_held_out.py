@@ -133,7 +133,7 @@ def test_rows_beside_fitted_ones_have_no_score():
     held = (place >= 40) & (place < 60)
     distance = np.where((place >= 43) & (place < 57), 1.0, 7.0)  # the edges of each block stand out
     rows = scored_rows(held, 3.0)
-    known = calibrate(rows, distance[rows], 3.0)
+    known = calibrate(rows, distance[rows], 3.0, np.empty(0))
     assert set(known.scores.tolist()) == {1.0}
     assert known.n_points == 10 * 14
 
@@ -245,7 +245,7 @@ def test_rows_at_random_of_a_series_would_promise_too_much():
     assert known.n_independent < 0.5 * known.n_points
     at_random = held_out_rows(2000, 0.2, 0.5, np.random.default_rng(0))
     rows = scored_rows(at_random, 0.5)
-    broken = calibrate(rows, model.coverage(X).distance[rows], 0.5)
+    broken = calibrate(rows, model.coverage(X).distance[rows], 0.5, np.empty(0))
     distance = model.coverage(new).distance
     assert (known.p_values(distance) <= 0.1).mean() < (broken.p_values(distance) <= 0.1).mean()
 

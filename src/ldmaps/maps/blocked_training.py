@@ -26,7 +26,7 @@ from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.maps.fitted_map import MAX_RECORDED, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
-from ldmaps.maps.training import Training, check_frames_taken, check_sample_weight
+from ldmaps.maps.training import Timed, Training, check_frames_taken, check_sample_weight
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
 
@@ -47,7 +47,7 @@ class BlockedTraining(Training):
         """The points of positive weight."""
         return cast(BlockedPoints, self.members)
 
-    def timed(self, landmarks: Landmarks | None) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+    def timed(self, landmarks: Landmarks | None) -> Timed | None:
         """Return the rows that landmarks noted, and their times, if these are known."""
         noted = cast(BlockedLandmarks, landmarks)
         return None if noted.noted_times is None else (noted.noted_rows, noted.noted_times)
@@ -125,11 +125,7 @@ class BlockedTraining(Training):
         return choose_bandwidth(rule, self.metric, here, self.member_weights, rng, settings.n_threads)
 
     def extended(
-        self,
-        fit: LandmarkFit,
-        asked: NDArray[np.intp],
-        recorded: NDArray[np.intp],
-        n_threads: int | None,
+        self, fit: LandmarkFit, asked: NDArray[Any], recorded: NDArray[Any], n_threads: int | None
     ) -> tuple[Any, Any, NDArray[Any], NDArray[np.intp]]:
         """Embed all rows where they are; their coordinates and landmarks stay there if they are many."""
         blocks, embedder, landmarks = self.points.blocks, fit.embedder, cast(BlockedLandmarks, fit.landmarks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -166,8 +165,7 @@ class _Trial(NamedTuple):
     n_points: int
     costs: Mapping[str, Sequence[float]]  # of each stage, as the meter gives them
     n_landmarks: int
-    seconds_per_point: float
-    latency: float
+    per_point: tuple[float, float]  # seconds in batches, and alone
 
 
 def _planned(
@@ -238,11 +236,11 @@ def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
         model.fit(points)
     few = points[:EMBEDDED]
     with reporting(Progress(show=False)), stage("embedding"):
-        per_point = statistics.median(repeat(lambda: model.transform(few), repeat=3, number=1)) / len(few)
-        latency = statistics.median(repeat(lambda: model.transform(few[:1]), repeat=20, number=1))
+        batch = np.median(repeat(lambda: model.transform(few), repeat=3, number=1)) / len(few)
+        alone = np.median(repeat(lambda: model.transform(few[:1]), repeat=20, number=1))
     # Those that lie apart and are left out are a matter of these points, not of all.
     n_landmarks = model.n_landmarks or model.embedder_.n_landmarks
-    return _Trial(len(points), meter.costs, n_landmarks, per_point, latency)
+    return _Trial(len(points), meter.costs, n_landmarks, (float(batch), float(alone)))
 
 
 def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degree: int) -> Plan:
@@ -266,8 +264,8 @@ def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degr
         if n // stride < 2 * last.n_points or not _against(seconds.sum(), n_bytes.max()):
             break
     steps, most = (dict(zip(names, costs.tolist(), strict=True)) for costs in costs_of(n))
-    totals, found = (sum(steps.values()), max(most.values())), (last.n_landmarks, tuple(sizes))
-    return Plan(n, *found, *totals, steps, most, last.seconds_per_point, last.latency, stride)
+    totals = sum(steps.values()), max(most.values())
+    return Plan(n, last.n_landmarks, tuple(sizes), *totals, steps, most, *last.per_point, stride)
 
 
 def _against(seconds: float, n_bytes: float) -> list[str]:

@@ -275,9 +275,9 @@ class LandmarkFit:
         embedder = Embedder.build(walk.metric, points, walk.epsilon, step, landmarks.squared_radii)
         return cls(landmarks, step, embedder, solved)
 
-    def landmark_embedding(self, extended: NDArray[Any]) -> NDArray[Any]:
-        """Return the landmarks' coordinates: from their own eigenvectors where there are any, else as extended."""
+    def landmark_embedding(self, points: Points, n_threads: int | None) -> NDArray[Any]:
+        """Return the coordinates of the points at the landmarks' indices: their own eigenvectors' if there are any."""
         if self.solved is None:
-            return extended
+            return self.embedder.extend(points, n_threads).coordinates
         own = self.solved.own_coordinates[:, : self.embedder.n_components]
-        return own.astype(extended.dtype)
+        return own.astype(points.dtype)

@@ -34,6 +34,8 @@ from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
 LARGEST_WEIGHT, _WIDEST_SPREAD = 1e30, 1e-100
+#: Rows in order, and the time of each.
+Timed = tuple[NDArray[np.intp], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Training:
         """How many of them landmarks are chosen from."""
         return len(self.members) - (0 if self.held is None else int((self.held & (self.weights > 0)).sum()))
 
-    def timed(self, landmarks: Landmarks | None) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+    def timed(self, landmarks: Landmarks | None) -> Timed | None:
         """Return rows whose times are known, in order, and these: all of them, or those that landmarks noted."""
         if self.times is None:
             return None
@@ -138,23 +140,23 @@ class Training:
         self, fit: LandmarkFit, n_features: int, n_threads: int | None
     ) -> tuple[dict[str, Any], Reference]:
         """Embed all points with a fit to those of positive weight; return parts of a map, and what errors need."""
-        landmarks, embedder, scored = fit.landmarks, fit.embedder, np.arange(0)
+        landmarks, embedder = fit.landmarks, fit.embedder
         rows = self.rows_of(landmarks.indices)
         recorded = thinned_rows(len(self.points), rows)
-        if self.held is not None:
-            scored = scored_rows(self.held, self.memory)
+        scored = np.arange(0) if self.held is None else scored_rows(self.held, self.memory)
         asked = np.union1d(recorded, scored)
         embedding, labels, distance, nearest = self.extended(fit, asked, recorded, n_threads)
         shown, known = self.points.take(rows), self.timed(landmarks)
         if self.held is not None:
             scores = distance[np.searchsorted(asked, scored)].astype(np.float64)
-            steps = None if known is None else time_steps(*known)
-            embedder = replace(embedder, calibration=calibrate(scored, scores, self.memory, steps))
+            embedder = replace(
+                embedder, calibration=calibrate(scored, scores, self.memory, time_steps(known))
+            )
         parts = {
             "embedding": embedding,
             "labels": labels,
             "landmark_indices": rows,
-            "landmark_embedding": fit.landmark_embedding(embedder.extend(shown, n_threads).coordinates),
+            "landmark_embedding": fit.landmark_embedding(shown, n_threads),
             "representatives": None if fit.step.moved is None else shown,
             "training": self.record(
                 recorded, known, distance=distance[np.searchsorted(asked, recorded)], nearest=nearest
@@ -166,20 +168,15 @@ class Training:
     def compared(self, embedder: Embedder, rng: np.random.Generator, n_threads: int | None) -> Embedder:
         """Return an embedder whose landmarks are all the points, calibrated by how far each is from the others."""
         memory, known = memory_of(self.metric, self.points, self.files, rng, n_threads), self.timed(None)
-        steps = None if known is None else time_steps(*known)
-        others = calibrate_by_others(self.metric, self.points, embedder.epsilon, memory, steps, rng)
-        return replace(embedder, calibration=others)
+        compared = self.metric, self.points, embedder.epsilon, memory, time_steps(known), rng
+        return replace(embedder, calibration=calibrate_by_others(*compared))
 
     def rows_of(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return which of all rows some of the ``members`` are."""
         return indices if self.uses_all else self.used[indices]
 
     def extended(
-        self,
-        fit: LandmarkFit,
-        asked: NDArray[np.intp],
-        recorded: NDArray[np.intp],
-        n_threads: int | None,
+        self, fit: LandmarkFit, asked: NDArray[Any], recorded: NDArray[Any], n_threads: int | None
     ) -> tuple[Any, Any, NDArray[Any], NDArray[np.intp]]:
         """Return coordinates and landmarks of all rows, distances of those asked for, landmarks of those recorded."""
         extended = fit.embedder.extend(self.points, n_threads)
@@ -199,12 +196,7 @@ class Training:
         """Return a fit to :meth:`sampled` data with the cells of all."""
         return fit
 
-    def record(
-        self,
-        rows: NDArray[np.int64],
-        times: tuple[NDArray[np.intp], NDArray[np.float64]] | None,
-        **known: NDArray[Any],
-    ) -> TrainingRecord:
+    def record(self, rows: NDArray[np.int64], times: Timed | None, **known: NDArray[Any]) -> TrainingRecord:
         """Return where some points are from and how far landmarks are, for looking at the map."""
         columns = {"frames": self.frames, "files": self.files}
         if not self.weights.min() == self.weights.max() == 1.0:
@@ -280,9 +272,9 @@ def few_landmarks(walk: Walk) -> tuple[Walk, NDArray[np.intp] | None]:
     return replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
 
 
-def time_steps(rows: NDArray[np.intp], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the time from each row to the next one, by rows whose times are known."""
-    return np.asarray(np.diff(times) / np.diff(rows))
+def time_steps(known: Timed | None) -> NDArray[np.float64]:
+    """Return the time from one row to the next, by those whose times are known."""
+    return np.empty(0) if known is None else np.asarray(np.diff(known[1]) / np.diff(known[0]))
 
 
 def order_of(training: Training, landmarks: Landmarks | None = None) -> Order:
@@ -293,7 +285,7 @@ def order_of(training: Training, landmarks: Landmarks | None = None) -> Order:
     if known is not None:
         is_used = training.weights[known[0]] > 0
         places = np.searchsorted(used, known[0][is_used])
-        steps = time_steps(places, known[1][is_used])
+        steps = time_steps((places, known[1][is_used]))
         steps = steps if files is None else steps[np.diff(files[places]) == 0]
     has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
     if has_times and is_frames and np.median(steps) > 0:

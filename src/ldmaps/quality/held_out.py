@@ -96,7 +96,7 @@ def calibrate_by_others(
     points: Points,
     epsilon: float,
     memory: float,
-    steps: NDArray[np.float64] | None,
+    steps: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> Calibration | None:
     """Return the calibration of a map whose landmarks are all its points: distances from the nearest of the others."""
@@ -117,10 +117,7 @@ def calibrate_by_others(
 
 
 def calibrate(
-    rows: NDArray[np.intp],
-    scores: NDArray[np.float64],
-    memory: float,
-    steps: NDArray[np.float64] | None = None,
+    rows: NDArray[np.intp], scores: NDArray[np.float64], memory: float, steps: NDArray[np.float64]
 ) -> Calibration | None:
     """Return the calibration by distances of some rows in √ε, and times between rows; None where there are too few."""
     if len(rows) < FEWEST or not np.isfinite(scores).all():
@@ -132,8 +129,5 @@ def calibrate(
         n_independent = correlation_time(
             (scores > np.quantile(scores, _HIGH)).astype(float), runs
         ).n_independent
-    interval = None
-    if steps is not None:
-        steps = steps[np.isfinite(steps) & (steps > 0)]
-        interval = float(np.median(steps)) if len(steps) else None
-    return Calibration.of(scores, n_independent, interval)
+    steps = steps[np.isfinite(steps) & (steps > 0)]
+    return Calibration.of(scores, n_independent, float(np.median(steps)) if len(steps) else None)
