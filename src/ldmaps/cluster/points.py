@@ -163,7 +163,7 @@ class BlockedPoints(PointsElsewhere):
                 return points.take(at[places])
         wanted = rows if self._gathers else np.union1d(rows, self.foreseen)
         points = self.metric.prepare(self.blocks.gather(wanted)[0])
-        self._gathers = [(wanted, points), *self._gathers[: KEPT_GATHERS - 1]]
+        self._gathers[:] = [(wanted, points), *self._gathers[: KEPT_GATHERS - 1]]
         return points.take(np.searchsorted(wanted, rows)[places])
 
     def blocks_to_pass(self) -> tuple[list[Any], list[Any]]:
@@ -235,7 +235,9 @@ class BlockedPoints(PointsElsewhere):
         """Return the points of positive weight, which count by it."""
         if weights.min() == weights.max() == 1.0:
             return self
-        return BlockedPoints(self.metric, self.blocks, weights, self.recorded)
+        points = BlockedPoints(self.metric, self.blocks, weights, self.recorded)
+        points._gathers = self._gathers  # what one brings here, the other need not
+        return points
 
     def cover(self) -> BlockedCover:
         """Begin to cover the points with landmarks that are chosen step by step."""

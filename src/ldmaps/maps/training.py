@@ -146,7 +146,7 @@ class Training:
         scored = np.arange(0) if self.held is None else scored_rows(self.held, self.memory)
         asked = np.union1d(recorded, scored)
         embedding, labels, distance, nearest = self.extended(fit, asked, recorded, n_threads)
-        shown, known = self.points.take(rows), self.timed(landmarks)
+        shown, known = self.members.take(landmarks.indices), self.timed(landmarks)
         if self.held is not None:
             scores = distance[np.searchsorted(asked, scored)].astype(np.float64)
             embedder = replace(
