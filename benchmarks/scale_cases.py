@@ -234,7 +234,7 @@ def passing_over(m: int) -> dict:
     from ldmaps.diffusion.pairwise import extend
     from ldmaps.landmarks.base import neighbour_order
     from ldmaps.metrics import euclidean
-    from ldmaps.metrics.squared_matrix import squared_matrix
+    from ldmaps.metrics.base import squared_matrix
 
     class Plain(euclidean.Euclidean):
         def extension_scan(self, landmarks, rate):

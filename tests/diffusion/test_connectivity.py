@@ -28,8 +28,8 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.metrics import Euclidean, Periodic, Precomputed
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 
 METRICS = {
     "euclidean": (Euclidean(), sheet, euclidean_squares),

@@ -12,7 +12,7 @@ from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.metrics import Euclidean, Periodic
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

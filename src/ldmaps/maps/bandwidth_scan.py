@@ -15,7 +15,7 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, solve_spectrum, spectr
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.maps.training import few_landmarks
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.error_estimate import can_be_rows
 

@@ -38,8 +38,7 @@ from ldmaps.maps.model_file import StoredMap, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import SampledMap, Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, resolve_metric
-from ldmaps.metrics.checked_arrays import check_real
-from ldmaps.point_faults import wrong_width
+from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
 from ldmaps.quality.held_out import calibrate_by_others, memory_of

@@ -36,8 +36,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.solved_map import SolvedMap, solve
-from ldmaps.metrics.base import Metric
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Metric, squared_matrix
 from ldmaps.progress import stage
 from ldmaps.threads import resolve_threads, single_threaded_blas
 

@@ -28,7 +28,7 @@ from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import SampledMap, Training
 from ldmaps.metrics import resolve_metric
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
     EXTRA_MODES,

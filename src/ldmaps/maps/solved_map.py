@@ -33,9 +33,8 @@ from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.diagnosis import handfuls
 

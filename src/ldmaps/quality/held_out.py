@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.extension.calibration import Calibration
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Metric, Points, squared_matrix
 from ldmaps.quality.correlation_times import correlation_time, runs_of
 
 #: Fewest scores that make a calibration, and fewest points that are held out for one: with fewer, every alarm would
