@@ -78,7 +78,7 @@ def test_a_fit_tries_the_other_representation(chain, tmp_path, capsys):
 
 
 def test_what_is_remembered_is_the_time_of_the_slowest_motion(chain, tmp_path):
-    from ldmaps.cli.parser import parse
+    from ldmaps.cli import parse
     from ldmaps.metrics import Features
     from ldmaps.quality.correlation_times import correlation_time
 
