@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, needed, one_line
+from ldmaps._lazy import needed
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.formats import Format, known_format
 from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of, import_mdtraj
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.errors import InvalidInputError, Named, needed
+from ldmaps._lazy import needed
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.source import as_picoseconds
 
 
