@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps._lazy import needed
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.source import as_picoseconds
 
 
 class Block(NamedTuple):
@@ -44,6 +43,11 @@ def block_of(
     vectors = [np.zeros((3, 3)) if box is None else box for _, box in known]
     moments = None if times is None else as_picoseconds(times)
     return Block(xyz, moments, np.asarray(vectors, np.float64).reshape(-1, 3, 3))
+
+
+def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:
+    """Return a file's times rounded to 1 fs: files keep them in float32, where 100 is read as 100.0000076."""
+    return np.asarray(times, dtype=np.float64).round(3)
 
 
 def joined(blocks: Sequence[Block]) -> Block:

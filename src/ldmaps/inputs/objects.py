@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
-from ldmaps.inputs.atom_order import Atoms, bonds_among
 from ldmaps.inputs.frame_blocks import block_of
+from ldmaps.inputs.selection import SelectedFrames, Selection, chosen_among, select_atoms
 from ldmaps.inputs.source import FrameChunk, PointSource, Reading
-from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, known_masses, select_atoms
+from ldmaps.inputs.topology import Atoms, bonds_among, known_masses
 
 
 def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.atom_order import Atoms
+from ldmaps.inputs.topology import Atoms
 from ldmaps.metrics import RMSD
 from ldmaps.metrics.base import squared_matrix
 
