@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.cluster import is_blocked, is_dask_array
 from ldmaps.diffusion.bandwidth import leave_out_outliers
 from ldmaps.diffusion.spectrum import (
     MAX_GAP_COMPONENTS,
@@ -28,7 +27,7 @@ from ldmaps.diffusion.spectrum import (
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage, Embedder, Placed
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.opening import as_source, is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
 from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.bulk_fit import fit_bulk

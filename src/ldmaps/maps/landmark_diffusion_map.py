@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
+from ldmaps.inputs.opening import is_blocked
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator

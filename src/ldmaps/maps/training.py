@@ -15,7 +15,7 @@ from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.opening import as_source
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows

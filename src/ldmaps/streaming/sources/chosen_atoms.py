@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.frame_blocks import Block
-from ldmaps.inputs.objects import is_atom_group, select_group
+from ldmaps.inputs.objects import select_group
+from ldmaps.inputs.opening import is_atom_group
 from ldmaps.inputs.selection import SelectedFrames, Selection, select_atoms
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import Atoms, load_topology
