@@ -186,7 +186,7 @@ def streamed_3d(n: int) -> dict:
 
 def connected_rmsd(n: int) -> dict:
     """ε at which all frames hang together, without most of their distances."""
-    from ldmaps.diffusion.connectivity import connecting_tree
+    from ldmaps.diffusion.walk import connecting_tree
     from ldmaps.metrics import RMSD
 
     data, masses = frames(n)

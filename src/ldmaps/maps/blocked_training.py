@@ -18,8 +18,8 @@ from ldmaps.cluster.bracket import connected_bracket
 from ldmaps.cluster.engine import computed, keep, shared, task
 from ldmaps.cluster.points import BlockedLandmarks, BlockedPoints, Blocks
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
-from ldmaps.diffusion.connectivity import REACH
 from ldmaps.diffusion.pairwise import Extended
+from ldmaps.diffusion.walk import REACH
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.opening import is_dask_array
 from ldmaps.landmarks.base import LandmarkSelector

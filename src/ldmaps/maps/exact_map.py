@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ldmaps.cluster.shared_kernel import kernel_of
 from ldmaps.diffusion.block_solver import solve_streamed
-from ldmaps.diffusion.connectivity import check_points_connected
 from ldmaps.diffusion.pairwise import extend, gaussian_kernel
 from ldmaps.diffusion.sampled_residuals import sampled_errors
 from ldmaps.diffusion.solver_choice import (
@@ -31,7 +30,7 @@ from ldmaps.diffusion.solver_choice import (
 )
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
-from ldmaps.diffusion.walk import Walk
+from ldmaps.diffusion.walk import Walk, check_points_connected
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.maps.fitted_map import Solution

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from ldmaps import kernels
-from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import nearest, squared_row
+from ldmaps.diffusion.walk import REACH, minimum_spanning_tree
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.landmarks.base import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap

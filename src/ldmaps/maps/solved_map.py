@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ldmaps.diffusion.connectivity import (
+from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
+from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
+from ldmaps.diffusion.walk import (
     BULK_LANDMARK_HOP,
     FEWEST_POINTS,
     REACH,
     SMALL_GROUP,
+    Walk,
     check_bulk,
     check_landmarks_connected,
     check_points_connected,
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
-from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
-from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients

@@ -16,15 +16,15 @@ from point_sets import (
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 
-from ldmaps.diffusion.connectivity import (
+from ldmaps.diffusion.solver_choice import sparse_squares
+from ldmaps.diffusion.walk import (
     REACH,
+    Walk,
     check_connected,
     check_landmarks_connected,
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.solver_choice import sparse_squares
-from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.metrics import Euclidean, Periodic, Precomputed
