@@ -26,6 +26,7 @@ from ldmaps.diffusion.spectrum import (
 )
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.extension.calibration import calibrate_by_others, memory_of
 from ldmaps.extension.embedder import Coverage, Embedder, Placed
 from ldmaps.inputs.opening import as_source, is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
@@ -40,7 +41,6 @@ from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
-from ldmaps.quality.held_out import calibrate_by_others, memory_of
 from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling, coordinates_kept
 from ldmaps.settings import Setting, check_settings, check_whole
 

@@ -17,6 +17,7 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
+from ldmaps.extension.calibration import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
 from ldmaps.inputs.opening import is_blocked
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
@@ -39,7 +40,6 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
-from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
 from ldmaps.settings import LANDMARK_FIT
 
 

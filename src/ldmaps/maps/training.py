@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.extension.calibration import calibrate
 from ldmaps.extension.embedder import Coverage
 from ldmaps.inputs.opening import as_source
 from ldmaps.landmarks import KMedoids, Landmarks
@@ -26,7 +27,6 @@ from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.scaled import least_range
 from ldmaps.point_faults import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
-from ldmaps.quality.held_out import calibrate
 from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 

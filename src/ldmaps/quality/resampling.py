@@ -20,8 +20,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from ldmaps.correlation_times import runs_of
 from ldmaps.errors import InvalidInputError
-from ldmaps.quality.correlation_times import runs_of
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
 #: Most blocks: a variance of so many is known to 4 %.

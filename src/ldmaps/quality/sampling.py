@@ -16,8 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
-from ldmaps.quality.correlation_times import (
+from ldmaps.correlation_times import (
     FEW_INDEPENDENT,
     autocorrelation,
     correlation_time,
@@ -25,6 +24,7 @@ from ldmaps.quality.correlation_times import (
     lagged_pairs,
     runs_of,
 )
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.quality.resampling import (
     REPRODUCIBLE,
     Blocks,
