@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.cluster import is_blocked, is_dask_array
 from ldmaps.diffusion.bandwidth import leave_out_outliers
 from ldmaps.diffusion.spectrum import (
     MAX_GAP_COMPONENTS,
@@ -27,8 +26,9 @@ from ldmaps.diffusion.spectrum import (
 )
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.extension.calibration import calibrate_by_others, memory_of
 from ldmaps.extension.embedder import Coverage, Embedder, Placed
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.opening import as_source, is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
 from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.bulk_fit import fit_bulk
@@ -38,11 +38,9 @@ from ldmaps.maps.model_file import StoredMap, write_model
 from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import SampledMap, Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, resolve_metric
-from ldmaps.metrics.checked_arrays import check_real
-from ldmaps.point_faults import wrong_width
+from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
-from ldmaps.quality.held_out import calibrate_by_others, memory_of
 from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling, coordinates_kept
 from ldmaps.settings import Setting, check_settings, check_whole
 

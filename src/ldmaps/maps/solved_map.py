@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ldmaps.diffusion.connectivity import (
+from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
+from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
+from ldmaps.diffusion.walk import (
     BULK_LANDMARK_HOP,
     FEWEST_POINTS,
     REACH,
     SMALL_GROUP,
+    Walk,
     check_bulk,
     check_landmarks_connected,
     check_points_connected,
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
-from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
-from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
@@ -33,9 +33,8 @@ from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.diagnosis import handfuls
 
