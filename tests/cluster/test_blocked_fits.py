@@ -15,7 +15,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.cluster import bracket, is_blocked, is_dask_array
 from ldmaps.cluster.points import BlockedPoints, Blocks
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.diffusion.connectivity import minimum_spanning_tree
+from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps import blocked_training, landmark_diffusion_map, training
 from ldmaps.metrics import RMSD, Euclidean

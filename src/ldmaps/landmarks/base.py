@@ -14,8 +14,7 @@ from ldmaps import kernels
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.metrics.base import Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.settings import LANDMARK_FIT
 
 #: Landmarks to take by default.

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from ldmaps.cluster import is_dask_array
 from ldmaps.cluster.arrays import array_of, rows_in_blocks
 from ldmaps.cluster.blocks import embed_training_block
 from ldmaps.cluster.bracket import connected_bracket
 from ldmaps.cluster.engine import computed, keep, shared, task
 from ldmaps.cluster.points import BlockedLandmarks, BlockedPoints, Blocks, Column
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
-from ldmaps.diffusion.connectivity import REACH
 from ldmaps.diffusion.pairwise import Extended
+from ldmaps.diffusion.walk import REACH
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Embedder
+from ldmaps.inputs.opening import is_dask_array
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.maps.fitted_map import MAX_RECORDED, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit

@@ -18,7 +18,7 @@ from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
 from ldmaps.maps.fitted_map import FittedMap, thinned_rows
 from ldmaps.maps.solved_map import SolvedMap, coordinates_for, eigenvalues_for, solve
 from ldmaps.maps.training import SampledMap, Training
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.settings import EXACT_FIT
 

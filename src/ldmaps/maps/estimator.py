@@ -16,12 +16,11 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.cluster import is_blocked, is_dask_array
 from ldmaps.diffusion.bandwidth import leave_out_outliers
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder, Placed
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.opening import as_source, is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
 from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
@@ -29,8 +28,7 @@ from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, s
 from ldmaps.maps.model_file import StoredMap, write_model
 from ldmaps.maps.training import SampledMap, Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, resolve_metric
-from ldmaps.metrics.checked_arrays import check_real
-from ldmaps.point_faults import wrong_width
+from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
 from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling

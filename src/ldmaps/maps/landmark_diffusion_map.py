@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
+from ldmaps.extension.calibration import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
+from ldmaps.inputs.opening import is_blocked
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -35,7 +36,7 @@ from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
 from ldmaps.maps.training import MOST_ELSEWHERE, SampledMap, Training
 from ldmaps.metrics import resolve_metric
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
     EXTRA_MODES,
@@ -46,7 +47,6 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
-from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
 from ldmaps.settings import LANDMARK_FIT
 
 

@@ -13,17 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ldmaps.diffusion.connectivity import (
-    BULK_LANDMARK_HOP,
-    FEWEST_POINTS,
-    REACH,
-    SMALL_GROUP,
-    check_bulk,
-    check_landmarks_connected,
-    check_points_connected,
-    is_connected,
-    minimum_spanning_tree,
-)
 from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
 from ldmaps.diffusion.spectrum import (
     MAX_GAP_COMPONENTS,
@@ -34,7 +23,18 @@ from ldmaps.diffusion.spectrum import (
     spectral_gap,
     warn_of_standstill,
 )
-from ldmaps.diffusion.walk import Walk
+from ldmaps.diffusion.walk import (
+    BULK_LANDMARK_HOP,
+    FEWEST_POINTS,
+    REACH,
+    SMALL_GROUP,
+    Walk,
+    check_bulk,
+    check_landmarks_connected,
+    check_points_connected,
+    is_connected,
+    minimum_spanning_tree,
+)
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
@@ -42,9 +42,8 @@ from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.diagnosis import handfuls
 from ldmaps.quality.sampling import coordinates_kept

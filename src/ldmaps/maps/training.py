@@ -14,20 +14,19 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.extension.calibration import calibrate, calibrate_by_others, memory_of, scored_rows
 from ldmaps.extension.embedder import Embedder
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.opening import as_source
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.metrics import Metric
-from ldmaps.metrics.base import Points
-from ldmaps.metrics.checked_arrays import check_real
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.scaled import least_range
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.point_faults import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
-from ldmaps.quality.held_out import calibrate, calibrate_by_others, memory_of, scored_rows
 from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 

@@ -6,9 +6,8 @@ import pytest
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.archive import read_archive
 from ldmaps.errors import InvalidInputError, ModelFileError
-from ldmaps.extension.calibration import KEPT, Calibration
+from ldmaps.extension.calibration import KEPT, Calibration, calibrate, held_out_rows, memory_of, scored_rows
 from ldmaps.metrics import resolve_metric
-from ldmaps.quality.held_out import calibrate, held_out_rows, memory_of, scored_rows
 from tests.maps.test_model_file import edit_archive, edit_header
 
 # A few points of a normal distribution carry a coordinate of their own, which is not what is tested.
