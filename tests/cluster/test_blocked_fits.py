@@ -17,7 +17,7 @@ from ldmaps.cluster.points import BlockedPoints, Blocks
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps import blocked_training, landmark_diffusion_map, training
+from ldmaps.maps import blocked_training, training
 from ldmaps.metrics import RMSD, Euclidean
 
 ROLL = swiss_roll(3000).points
@@ -79,8 +79,7 @@ def test_the_default_is_the_map_of_the_same_points_in_memory(monkeypatch):
     assert_same_fit(plain, blocked)
     assert repr(plain) == repr(blocked)
     np.testing.assert_array_equal(plain.resample(20).errors, blocked.resample(20).errors)
-    for module in (training, landmark_diffusion_map):
-        monkeypatch.setattr(module, "MOST_ELSEWHERE", 2000)
+    monkeypatch.setattr(training, "MOST_ELSEWHERE", 2000)
     many = LandmarkDiffusionMap(2).fit(da.from_array(ROLL, chunks=700))
     assert many.embedder_.calibration is None
     with pytest.raises(InvalidInputError, match="holds no cells"):

@@ -13,7 +13,7 @@ from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, solve_spectrum, spectral_gap
 from ldmaps.diffusion.walk import Walk, check_landmarks_connected
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
-from ldmaps.maps.training import few_landmarks
+from ldmaps.maps.solved_map import few_landmarks
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.error_estimate import can_be_rows

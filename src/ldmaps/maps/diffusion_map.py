@@ -17,7 +17,7 @@ from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
 from ldmaps.maps.fitted_map import FittedMap, thinned_rows
 from ldmaps.maps.solved_map import SolvedMap, coordinates_for, eigenvalues_for, solve
-from ldmaps.maps.training import SampledMap, Training
+from ldmaps.maps.training import Training
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.settings import EXACT_FIT
@@ -200,7 +200,7 @@ class DiffusionMap(DiffusionEstimator):
     def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:
         """Become a solved map, and embed the points of weight 0."""
         walk = solved.walk
-        sampled = SampledMap.of(training, walk)
+        sampled = training.sampled_map(walk)
         kept = solved.kept(self.n_components, sampled)
         embedder = kept.embedder()
         own = kept.own_coordinates.astype(walk.points.dtype)

@@ -26,7 +26,8 @@ from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
 from ldmaps.maps.model_file import StoredMap, write_model
-from ldmaps.maps.training import SampledMap, Training, array_shape, check_frames_taken, prepare_training
+from ldmaps.maps.solved_map import SampledMap
+from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting, stage

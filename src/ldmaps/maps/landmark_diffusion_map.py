@@ -17,7 +17,7 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
-from ldmaps.extension.calibration import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
+from ldmaps.extension.calibration import FEWEST_HELD, is_worth_it
 from ldmaps.inputs.opening import is_blocked
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
@@ -26,6 +26,7 @@ from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, ref
 from ldmaps.maps.fitted_map import FittedMap, Learned
 from ldmaps.maps.solved_map import (
     LandmarkFit,
+    SampledMap,
     SolvedMap,
     coordinates_for,
     eigenvalues_for,
@@ -34,7 +35,7 @@ from ldmaps.maps.solved_map import (
 )
 from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
-from ldmaps.maps.training import MOST_ELSEWHERE, SampledMap, Training
+from ldmaps.maps.training import Training
 from ldmaps.metrics import resolve_metric
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
@@ -239,9 +240,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             fit = training.adopted(fit, few)
             walk = training.walk(bandwidth, self)
             if fit.solved is not None:
-                sampled = SampledMap.of(training, walk, fit.landmarks)
+                sampled = training.sampled_map(walk, fit.landmarks)
             else:
-                sampled = sampled if few is training else SampledMap.of(training, walk)
+                sampled = sampled if few is training else training.sampled_map(walk)
                 sampled = sampled and sampled.told_of(fit.landmarks.indices)
         else:
             training = self._held_out(training, selector, extension)
@@ -281,11 +282,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
         training = prepare_blocked_training(self, metric, X, sample_weight)
         selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
-        few = (
-            selector.n_landmarks or DEFAULT_LANDMARKS
-        )  # where all points are landmarks, they come here anyway
+        few = 0
         if self.tolerance is not None or self._extension().learns_from_reference:
-            few = max(few, self._reference_size(training, few), GATHERED)
+            few = max(GATHERED, self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS))
         return self._holding_out(training.gathered_for(selector, self.outliers, few))
 
     def _selector(self, training: Training) -> LandmarkSelector:
@@ -302,19 +301,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
 
     def _holding_out(self, training: Training) -> Training:
         """Return the data with some points marked that no landmark may be chosen from."""
-        n_points = len(training.points)
+        if self.calibration * len(training.points) < FEWEST_HELD:
+            return training
         if self.tolerance is None:
             selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
             if selector.is_automatic:  # which knows by itself what to choose
                 return training
-        is_beyond = isinstance(training.points, PointsElsewhere) and n_points > MOST_ELSEWHERE
-        if is_beyond or self.calibration * n_points < FEWEST_HELD:
-            return training
         # A generator of its own: what else is drawn does not depend on it.
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        memory = memory_of(training.metric, training.points, training.files, rng, self.n_threads)
-        held = held_out_rows(n_points, self.calibration, memory, rng) & (training.weights > 0)
-        return replace(training, held=held, memory=memory)
+        return training.holding_out(self.calibration, rng, self.n_threads)
 
     def _held_out(self, training: Training, selector: LandmarkSelector, extension: Extension) -> Training:
         """Return the data without marks where holding points out would change what the settings ask for."""
@@ -323,10 +318,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         if training.held is None or selector.n_landmarks is None:
             return replace(training, held=None)
         # A cover is to reach every point, and a map is distilled from as many as there are.
-        is_free = not (selector.needs_all_points or extension.learns_from_reference)
-        return (
-            training if is_free and training.n_free >= selector.n_landmarks else replace(training, held=None)
-        )
+        needs_all = selector.needs_all_points or extension.learns_from_reference
+        is_free = not needs_all and training.n_free >= selector.n_landmarks
+        return training if is_free else replace(training, held=None)
 
     # -- a given number of landmarks ------------------------------------------------
 
@@ -341,9 +335,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         landmarks, squared = select_landmarks(selector, walk, rng, training.held_members)
         n_landmarks = len(landmarks.indices)
         if is_taught:
-            eigenvalues_for(
-                self.n_components, n_landmarks, extra=0
-            )  # as many coordinates as landmarks make no map
+            # As many coordinates as landmarks make no map.
+            eigenvalues_for(self.n_components, n_landmarks, extra=0)
             solved = self._solve_reference(walk, size, all_squared, rng)
         else:
             count = eigenvalues_for(self.n_components, n_landmarks, extra=MAX_GAP_COMPONENTS)
@@ -351,7 +344,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                 solved = solve(walk, count, landmarks, squared=squared)
         del all_squared
         # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
-        sampled = SampledMap.of(training, walk, None if is_taught else landmarks)
+        sampled = training.sampled_map(walk, None if is_taught else landmarks)
         teacher = solved.kept(self.n_components, sampled)
         may_move = not isinstance(selector, Given)  # those that the user names stay
         with stage("distillation", unit="") if is_taught else nullcontext():
@@ -410,7 +403,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         walk = training.walk(bandwidth, self)
         solved = self._solve_reference(walk, size, squared, rng)
         del squared
-        every = SampledMap.of(training, walk)
+        every = training.sampled_map(walk)
         reference = solved.kept(self.n_components, every)
         search = ToleranceSearch(
             extension=extension,

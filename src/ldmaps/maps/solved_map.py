@@ -1,4 +1,4 @@
-"""The solved map: connectivity check → kernel → spectrum → embedder, in one place.
+"""The solved map: connectivity check → kernel → spectrum → embedder, and how sure that is, in one place.
 
 All N points make the exact map, M landmarks with their cells the landmark map, and R ≫ M medoids a reference for it.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from ldmaps.diffusion.walk import (
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
-from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
+from ldmaps.landmarks import Given, KMedoids, Landmarks, LandmarkSelector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
@@ -46,13 +47,60 @@ from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.progress import stage
 from ldmaps.quality.diagnosis import handfuls
-from ldmaps.quality.sampling import coordinates_kept
-
-if TYPE_CHECKING:
-    from ldmaps.maps.training import SampledMap
+from ldmaps.quality.resampling import fitted_modes
+from ldmaps.quality.sampling import Order, Sampling, coordinates_kept, judge_sampling
 
 #: Landmarks that lie apart are not replaced if they are at most this share of all.
 FEW_LANDMARKS = 0.05
+#: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
+#: well enough in so many iterations.
+MOST_LANDMARKS, ITERATIONS = 1000, 3
+
+
+@dataclass(frozen=True)
+class SampledMap:
+    """A map and the points it was made of, to be resampled."""
+
+    walk: Walk  # over the M landmarks (all points, of an exact map) with their multiplicities
+    cells: NDArray[np.intp]  # (n,): the landmark of each training point of positive weight
+    weights: NDArray[np.float64]
+    order: Order
+    landmarks: NDArray[np.intp] | None = None  # points of the walk that errors are told of, if not all
+
+    def told_of(self, landmarks: NDArray[np.intp]) -> SampledMap:
+        """Return the same with errors told of some of the walk's points."""
+        told = replace(self, landmarks=landmarks)
+        if "judged" in vars(self):  # which takes time, and was needed to choose coordinates
+            errors = self.judged.landmark_errors[landmarks]
+            vars(told)["judged"] = replace(self.judged, landmark_errors=errors)
+        return told
+
+    @cached_property
+    def judged(self) -> Sampling:
+        """What a fit says of its sampling."""
+        return self.judge()
+
+    def judge(self, **options: Any) -> Sampling:
+        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
+        walk, places = few_landmarks(self.walk)
+        cells = self.cells if places is None else places[self.cells]
+        squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
+        kernel = np.exp(squared.astype(np.float64) / (-2.0 * walk.epsilon))
+        fitted = fitted_modes(kernel, walk.weights, walk.alpha)
+        found = judge_sampling(fitted, cells, self.weights, self.order, n_threads=walk.n_threads, **options)
+        for rows in (places, self.landmarks):
+            if rows is not None:
+                found = replace(found, landmark_errors=found.landmark_errors[rows])
+        return found
+
+
+def few_landmarks(walk: Walk) -> tuple[Walk, NDArray[np.intp] | None]:
+    """Return a walk over at most a thousand landmarks, and which of them stands for each, None if it is itself."""
+    if len(walk.points) <= MOST_LANDMARKS:
+        return walk, None
+    selector = KMedoids(min(DEFAULT_LANDMARKS, MOST_LANDMARKS), max_iter=ITERATIONS)
+    few = selector.select(walk, np.random.default_rng(0))
+    return replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
 
 
 @dataclass(frozen=True)

@@ -14,25 +14,32 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.extension.calibration import calibrate, calibrate_by_others, memory_of, scored_rows
+from ldmaps.extension.calibration import (
+    calibrate,
+    calibrate_by_others,
+    held_out_rows,
+    memory_of,
+    scored_rows,
+)
 from ldmaps.extension.embedder import Embedder
 from ldmaps.inputs.opening import as_source
-from ldmaps.landmarks import KMedoids, Landmarks
-from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
+from ldmaps.landmarks import Landmarks
+from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
-from ldmaps.maps.solved_map import LandmarkFit
+from ldmaps.maps.solved_map import LandmarkFit, SampledMap
 from ldmaps.metrics import Metric
-from ldmaps.metrics.base import Points, squared_matrix
+from ldmaps.metrics.base import Points
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.scaled import least_range
 from ldmaps.point_faults import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
-from ldmaps.quality.resampling import fitted_modes
-from ldmaps.quality.sampling import Order, Sampling, judge_sampling
+from ldmaps.quality.sampling import Order
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
 LARGEST_WEIGHT, _WIDEST_SPREAD = 1e30, 1e-100
+#: Of more points elsewhere there are neither resamples nor held-out rows: for both, numbers of every row are kept here.
+MOST_ELSEWHERE = 10_000_000
 #: Rows in order, and the time of each.
 Timed = tuple[NDArray[np.intp], NDArray[np.float64]]
 
@@ -102,6 +109,14 @@ class Training:
     def held_members(self) -> NDArray[np.bool_] | None:
         """Which of them no landmark is chosen from."""
         return self.held if self.held is None or self.uses_all else self.held[self.used]
+
+    def holding_out(self, share: float, rng: np.random.Generator, n_threads: int | None) -> Training:
+        """Return the data with about a share of the rows marked that no landmark may be chosen from."""
+        if isinstance(self.points, PointsElsewhere) and len(self.points) > MOST_ELSEWHERE:
+            return self
+        memory = memory_of(self.metric, self.points, self.files, rng, n_threads)
+        held = held_out_rows(len(self.points), share, memory, rng) & (self.weights > 0)
+        return replace(self, held=held, memory=memory)
 
     @property
     def n_free(self) -> int:
@@ -183,6 +198,32 @@ class Training:
         labels[self.used] = fit.landmarks.assignment
         return extended.coordinates, labels, distance[asked], labels[recorded]
 
+    def sampled_map(self, walk: Walk, landmarks: Landmarks | None = None) -> SampledMap | None:
+        """Return what resampling needs of a walk over all points or landmarks; None where these are not all here."""
+        cells = np.arange(len(walk.points))
+        if isinstance(walk.points, PointsElsewhere) and (landmarks is None or len(cells) > MOST_ELSEWHERE):
+            return None
+        order = self._order(landmarks)
+        if landmarks is not None:
+            cells = landmarks.cells_of(cells)
+            walk = replace(walk.take(landmarks.indices), weights=landmarks.multiplicities)
+        return SampledMap(walk, cells, self.member_weights, order)
+
+    def _order(self, landmarks: Landmarks | None) -> Order:
+        """Return in which order points of positive weight are: that of time where they have times, or are frames."""
+        used, is_frames = self.used, self.metric.takes_frames
+        files = None if self.files is None else self.files[used].astype(np.int32)
+        steps, known = np.empty(0), self.timed(landmarks)
+        if known is not None:
+            is_used = self.weights[known[0]] > 0
+            places = np.searchsorted(used, known[0][is_used])
+            steps = time_steps((places, known[1][is_used]))
+            steps = steps if files is None else steps[np.diff(files[places]) == 0]
+        has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
+        if has_times and is_frames and np.median(steps) > 0:
+            return Order(True, files, float(np.median(steps)), "ps")
+        return Order(has_times or is_frames, files, unit="frames" if is_frames else "rows")
+
     def sampled(self, rng: np.random.Generator) -> Training:
         """Return as many of the data as a search for the number of landmarks takes: all, if they are here."""
         return self
@@ -206,90 +247,9 @@ class Training:
         return TrainingRecord.of(rows, **known)
 
 
-#: Of more points elsewhere there are neither resamples nor held-out rows: for both, numbers of every row are kept here.
-MOST_ELSEWHERE = 10_000_000
-#: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
-#: well enough in so many iterations.
-MOST_LANDMARKS, ITERATIONS = 1000, 3
-
-
-@dataclass(frozen=True)
-class SampledMap:
-    """A map and the points it was made of, to be resampled."""
-
-    walk: Walk  # over the M landmarks (all points, of an exact map) with their multiplicities
-    cells: NDArray[np.intp]  # (n,): the landmark of each training point of positive weight
-    weights: NDArray[np.float64]
-    order: Order
-    landmarks: NDArray[np.intp] | None = None  # points of the walk that errors are told of, if not all
-
-    @classmethod
-    def of(cls, training: Training, walk: Walk, landmarks: Landmarks | None = None) -> SampledMap | None:
-        """Take what resampling needs of a walk over all points or landmarks; None where these are not all here."""
-        cells = np.arange(len(walk.points))
-        if isinstance(walk.points, PointsElsewhere) and (landmarks is None or len(cells) > MOST_ELSEWHERE):
-            return None
-        order = order_of(training, landmarks)
-        if landmarks is not None:
-            cells = landmarks.cells_of(cells)
-            walk = replace(walk.take(landmarks.indices), weights=landmarks.multiplicities)
-        return cls(walk, cells, training.member_weights, order)
-
-    def told_of(self, landmarks: NDArray[np.intp]) -> SampledMap:
-        """Return the same with errors told of some of the walk's points."""
-        told = replace(self, landmarks=landmarks)
-        if "judged" in vars(self):  # which takes time, and was needed to choose coordinates
-            errors = self.judged.landmark_errors[landmarks]
-            vars(told)["judged"] = replace(self.judged, landmark_errors=errors)
-        return told
-
-    @cached_property
-    def judged(self) -> Sampling:
-        """What a fit says of its sampling."""
-        return self.judge()
-
-    def judge(self, **options: Any) -> Sampling:
-        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
-        walk, places = few_landmarks(self.walk)
-        cells = self.cells if places is None else places[self.cells]
-        squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
-        kernel = np.exp(squared.astype(np.float64) / (-2.0 * walk.epsilon))
-        fitted = fitted_modes(kernel, walk.weights, walk.alpha)
-        found = judge_sampling(fitted, cells, self.weights, self.order, n_threads=walk.n_threads, **options)
-        for rows in (places, self.landmarks):
-            if rows is not None:
-                found = replace(found, landmark_errors=found.landmark_errors[rows])
-        return found
-
-
-def few_landmarks(walk: Walk) -> tuple[Walk, NDArray[np.intp] | None]:
-    """Return a walk over at most a thousand landmarks, and which of them stands for each, None if it is itself."""
-    if len(walk.points) <= MOST_LANDMARKS:
-        return walk, None
-    selector = KMedoids(min(DEFAULT_LANDMARKS, MOST_LANDMARKS), max_iter=ITERATIONS)
-    few = selector.select(walk, np.random.default_rng(0))
-    return replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
-
-
 def time_steps(known: Timed | None) -> NDArray[np.float64]:
     """Return the time from one row to the next, by those whose times are known."""
     return np.empty(0) if known is None else np.asarray(np.diff(known[1]) / np.diff(known[0]))
-
-
-def order_of(training: Training, landmarks: Landmarks | None = None) -> Order:
-    """Return in which order points of positive weight are: that of time where they have times, or are frames."""
-    used, is_frames = training.used, training.metric.takes_frames
-    files = None if training.files is None else training.files[used].astype(np.int32)
-    steps, known = np.empty(0), training.timed(landmarks)
-    if known is not None:
-        is_used = training.weights[known[0]] > 0
-        places = np.searchsorted(used, known[0][is_used])
-        steps = time_steps((places, known[1][is_used]))
-        steps = steps if files is None else steps[np.diff(files[places]) == 0]
-    has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
-    if has_times and is_frames and np.median(steps) > 0:
-        return Order(True, files, float(np.median(steps)), "ps")
-    return Order(has_times or is_frames, files, unit="frames" if is_frames else "rows")
 
 
 def prepare_training(
