@@ -33,6 +33,7 @@ from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.diffusion.walk import Walk, check_points_connected
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids, Landmarks
+from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.solved_map import SolvedMap, solve
 from ldmaps.metrics.base import Metric, squared_matrix
@@ -219,7 +220,8 @@ def solve_reference(
     """Solve the map over all points, or over ``size`` medoids."""
     if squared is not None:
         return solve(walk, n_eigenvalues, squared=squared)
-    if limits.max_passes and fits_in_passes(len(walk.points), n_eigenvalues, limits.memory):
+    is_here = not isinstance(walk.points, PointsElsewhere)  # for a pass, every worker would need all points
+    if is_here and limits.max_passes and fits_in_passes(len(walk.points), n_eigenvalues, limits.memory):
         solver = solver_for(walk, n_eigenvalues, limits.memory, rng)
         return solve_exact(walk, n_eigenvalues, solver, limits, rng)
     medoids = KMedoids(size, max_iter=REFERENCE_ITERATIONS).select(walk, rng)

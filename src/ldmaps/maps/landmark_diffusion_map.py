@@ -20,7 +20,7 @@ from ldmaps.extension import Distillation, Extension, resolve_extension
 from ldmaps.extension.calibration import FEWEST_HELD, is_worth_it
 from ldmaps.inputs.opening import is_blocked
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
-from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, reference_size, solve_reference
 from ldmaps.maps.fitted_map import FittedMap, Learned
@@ -231,19 +231,17 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                     error.outside = training.places(error.outside, few)
                 raise
             fit, bandwidth, solved, certificate, held, sampled = found
-            rows = None
-            if few is training and training.held is not None:
+            is_all, rows = few is training, None
+            if is_all and training.held is not None:
                 # These have chosen nothing but the number of landmarks.
                 rows = np.zeros(len(training.points), dtype=bool)
                 rows[training.used[held]] = True
             training = replace(training, held=rows)
             fit = training.adopted(fit, few)
-            walk = training.walk(bandwidth, self)
             if fit.solved is not None:
-                sampled = training.sampled_map(walk, fit.landmarks)
+                sampled = training.sampled_map(training.walk(bandwidth, self), fit.landmarks)
             else:
-                sampled = sampled if few is training else training.sampled_map(walk)
-                sampled = sampled and sampled.told_of(fit.landmarks.indices)
+                sampled = sampled.told_of(fit.landmarks.indices) if is_all and sampled else None
         else:
             training = self._held_out(training, selector, extension)
             fit, bandwidth, solved, sampled = self._fit_once(extension, selector, training, rng)
@@ -366,21 +364,17 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self, training: Training, size: int, rng: np.random.Generator
     ) -> tuple[Bandwidth, NDArray[Any] | None]:
         """Return ε and, where the reference is made of all points, their d²."""
-        n_points = len(training.members)
-        if size < n_points:
-            with stage("bandwidth", n_points):
-                return training.choose_bandwidth(self, rng), None
-        with stage("distances", n_points):
-            squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
+        squared, n_points = None, len(training.members)
+        if size == n_points:
+            with stage("distances", n_points):
+                squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
         with stage("bandwidth", n_points):
             return training.choose_bandwidth(self, rng, squared), squared
 
     def _solve_reference(
         self, walk: Walk, size: int, squared: NDArray[Any] | None, rng: np.random.Generator
     ) -> SolvedMap:
-        n_passes = 0  # of points in blocks: every worker would need all of them
-        if not isinstance(walk.points, PointsElsewhere):
-            n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
+        n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
         limits = Limits(self.memory_limit, n_passes, self.resume, coordinates_for(self.n_components))
         with stage("reference map", unit=""):
             count = eigenvalues_for(self.n_components, size, extra=REFERENCE_EXTRA)
