@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from ldmaps import kernels
 from ldmaps.diffusion.bottleneck import Edges, bottleneck_edges, cells_pay
@@ -195,12 +196,10 @@ def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
     if not scipy.sparse.issparse(squares):
         return all_within_hops(squares, epsilon, np.zeros(len(squares)))
-    kept = squares.data <= epsilon
-    starts = np.append(0, np.cumsum(kept))[squares.indptr]
-    graph = scipy.sparse.csr_array((kept[kept], squares.indices[kept], starts), shape=squares.shape)
-    # The matrix is symmetric: what is reached can be left, and asking for no more than that takes no transposed copy.
-    n_parts, _ = scipy.sparse.csgraph.connected_components(graph, connection="strong")
-    return bool(n_parts == 1)
+    graph = scipy.sparse.csr_array((squares.data <= epsilon, squares.indices, squares.indptr), copy=True)
+    graph.eliminate_zeros()
+    # Of a symmetric matrix the same as the weak ones, which take a transposed copy.
+    return bool(connected_components(graph, connection="strong", return_labels=False) == 1)
 
 
 def all_within_hops(squared: NDArray[Any], cutoff: float, radii: NDArray[np.float64]) -> bool:
