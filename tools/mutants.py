@@ -136,7 +136,11 @@ def compile_kernels(copy: Path, root: Path = ROOT) -> None:
 
 
 def run_tests(
-    copy: Path, tests: Sequence[str], root: Path = ROOT, instruction_set: str = ""
+    copy: Path,
+    tests: Sequence[str],
+    root: Path = ROOT,
+    instruction_set: str = "",
+    patience: float | None = PATIENCE,
 ) -> tuple[int, str]:
     """Run tests against a copy of the sources; return pytest's exit status and output."""
     environment = {
@@ -147,6 +151,7 @@ def run_tests(
         "LDMAPS_INSTRUCTION_SET": instruction_set,
     }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"]
+    command += [] if patience else ["-n", "auto"]
     try:
         done = subprocess.run(
             [*command, *(f"tests/{test}" for test in tests)],
@@ -154,11 +159,11 @@ def run_tests(
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return 1, f"not ended after {PATIENCE:.0f} s"
+        return 1, f"not ended after {patience:.0f} s"
     return done.returncode, done.stdout + done.stderr
 
 
@@ -228,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tests = sorted(
             {test for mutant in [*listed, *drawn] if not mutant.equivalent for test in mutant.tests}
         )
-        status, output = run_tests(copy, tests)
+        status, output = run_tests(copy, tests, patience=None)  # all of them take longer than one mutant's
         if status != 0:
             print(f"the tests fail without any mutant:\n{output}", file=sys.stderr)
             return 1

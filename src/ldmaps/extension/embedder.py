@@ -174,15 +174,12 @@ class Embedder:
             check_unmasked(x)
             x = np.asarray(x)
         X = x[None]
-        rows = self.quick_point(X)
-        if rows is None:
-            rows = self.extend(self.prepare(X), 1).coordinates
-        coordinates: NDArray[Any] = rows[0]
-        return coordinates
+        row = self.quick_point(X)
+        return self.extend(self.prepare(X), 1).coordinates[0] if row is None else row
 
     @cached_property
     def quick_point(self) -> QuickPoint:
-        """Embeds one point as it comes, or returns None where it must be prepared; the same bits as :meth:`extend`."""
+        """Embeds one point, (1, ...), to (k,), with the bits of :meth:`extend`; None where it must be prepared."""
         # Python around the kernels takes longer than they do, so all that does not depend on the point is looked up
         # here. Any number of threads may call the function at once.
         dtype, n_landmarks, project = self.landmarks.dtype, self.n_landmarks, kernels.extend
@@ -195,7 +192,7 @@ class Embedder:
                 return None
             step = float(dtype.type(0.5 / self.bandwidth)), self.source_weights, self.coefficients
             nearest, lowest = np.empty(1, np.intp), np.empty(1, dtype)
-            return fill_row, (squared, *step, coordinates, nearest, lowest), coordinates.copy
+            return fill_row, (squared, *step, coordinates, nearest, lowest), coordinates[0].copy
 
         first = new_calls() if n_landmarks < SCANNED_LANDMARKS else None
         if first is None:
@@ -211,12 +208,12 @@ class Embedder:
             if calls is None:
                 return None
             fill_row, measured, copied = calls
-            rows: NDArray[Any] | None = None
+            row: NDArray[Any] | None = None
             if fill_row(X):
                 project(*measured)
-                rows = copied()
+                row = copied()
             idle.append(calls)
-            return rows
+            return row
 
         return embed
 

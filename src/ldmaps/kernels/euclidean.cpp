@@ -53,7 +53,8 @@ void euclidean_group_sums(Matrix<const Real> columns, Row<const Index> bounds, R
         std::copy_n(weights.data() + first, n, factors.data());
         std::fill(factors.data() + n, factors.data() + width, 0.0);
         for (Index i = first, height; i < last; i += height) {
-            height = sum_next(columns, i, last, columns, first, n, squares.data(), width, AddSquare<Real>{});
+            height = sum_next(columns, i, std::min(i + HEIGHT, last), columns, first, n, squares.data(), width,
+                              AddSquare<Real>{});
             for (Index h = 0; h < height; ++h) {
                 sums[i + h] = distance_sum(squares.data() + h * width, factors.data(), width);
             }
@@ -185,7 +186,7 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
             lows[block] = infinity;
             if (bounds[block] > low + beyond) return;
             const Row<Real> part = row.slice(block * BLOCK, (block + 1) * BLOCK);
-            sum_features<1>(a, r0 + i, b, block * BLOCK, part.size(), part.data(), 0, AddSquare<Real>{});
+            sum_features<1>(a, r0 + i, r0 + i + 1, b, block * BLOCK, part.size(), part.data(), 0, AddSquare<Real>{});
             lows[block] = lowest_of<Real>(part);
             low = std::min(low, lows[block]);
         };

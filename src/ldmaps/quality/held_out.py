@@ -105,13 +105,14 @@ def calibrate_by_others(
     # all would be exchangeable, and the distances of the others not larger than these.
     n = len(points)
     held = held_out_rows(n, min(0.5, _COMPARED / n), memory, rng) if n > _COMPARED else np.ones(n, dtype=bool)
-    rows, everyone = np.flatnonzero(held)[: 2 * _COMPARED], np.arange(n)
+    rows = np.flatnonzero(held)[: 2 * _COMPARED]
     gap = 0 if memory < SHORT_MEMORY else math.ceil(memory)
     scores = np.empty(len(rows))
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]
         squared = squared_matrix(metric, points.take(part), points, None)
-        squared[np.abs(part[:, None] - everyone) <= gap] = np.inf
+        for row, own in zip(part, squared, strict=True):
+            own[max(row - gap, 0) : row + gap + 1] = np.inf
         scores[start : start + _AT_ONCE] = np.sqrt(squared.min(axis=1) / epsilon)
     return _calibration(rows, scores, memory, times)
 
