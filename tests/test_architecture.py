@@ -15,7 +15,7 @@ from public_names import public_names
 import ldmaps
 
 PACKAGE = Path(ldmaps.__file__).parent
-ROOT = PACKAGE.parent.parent
+ROOT = Path(__file__).parent.parent
 
 
 def module_name(path):

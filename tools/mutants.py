@@ -151,6 +151,7 @@ def run_tests(
         "LDMAPS_INSTRUCTION_SET": instruction_set,
     }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"]
+    command += [] if patience else ["-n", "auto"]
     try:
         done = subprocess.run(
             [*command, *(f"tests/{test}" for test in tests)],

@@ -108,7 +108,8 @@ def test_stdin_is_a_table(roll_map):
 def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, status):
     output = tmp_path / "out"
     output.mkdir()
-    # Rows are trickled in, so that the command is at work for as long as the test likes.
+    # Rows are trickled in, after those that tell the command what table it is, so that it is at work for as long as the
+    # test likes.
     command = [*LDMAPS, "embed", str(roll_map), "-", "-c", "1", "-o", str(output / "psi.csv")]
     with subprocess.Popen(
         command,
@@ -116,6 +117,7 @@ def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, st
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
+        process.stdin.write("1,2,3\n" * 200)
         for _ in range(600):
             process.stdin.write("1,2,3\n")
             process.stdin.flush()

@@ -14,12 +14,14 @@ from point_sets import (
     smallest_connecting_epsilon,
 )
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 
 from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.walk import (
     REACH,
     Walk,
+    all_within_hops,
     check_connected,
     check_landmarks_connected,
     is_connected,
@@ -152,6 +154,16 @@ def test_is_connected_leaves_its_matrix_alone():
         kept = squares.copy()
         is_connected(squares, 0.01)
         assert abs(squares - kept).max() == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_hops_are_longer_by_both_radii(seed):
+    rng = np.random.default_rng(seed)
+    squared = euclidean_squares(rng.uniform(size=(30, 2)))
+    radii = rng.uniform(0, 0.05, 30)
+    for cutoff in (0.0, 0.001, 0.004, 0.01, 0.04):
+        near = np.sqrt(squared) <= np.sqrt(cutoff) + radii[:, None] + radii
+        assert all_within_hops(squared, cutoff, radii) == (connected_components(csr_array(near))[0] == 1)
 
 
 def test_points_exactly_root_epsilon_apart_are_joined():

@@ -5,12 +5,12 @@ import pytest
 from tools import simulate
 
 
-def test_two_thousand_worlds():
-    """Each seed a world; ``make simulate`` goes through fifty times as many."""
-    done, happened, failures = simulate.worlds(range(2000))
+def test_six_hundred_worlds():
+    """Each seed a world; ``make simulate`` goes through a hundred thousand."""
+    done, happened, failures = simulate.worlds(range(600))
     assert not failures
-    assert done == 2000
-    assert min(happened.values()) > 20, "a kind of fault hardly ever happens"
+    assert done == 600
+    assert min(happened.values()) > 5, "a kind of fault hardly ever happens"
     assert len(happened) == 15
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ldmaps import kernels
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Embedder
@@ -114,9 +113,9 @@ def assign_block(
     assignment[cover.rows[own] - start] = own
     if not cover.are_moved:
         squared[cover.rows[own] - start] = 0.0
-    multiplicities, radii = np.zeros(count), np.zeros(count)
-    weight = np.empty(0) if weights is None else weights
-    kernels.count_cells(assignment, squared, weight, multiplicities, radii)
+    multiplicities = np.bincount(assignment, weights, count).astype(np.float64)
+    radii, counted = np.zeros(count), slice(None) if weights is None else weights > 0
+    np.maximum.at(radii, assignment[counted], squared[counted].astype(np.float64))
     labels = assignment.astype(np.int32)
     return labels, Cells(multiplicities, radii, labels[noted])
 

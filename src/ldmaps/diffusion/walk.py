@@ -214,9 +214,26 @@ def check_bulk(
 
 def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
-    if scipy.sparse.issparse(squares):
-        return bool(kernels.reaches_all(squares.indptr, squares.indices, squares.data, epsilon))
-    return bool(kernels.all_within_hops(squares, epsilon, np.zeros(len(squares))))
+    if not scipy.sparse.issparse(squares):
+        return all_within_hops(squares, epsilon, np.zeros(len(squares)))
+    kept = squares.data <= epsilon
+    starts = np.append(0, np.cumsum(kept))[squares.indptr]
+    graph = scipy.sparse.csr_array((kept[kept], squares.indices[kept], starts), shape=squares.shape)
+    # The matrix is symmetric: what is reached can be left, and asking for no more than that takes no transposed copy.
+    n_parts, _ = scipy.sparse.csgraph.connected_components(graph, connection="strong")
+    return bool(n_parts == 1)
+
+
+def all_within_hops(squared: NDArray[Any], cutoff: float, radii: NDArray[np.float64]) -> bool:
+    """Say whether hops join all points; between i and j they reach √cutoff + r_i + r_j."""
+    unseen, waiting, hop = np.arange(1, len(squared)), [0], math.sqrt(cutoff)
+    while waiting and len(unseen):
+        here = waiting.pop()
+        both = radii[here] + radii[unseen]
+        near = squared[here, unseen] <= cutoff + both * (2.0 * hop + both)
+        waiting += unseen[near].tolist()
+        unseen = unseen[~near]
+    return len(unseen) == 0
 
 
 def check_landmarks_connected(
@@ -230,7 +247,7 @@ def check_landmarks_connected(
         # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
         shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
         radii = np.sqrt(squared_radii)
-        if not kernels.all_within_hops(squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk):
+        if not all_within_hops(squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk):
             _raise_disconnected(squared, epsilon, REACH)
     numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
     if not is_connected(squared, numerical**2 * epsilon):

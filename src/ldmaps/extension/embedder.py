@@ -174,35 +174,25 @@ class Embedder:
             check_unmasked(x)
             x = np.asarray(x)
         X = x[None]
-        rows = self.quick_point(X)
-        if rows is None:
-            rows = self.extend(self.prepare(X), 1).coordinates
-        coordinates: NDArray[Any] = rows[0]
-        return coordinates
+        row = self.quick_point(X)
+        return self.extend(self.prepare(X), 1).coordinates[0] if row is None else row
 
     @cached_property
     def quick_point(self) -> QuickPoint:
-        """Embeds one point as it comes, or returns None where it must be prepared; the same bits as :meth:`extend`."""
+        """Embeds one point, (1, ...), to (k,), with the bits of :meth:`extend`; None where it must be prepared."""
         # Python around the kernels takes longer than they do, so all that does not depend on the point is looked up
         # here. Any number of threads may call the function at once.
-        dtype, n_landmarks = self.landmarks.dtype, self.n_landmarks
+        dtype, n_landmarks, project = self.landmarks.dtype, self.n_landmarks, kernels.extend
 
-        def new_calls() -> tuple[OneRow, Callable[[], None], Callable[[], NDArray[Any]]] | None:
+        def new_calls() -> tuple[OneRow, tuple[Any, ...], Callable[[], NDArray[Any]]] | None:
             """Return how to measure a point, to embed what was measured and to copy that, with memory of their own."""
             squared, coordinates = np.empty((1, n_landmarks), dtype), np.empty((1, self.n_components), dtype)
             fill_row = self.metric.one_row(self.landmarks, squared)
             if fill_row is None:
                 return None
-            project = kernels.extend.hold(
-                squared=squared,
-                rate=dtype.type(0.5 / self.bandwidth),
-                weights=self.source_weights,
-                coefficients=self.coefficients,
-                coordinates=coordinates,
-                nearest=np.empty(1, np.intp),
-                lowest=np.empty(1, dtype),
-            )
-            return fill_row, project, coordinates.copy
+            step = float(dtype.type(0.5 / self.bandwidth)), self.source_weights, self.coefficients
+            nearest, lowest = np.empty(1, np.intp), np.empty(1, dtype)
+            return fill_row, (squared, *step, coordinates, nearest, lowest), coordinates[0].copy
 
         first = new_calls() if n_landmarks < SCANNED_LANDMARKS else None
         if first is None:
@@ -217,13 +207,13 @@ class Embedder:
                 calls = new_calls()
             if calls is None:
                 return None
-            fill_row, project, copied = calls
-            rows: NDArray[Any] | None = None
+            fill_row, measured, copied = calls
+            row: NDArray[Any] | None = None
             if fill_row(X):
-                project()
-                rows = copied()
+                project(*measured)
+                row = copied()
             idle.append(calls)
-            return rows
+            return row
 
         return embed
 

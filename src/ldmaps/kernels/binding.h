@@ -8,13 +8,10 @@
 // GIL, and what they throw becomes a ValueError.
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <memory>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "array.h"
@@ -23,7 +20,7 @@ namespace ldmaps {
 
 // What an argument must be: an array, or a number if it has no dimensions.
 struct Wanted {
-    char kind;  // ? bool, f floating, i integer, u unsigned
+    char kind;  // b bool, f floating, i integer, u unsigned, as numpy has them
     int bytes;  // of a number, or of an element
     int dimensions;
     bool is_written;
@@ -31,44 +28,34 @@ struct Wanted {
 
 template <class T>
 constexpr char kind_of() {
-    if (std::is_same_v<T, bool>) return '?';
+    if (std::is_same_v<T, bool>) return 'b';
     if (std::is_floating_point_v<T>) return 'f';
     return std::is_signed_v<T> ? 'i' : 'u';
 }
 
-// One argument as it was given; an array is held as long as this is.
+// One argument as it was given.
 class Given {
 public:
-    Given() { buffer_.obj = nullptr; }
+    Given() = default;
     Given(const Given&) = delete;
-    ~Given() {
-        if (buffer_.obj) PyBuffer_Release(&buffer_);
-        Py_XDECREF(object_);
-    }
-    void take(PyObject* object) { object_ = Py_NewRef(object); }
-    PyObject* object() const { return object_; }
+    ~Given() { Py_XDECREF(aligned_); }
     // Says whether it fits.
-    bool fits(const Wanted& wanted);
-    const Index* shape() const { return buffer_.shape; }
+    bool take(PyObject* object, const Wanted& wanted);
+    const Index* shape() const { return shape_; }
 
     template <class T, int N>
     void get(Array<T, N>& array) const {
-        array = {static_cast<T*>(aligned_ ? aligned_.get() : buffer_.buf), buffer_.shape};
+        array = {static_cast<T*>(data_), shape_};
     }
     template <class T>
     void get(T& number) const {
-        if constexpr (std::is_floating_point_v<T>) {
-            number = static_cast<T>(real_);
-        } else {
-            number = static_cast<T>(whole_);
-        }
+        number = std::is_floating_point_v<T> ? static_cast<T>(real_) : static_cast<T>(whole_);
     }
 
 private:
-    PyObject* object_ = nullptr;
-    const Wanted* fitted_ = nullptr;
-    Py_buffer buffer_;
-    std::unique_ptr<double[]> aligned_;  // a copy of what stands at an odd byte, as messages between processes have it
+    void* data_ = nullptr;
+    const Index* shape_ = nullptr;
+    PyObject* aligned_ = nullptr;  // a copy of what stands at an odd byte, as messages between processes have it
     double real_ = 0.0;
     Index whole_ = 0;
 };
@@ -106,7 +93,7 @@ private:
 struct Form {
     using Kernel = void (*)();
     Kernel kernel;
-    PyObject* (*call)(Kernel kernel, const Given* const* given);
+    PyObject* (*call)(Kernel kernel, const Given* given);
     const Wanted* wanted;
     Index n_arguments;
 };
@@ -115,9 +102,9 @@ template <class Result, class... Parameters>
 struct FormOf {
     static constexpr Wanted wanted[] = {Parameter<Parameters>::wanted...};
 
-    static PyObject* call(Form::Kernel kernel, const Given* const* given) {
+    static PyObject* call(Form::Kernel kernel, const Given* given) {
         std::tuple<Parameters...> values;
-        std::apply([&](auto&... each) { ((*given++)->get(each), ...); }, values);
+        std::apply([&](auto&... each) { (given++->get(each), ...); }, values);
         const auto run = [&] {
             const Unlocked unlocked;
             return std::apply(reinterpret_cast<Result (*)(Parameters...)>(kernel), values);

@@ -2,7 +2,8 @@
 //
 // All in float64: only the finished coordinates are rounded to the panels' precision, so an offset of any size costs no
 // accuracy that the input still had. A register of frames goes through side by side, a frame to a lane, each by the
-// same operations, so a frame's result does not depend on its neighbours.
+// same operations, so a frame's result does not depend on its neighbours; nor on the register, which is a narrow one
+// for a frame that comes alone.
 #include "binding.h"
 #include "panels.h"
 
@@ -20,16 +21,14 @@ constexpr int JACOBI_SWEEPS = 4;
 // Moments that differ by a smaller share of their sum have no axes: no d² shows them, and their squares underflow.
 constexpr double NO_EXTENT = 1e-140;
 
-// A number of each of the frames that are prepared together.
-using Side = Wide<double>;
-constexpr Index TOGETHER = WIDTH<double>;
-
-// An atom of each.
+// An atom of each of the frames that are prepared together; `Side` is a number of each.
+template <class Side>
 struct Atom {
     Side x, y, z;
 };
 
 // Clear an off-diagonal entry x of symmetric matrices by a rotation of the axes p and q, and turn these along.
+template <class Side>
 inline void rotate(Side& moment_p, Side& moment_q, Side& x, Side& pr, Side& qr, Side (&p)[3], Side (&q)[3]) {
     const Side difference = moment_q - moment_p;
     const auto is_growing = difference >= 0.0;
@@ -54,6 +53,7 @@ inline void rotate(Side& moment_p, Side& moment_q, Side& x, Side& pr, Side& qr, 
 }
 
 // Exchange two axes where the second has the larger moment; a sign keeps them right-handed.
+template <class Side>
 inline void order(Side& moment_p, Side& moment_q, Side (&p)[3], Side (&q)[3]) {
     const auto swap = moment_q > moment_p;
     const auto exchange = [&swap](Side& u, Side& v, const Side negated) {
@@ -66,6 +66,7 @@ inline void order(Side& moment_p, Side& moment_q, Side (&p)[3], Side (&q)[3]) {
 }
 
 // Write the axes of symmetric 3×3 matrices, that of the largest moment first; right-handed.
+template <class Side>
 inline void principal_axes(Side xx, Side yy, Side zz, Side xy, Side xz, Side yz, Side (&axes)[3][3]) {
     for (int axis = 0; axis < 3; ++axis) {
         for (int row = 0; row < 3; ++row) axes[axis][row] = spread<Side>(axis == row ? 1.0 : 0.0);
@@ -81,16 +82,17 @@ inline void principal_axes(Side xx, Side yy, Side zz, Side xy, Side xz, Side yz,
 }
 
 // What stands `place` elements after where each frame begins.
-template <class Given, std::size_t... Lane>
+template <class Side, class Given, std::size_t... Lane>
 inline Side gathered(const Given* const* begins, Index place, std::index_sequence<Lane...>) {
-    const Vector<Given, TOGETHER * Index(sizeof(Given))> numbers = {begins[Lane][place]...};
+    const Vector<Given, sizeof...(Lane) * Index(sizeof(Given))> numbers = {begins[Lane][place]...};
     return __builtin_convertvector(numbers, Side);
 }
 
 // Prepare the frames from `first` on. Lanes beyond the last frame repeat it.
-template <class Given, class Real>
+template <class Side, class Given, class Real>
 void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<const double> root_weights, double* lanes,
           Cube<Real> panels, Matrix<Real> moments) {
+    constexpr Index TOGETHER = sizeof(Side) / sizeof(double);
     // Frames that stand together both in a register and in a panel.
     constexpr Index width = PANEL_LANES<Real>, piece = std::min(width, TOGETHER);
     const Index n_kept = kept.size(), last = frames.shape(0) - 1, frame_size = frames.shape(1) * 3, depth = 3 * n_kept;
@@ -101,16 +103,16 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
     for (Index lane = 0; lane < TOGETHER; ++lane) begins[lane] = frame(first + lane);
     const auto atom = [&](Index k) {
         const auto along = [&](Index axis) {
-            return gathered(begins, 3 * chosen[k] + axis, std::make_index_sequence<TOGETHER>{});
+            return gathered<Side>(begins, 3 * chosen[k] + axis, std::make_index_sequence<TOGETHER>{});
         };
-        return Atom{along(0), along(1), along(2)};
+        return Atom<Side>{along(0), along(1), along(2)};
     };
     // Relative to the first atom, because differences of nearby numbers are exact.
-    const Atom origin = atom(0);
-    Atom centre = {};
+    const Atom<Side> origin = atom(0);
+    Atom<Side> centre = {};
     for (Index k = 0; k < n_kept; ++k) {
         const auto weight = spread<Side>(roots[k] * roots[k]);
-        const Atom here = atom(k);
+        const Atom<Side> here = atom(k);
         const Side x = here.x - origin.x, y = here.y - origin.y, z = here.z - origin.z;
         double* row = lanes + 3 * k * TOGETHER;
         store(x, row), store(y, row + TOGETHER), store(z, row + 2 * TOGETHER);
@@ -148,9 +150,9 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
     }
     Real* const place = panels[first / width].data() + first % width;
     const Index n_pieces = std::min(TOGETHER / piece, panels.shape(0) - first / width);
-    Atom total = {};
+    Atom<Side> total = {};
     for (Index start = 0; start < n_kept; start += ATOM_BLOCK) {
-        Atom part = {};
+        Atom<Side> part = {};
         for (Index k = start; k < std::min(start + ATOM_BLOCK, n_kept); ++k) {
             const Side u = stored(k, 0), v = stored(k, 1), w = stored(k, 2);
             // Norms of the rounded coordinates, so that a frame lies at distance 0 from itself.
@@ -192,16 +194,19 @@ bool prepare_frames(Cube<const Given> frames, Row<const Index> kept, Row<const d
     expect_atoms(frames, kept);
     expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
     expect_shape("moments", moments, MOMENTS, n_panels * width);
-    const Scratch<double> lanes(3 * kept.size() * TOGETHER);
+    const Scratch<double> lanes(3 * kept.size() * WIDTH<double>);
     bool is_finite = true;
-    for (Index first = 0; first < n_frames; first += TOGETHER) {
-        pack(frames, first, kept, root_weights, lanes.data(), panels, moments);
+    const auto prepare = n_frames == 1 ? pack<Narrow, Given, Real> : pack<Wide<double>, Given, Real>;
+    for (Index first = 0; first < n_frames; first += WIDTH<double>) {
+        prepare(frames, first, kept, root_weights, lanes.data(), panels, moments);
     }
     for (Index n = 0; n < n_frames; ++n) is_finite = is_finite && std::isfinite(Real(4) * moments(SQUARED_NORM, n));
     if (n_frames % width) {
         for (Index row = 0; row < panels.shape(1); ++row) {
             Real* const place = panels(n_panels - 1, row).data();
-            std::fill(place + n_frames % width, place + width, Real(0));
+            // All lanes, so that the loop is a register's: a call for each row takes longer than a frame does.
+#pragma omp simd
+            for (Index lane = 0; lane < width; ++lane) place[lane] = lane < n_frames % width ? place[lane] : Real(0);
         }
     }
     return is_finite;

@@ -7,7 +7,7 @@
 namespace ldmaps {
 namespace {
 
-// Frames that are measured together.
+// Frames that are measured together: what is read of them stays in the L1 cache.
 constexpr Index BESIDE = 16;
 constexpr double PI = 3.14159265358979323846;
 
@@ -74,61 +74,36 @@ inline void differentiate(const Vec (&p)[4], Vec (&d)[4]) {
     d[2] = -1.0 * (s + d[3]);
 }
 
-// Atoms that features are made of, of BESIDE frames: rows of x, y and z, a frame to a lane.
-class Block {
-public:
-    Block(Matrix<const Index> atoms, Index n_atoms) : rows_(atoms.size()), used_(atoms.size()) {
-        const Scratch<Index> known(n_atoms, -1);
-        for (Index each = 0; each < atoms.size(); ++each) {
-            const Index atom = atoms.data()[each];
-            expect_range("atoms", atom, atom + 1, n_atoms);
-            if (known[atom] < 0) used_[known[atom] = count_++] = atom;
-            rows_[each] = known[atom];
-        }
-    }
-    template <class Given>
-    void load(Cube<const Given> frames, Index start) const {
-        for (Index lane = 0; lane < BESIDE; ++lane) {
-            const Matrix<const Given> frame = frames[std::min(start + lane, frames.shape(0) - 1)];
-            for (Index row = 0; row < count_; ++row) {
-                for (Index axis = 0; axis < 3; ++axis) at(row)[axis * BESIDE + lane] = frame(used_[row], axis);
-            }
-        }
-    }
-    double* at(Index row) const { return coordinates_.data() + 3 * BESIDE * row; }
-    Index row(Index each) const { return rows_[each]; }
-    Index atom(Index row) const { return used_[row]; }
-    Index count() const { return count_; }
-
-private:
-    Index count_ = 0;
-    Scratch<Index> rows_, used_;
-    Scratch<double> coordinates_{3 * BESIDE * rows_.row().size()};
-};
-
-// Call `work(feature, lane, positions)` for every lane, feature by feature, and `done(feature)` after each.
-template <int Order, class Work, class Done>
-void for_features(const Block& block, Index n_features, Work work, Done done) {
-    for (Index feature = 0; feature < n_features; ++feature) {
-        const double* from[Order];
-        for (int k = 0; k < Order; ++k) from[k] = block.at(block.row(feature * Order + k));
+// Call `work(lane, positions)` for up to BESIDE frames, and then `done(feature, start, count)`, feature by feature.
+template <int Order, class Given, class Work, class Done>
+void for_features(Cube<const Given> frames, Matrix<const Index> atoms, Work work, Done done) {
+    const Index frame_size = frames.shape(1) * 3;
+    for (Index start = 0; start < frames.shape(0); start += BESIDE) {
+        const Index count = std::min(BESIDE, frames.shape(0) - start);
+        for (Index feature = 0; feature < atoms.shape(0); ++feature) {
+            const Given* from[Order];
+            for (int k = 0; k < Order; ++k) from[k] = frames(start, atoms(feature, k)).data();
 #pragma omp simd
-        for (Index lane = 0; lane < BESIDE; ++lane) {
-            Vec p[Order];
+            for (Index lane = 0; lane < count; ++lane) {
+                Vec p[Order];
 #pragma GCC unroll 4
-            for (int k = 0; k < Order; ++k) {
-                p[k] = {from[k][lane], from[k][BESIDE + lane], from[k][2 * BESIDE + lane]};
+                for (int k = 0; k < Order; ++k) {
+                    const Given* at = from[k] + lane * frame_size;
+                    p[k] = {double(at[0]), double(at[1]), double(at[2])};
+                }
+                work(lane, p);
             }
-            work(lane, p);
+            done(feature, start, count);
         }
-        done(feature);
     }
 }
 
-// Call the form of a function for the number of atoms per feature.
+// Call the form of a function for the number of atoms per feature, if they are atoms.
 template <class Function>
-void by_order(Index order, Function function) {
+void by_order(Matrix<const Index> atoms, Index n_atoms, Function function) {
+    const Index order = atoms.shape(1), n_entries = atoms.size();
     expect(order >= 2 && order <= 4, "atoms must have 2, 3 or 4 columns: distances, angles or torsions");
+    expect_indices("atoms", {atoms.data(), &n_entries}, n_atoms);
     if (order == 2) function(std::integral_constant<int, 2>{});
     if (order == 3) function(std::integral_constant<int, 3>{});
     if (order == 4) function(std::integral_constant<int, 4>{});
@@ -137,23 +112,16 @@ void by_order(Index order, Function function) {
 // Write one kind of coordinates to the columns of `values` from `first` on: in the frames' unit, or radians.
 template <class Given, class Real>
 void internal_coordinates(Cube<const Given> frames, Matrix<const Index> atoms, Index first, Matrix<Real> values) {
-    const Index n_features = atoms.shape(0);
-    expect_range("first", first, first + n_features, values.shape(1));
-    const Block block(atoms, frames.shape(1));
-    by_order(atoms.shape(1), [&](auto order) {
-        constexpr int N = decltype(order)::value;
-        for (Index start = 0; start < frames.shape(0); start += BESIDE) {
-            const Index count = std::min(BESIDE, frames.shape(0) - start);
-            block.load(frames, start);
-            alignas(64) double found[BESIDE];
-            for_features<N>(
-                block, n_features, [&found](Index lane, const auto& p) { found[lane] = measured(p); },
-                [&](Index feature) {
-                    Real* to = values[start].data() + first + feature;
-                    for (Index lane = 0; lane < count; ++lane)
-                        to[lane * values.shape(1)] = static_cast<Real>(found[lane]);
-                });
-        }
+    expect_range("first", first, first + atoms.shape(0), values.shape(1));
+    by_order(atoms, frames.shape(1), [&](auto order) {
+        double found[BESIDE];
+        for_features<order>(
+            frames, atoms, [&found](Index lane, const auto& p) { found[lane] = measured(p); },
+            [&](Index feature, Index start, Index count) {
+                for (Index lane = 0; lane < count; ++lane) {
+                    values(start + lane, first + feature) = static_cast<Real>(found[lane]);
+                }
+            });
     });
 }
 KERNEL_OF(internal_coordinates, "frames[n,a,3] atoms[k,o] first values[n,f]", form(internal_coordinates<float, float>),
@@ -164,52 +132,33 @@ KERNEL_OF(internal_coordinates, "frames[n,a,3] atoms[k,o] first values[n,f]", fo
 template <class Real>
 void add_internal_gradients(Cube<const double> frames, Matrix<const Index> atoms, Index first,
                             Cube<const Real> upstream, Array<Real, 4> gradient) {
-    const Index n_features = atoms.shape(0), n_sets = upstream.shape(1);
-    expect_range("first", first, first + n_features, upstream.shape(2));
-    const Block block(atoms, frames.shape(1));
-    const Scratch<double> sums(BESIDE * n_sets * block.count() * 3);
-    by_order(atoms.shape(1), [&](auto order) {
-        constexpr int N = decltype(order)::value;
-        for (Index start = 0; start < frames.shape(0); start += BESIDE) {
-            const Index count = std::min(BESIDE, frames.shape(0) - start);
-            block.load(frames, start);
-            sums.row().fill(0.0);
-            const auto sum = [&](Index lane, Index set, Index row) {
-                return sums.data() + ((lane * n_sets + set) * block.count() + row) * 3;
-            };
-            alignas(64) double found[3 * N][BESIDE];
-            for_features<N>(
-                block, n_features,
-                [&found](Index lane, const auto& p) {
-                    Vec d[N];
-                    differentiate(p, d);
+    expect_range("first", first, first + atoms.shape(0), upstream.shape(2));
+    by_order(atoms, frames.shape(1), [&](auto order) {
+        constexpr int N = order;
+        double found[3 * N][BESIDE];
+        for_features<N>(
+            frames, atoms,
+            [&found](Index lane, const auto& p) {
+                Vec d[N];
+                differentiate(p, d);
 #pragma GCC unroll 4
-                    for (int k = 0; k < N; ++k) {
-                        found[3 * k][lane] = d[k].x, found[3 * k + 1][lane] = d[k].y, found[3 * k + 2][lane] = d[k].z;
-                    }
-                },
-                [&](Index feature) {
-                    for (Index lane = 0; lane < count; ++lane) {
-                        for (Index set = 0; set < n_sets; ++set) {
-                            const double factor = upstream(start + lane, set, first + feature);
-                            for (int k = 0; k < N; ++k) {
-                                double* to = sum(lane, set, block.row(feature * N + k));
-                                for (int axis = 0; axis < 3; ++axis) to[axis] += factor * found[3 * k + axis][lane];
-                            }
-                        }
-                    }
-                });
-            for (Index lane = 0; lane < count; ++lane) {
-                for (Index set = 0; set < n_sets; ++set) {
-                    for (Index row = 0; row < block.count(); ++row) {
-                        for (int axis = 0; axis < 3; ++axis) {
-                            gradient(start + lane, set, block.atom(row), axis) +=
-                                static_cast<Real>(sum(lane, set, row)[axis]);
+                for (int k = 0; k < N; ++k) {
+                    found[3 * k][lane] = d[k].x, found[3 * k + 1][lane] = d[k].y, found[3 * k + 2][lane] = d[k].z;
+                }
+            },
+            [&](Index feature, Index start, Index count) {
+                const Index* own = atoms[feature].data();
+                for (Index lane = 0; lane < count; ++lane) {
+                    for (Index set = 0; set < upstream.shape(1); ++set) {
+                        const double factor = upstream(start + lane, set, first + feature);
+                        Real* to = gradient(start + lane, set).data();
+#pragma GCC unroll 12
+                        for (int p = 0; p < 3 * N; ++p) {
+                            to[3 * own[p / 3] + p % 3] += static_cast<Real>(factor * found[p][lane]);
                         }
                     }
                 }
-            }
-        }
+            });
     });
 }
 KERNEL(add_internal_gradients, "frames[n,a,3] atoms[k,o] first upstream[n,c,f] gradient[n,c,a,3]")

@@ -79,20 +79,23 @@ LDMAPS_FUSED(double, 64, (Vector<double, 64>)_mm512_fmadd_pd((__m512d)a, (__m512
 #endif
 #undef LDMAPS_FUSED
 
-inline Wide<double> sqrt(Wide<double> a) {
-#if defined(__AVX512F__)
-    return (Wide<double>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)a);
-#elif defined(__AVX__)
-    return (Wide<double>)_mm256_sqrt_pd((__m256d)a);
-#elif defined(__SSE2__)
-    return (Wide<double>)_mm_sqrt_pd((__m128d)a);
+// The narrowest registers, which take the least time from one operation to the next.
+using Narrow = Vector<double, 16>;
+
+inline Narrow sqrt(Narrow a) {
+#if defined(__SSE2__)
+    return (Narrow)_mm_sqrt_pd((__m128d)a);
 #elif defined(__aarch64__)
-    return (Wide<double>)vsqrtq_f64((float64x2_t)a);
+    return (Narrow)vsqrtq_f64((float64x2_t)a);
 #else
-    for (Index lane = 0; lane < WIDTH<double>; ++lane) a[lane] = std::sqrt(a[lane]);
-    return a;
+    return Narrow{std::sqrt(a[0]), std::sqrt(a[1])};
 #endif
 }
+#if defined(__AVX512F__)
+inline Wide<double> sqrt(Wide<double> a) { return (Wide<double>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)a); }
+#elif defined(__AVX__)
+inline Wide<double> sqrt(Wide<double> a) { return (Wide<double>)_mm256_sqrt_pd((__m256d)a); }
+#endif
 
 // The sum over the lanes, by halves.
 template <class Real, Index Bytes>

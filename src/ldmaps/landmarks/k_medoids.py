@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import kernels
 from ldmaps.diffusion.pairwise import distance_sums, nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
@@ -146,14 +147,18 @@ def _medoids(walk: Walk, landmarks: Landmarks, unsettled: NDArray[np.bool_]) -> 
     if len(cells) == 0:
         return moved
     # Members of a cell are brought together once, so that every cell is a block on the diagonal.
-    order, bounds = np.empty(len(walk.points), dtype=np.intp), np.empty(len(cells) + 1, dtype=np.intp)
-    kernels.members_by_cell(landmarks.assignment, cells, len(moved), order, bounds)
-    order = order[: bounds[-1]]
+    members = np.flatnonzero(unsettled[landmarks.assignment])
+    owners = landmarks.assignment[members]
+    # As narrow as can be: numpy sorts numbers of two bytes in linear time.
+    order = members[np.argsort(owners.astype(np.min_scalar_type(len(moved))), kind="stable")]
+    bounds = np.append(0, np.cumsum(np.bincount(owners, minlength=len(moved))[cells]))
     sums = distance_sums(walk.metric, walk.points.take(order), walk.weights[order], walk.n_threads, bounds)
+    best = np.array([first + sums[first:last].argmin() for first, last in pairwise(bounds.tolist())])
+    sums_of = np.empty(len(walk.points))
+    sums_of[order] = sums
     # Strictly better, and by more than rounding: ties would let medoids wander forever.
-    medoids = moved[cells]
-    kernels.best_of_cells(order, bounds, sums, 1.0 - 1e-6, medoids)
-    moved[cells] = medoids
+    better = sums[best] < (1.0 - 1e-6) * sums_of[moved[cells]]
+    moved[cells[better]] = order[best[better]]
     return moved
 
 

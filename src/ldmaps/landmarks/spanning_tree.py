@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps import kernels
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
 from ldmaps.diffusion.walk import Walk, check_connected, minimum_spanning_tree
@@ -191,21 +190,26 @@ def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
     sampled = np.full(n - 1, -1, dtype=np.intp)
     row = np.empty((1, n), dtype=points.dtype)
     squared_radius = points.dtype.type(walk.epsilon)
-    in_tree = np.zeros(n - 1, dtype=bool)
+    in_tree, n_in_tree = np.zeros(n - 1, dtype=bool), 0
     for _ in range(n - 1):
         squared = squared_row(metric, points, newest, remaining, row[:, : len(outside)])
-        squared[in_tree] = np.inf
-        kernels.count_edges(squared, newest, squared_radius, degree, sampled, rng.random(len(outside)))
-        total = int(degree.sum())
-        if total == 0:
+        near, draws = np.flatnonzero(squared <= squared_radius), rng.random(len(outside))
+        near = near[~in_tree[near]]
+        degree[near] += 1
+        # The n-th neighbour replaces the one kept before with probability 1/n.
+        sampled[near[draws[near] * degree[near] < 1]] = newest
+        totals = np.cumsum(degree)
+        if totals[-1] == 0:
             _fail_disconnected(walk)
-        drawn = kernels.pick_by_degree(degree, int(rng.integers(total)))
+        drawn = int(np.searchsorted(totals, rng.integers(totals[-1]), side="right"))
         newest = int(outside[drawn])
         parent[newest] = sampled[drawn]
         degree[drawn] = 0
         in_tree[drawn] = True
-        if in_tree.sum() * 8 > len(outside) > 64:
+        n_in_tree += 1
+        if n_in_tree * 8 > len(outside) > 64:
             keep = np.flatnonzero(~in_tree)
             remaining = remaining.take(keep)
             outside, degree, sampled, in_tree = outside[keep], degree[keep], sampled[keep], in_tree[keep]
+            n_in_tree = 0
     return parent

@@ -109,7 +109,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             if "feature_names_in_" not in learned:
                 coordinates = self.map_.embedder.quick_point(X)
                 if coordinates is not None:
-                    return coordinates
+                    return coordinates[None]
         elif is_blocked(X):
             from ldmaps.cluster.arrays import lazy_transform
 

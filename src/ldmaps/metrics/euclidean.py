@@ -218,7 +218,7 @@ class Euclidean(Metric):
         if type(self) is not Euclidean or not isinstance(landmarks, ColumnPoints):
             return None  # who inherits this may prepare or measure otherwise
         columns = landmarks.columns
-        measure = kernels.squared_euclidean.hold(r0=0, r1=1, b=columns, c0=0, c1=len(landmarks), out=row)
+        measure, count = kernels.squared_euclidean, len(landmarks)
         shape, ndarray, first_square = (1, landmarks.n_features), np.ndarray, row.item
         # With |z|² and d² to z below this share of what is safe, |x|² ≤ 2|z|² + 2d² is safe too.
         limit = _SAFE_SUM[columns.dtype] / 16
@@ -230,7 +230,7 @@ class Euclidean(Metric):
             if type(X) is not ndarray or X.shape != shape:
                 return False
             try:
-                measure(X.T)
+                measure(X.T, 0, 1, columns, 0, count, row)
             except TypeError:
                 return False  # of another type, or not contiguous
             return bool(first_square(0) < limit)

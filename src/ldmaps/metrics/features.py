@@ -223,19 +223,16 @@ class Features(Periodic):
         column = np.empty((self.n_features, 1), landmarks.dtype)
         is_plain = bool((scales == 1).all()) and groups[-1].kind != "contact"
         values = column.T if is_plain else np.empty((1, self.n_features))
-        written = [
-            kernels.internal_coordinates.hold(atoms=group.atoms, first=group.first, values=values)
-            for group in groups
-        ]
+        compute = kernels.internal_coordinates
 
         def write(frame: NDArray[Any]) -> None:
-            for compute in written:
-                compute(frame)
+            for _, atoms, first in groups:
+                compute(frame, atoms, first, values)
             if not is_plain:
                 self._soften(values)
                 np.multiply(values[0], scales, out=column[:, 0])
 
-        return self._held_row(landmarks, row, column, (1, self.n_atoms, 3), write)
+        return self._row_of_column(landmarks, row, column, (1, self.n_atoms, 3), write)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""

@@ -59,10 +59,12 @@ class Periodic(Metric):
             return None  # who inherits this may prepare or measure otherwise
         n_features = cast(ColumnPoints, landmarks).n_features
         column = np.empty((n_features, 1), landmarks.dtype)
-        wrap = kernels.wrap_to_columns.hold(period=self._periods(n_features), columns=column)
-        return self._held_row(landmarks, row, column, (1, n_features), wrap)
+        wrap, periods = kernels.wrap_to_columns, self._periods(n_features)
+        return self._row_of_column(
+            landmarks, row, column, (1, n_features), lambda X: wrap(X, periods, column)
+        )
 
-    def _held_row(
+    def _row_of_column(
         self,
         landmarks: Points,
         row: NDArray[Any],
@@ -74,9 +76,7 @@ class Periodic(Metric):
         b, settings = cast(ColumnPoints, landmarks).columns, self.period
         period = np.empty(len(b), b.dtype)
         period[:] = settings
-        measure = kernels.squared_periodic.hold(
-            a=column, r0=0, r1=1, b=b, c0=0, c1=len(landmarks), period=period, out=row
-        )
+        measure, both = kernels.squared_periodic, (column, 0, 1, b, 0, len(landmarks), period, row)
         ndarray, first_square, infinity = np.ndarray, row.item, math.inf
 
         def fill(X: NDArray[Any]) -> bool:
@@ -86,7 +86,7 @@ class Periodic(Metric):
                 write(X)
             except TypeError:
                 return False  # of another type, or not contiguous
-            measure()
+            measure(*both)
             return bool(first_square(0) < infinity)  # what is not finite shows in every d²
 
         return fill

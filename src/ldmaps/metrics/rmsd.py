@@ -134,12 +134,8 @@ class RMSD(Metric):
         kept, root_weights = self.weighed_atoms(b.n_atoms)[:2]
         panels = new_panels(1, 3 * b.n_atoms, b.dtype)
         moments = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype)
-        prepare = kernels.prepare_frames.hold(
-            kept=kept, root_weights=root_weights, panels=panels, moments=moments
-        )
-        left = {"panels_a": panels, "moments_a": moments, "row_start": 0, "row_stop": 1}
-        right = {"panels_b": b.panels, "moments_b": b.moments, "col_start": 0, "col_stop": len(b)}
-        measure = kernels.squared_rmsd.hold(**left, **right, out=row)
+        prepare, measure = kernels.prepare_frames, kernels.squared_rmsd
+        both = panels, moments, 0, 1, b.panels, b.moments, 0, len(b), row
         shape, ndarray = (1, b.n_atoms, 3), np.ndarray
 
         def fill(X: NDArray[Any]) -> bool:
@@ -148,11 +144,11 @@ class RMSD(Metric):
             if weights is not self.weights or self.align is not None:
                 return False
             try:
-                if not prepare(X):
+                if not prepare(X, kept, root_weights, panels, moments):
                     return False
             except TypeError:
                 return False  # of another type, or not contiguous
-            measure()
+            measure(*both)
             return True
 
         return fill
