@@ -46,8 +46,7 @@ class PlainRows:
         # Many objects of JSON follow one another, and a call takes a tenth of the time that Python needs for one.
         if not self._takes_each_once or text[begin] == _BRACE:
             return 0, begin
-        data = np.frombuffer(text, np.uint8)
-        return kernels.read_rows(data, begin, *self._settings, block)  # type: ignore[no-any-return]
+        return kernels.read_rows(text, begin, *self._settings, block)  # type: ignore[no-any-return]
 
 
 def read_lines(
@@ -127,6 +126,6 @@ def csv_table(columns: Mapping[str, tuple[int | Sequence[str], Any]]) -> bytes:
     return (",".join(columns) + "\n").encode() + rows
 
 
-def _joined(texts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.intp]]:
+def _joined(texts: list[bytes]) -> tuple[bytes, NDArray[np.intp]]:
     """Return texts as one, and where each of them stops."""
-    return np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(text) for text in texts], dtype=np.intp)
+    return b"".join(texts), np.cumsum([len(text) for text in texts], dtype=np.intp)

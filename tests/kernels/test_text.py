@@ -40,15 +40,11 @@ VALUES = {
 }
 
 
-def as_bytes(text: bytes) -> np.ndarray:
-    return np.frombuffer(text, np.uint8)
-
-
 def read(text: bytes, n_rows=1, n_columns=1, *, delimiter=",", is_json=False, targets=None, longest=1 << 40):
     """Return the rows that the kernel reads, and the place behind them."""
     targets = np.arange(n_columns) if targets is None else np.asarray(targets)
     block = np.empty((n_rows, max(targets) + 1))
-    count, place = kernels.read_rows(as_bytes(text), 0, ord(delimiter), is_json, longest, targets, block)
+    count, place = kernels.read_rows(text, 0, ord(delimiter), is_json, longest, targets, block)
     return block[:count], place
 
 
@@ -64,8 +60,7 @@ def written(
 ) -> bytes:
     out = np.empty(len(values) * (len(b"".join(texts)) + values.shape[1] * 100), np.uint8)
     stops = [np.cumsum([len(one) for one in several]) for several in (texts, words)]
-    joined = [as_bytes(b"".join(parts)) for parts in (texts, words)]
-    arguments = np.array(forms), joined[0], stops[0], joined[1], stops[1], out
+    arguments = np.array(forms), b"".join(texts), stops[0], b"".join(words), stops[1], out
     return out[: kernels.write_rows(values, *arguments)].tobytes()
 
 
@@ -189,9 +184,9 @@ def test_any_bytes_end_without_harm(data, is_json, delimiter):
 def test_arguments_of_reading_must_fit():
     block, targets = np.empty((1, 1)), np.array([0])
     with pytest.raises(ValueError, match="begin must lie within 0 and 2, got 3"):
-        kernels.read_rows(as_bytes(b"1\n"), 3, 44, False, 9, targets, block)
+        kernels.read_rows(b"1\n", 3, 44, False, 9, targets, block)
     with pytest.raises(ValueError, match="targets must be columns of the block"):
-        kernels.read_rows(as_bytes(b"1\n"), 0, 44, False, 9, targets + 1, block)
+        kernels.read_rows(b"1\n", 0, 44, False, 9, targets + 1, block)
 
 
 # -- writing -------------------------------------------------------------------
@@ -238,9 +233,9 @@ def test_arguments_of_writing_must_fit(change, message):
     arguments = {
         "values": np.full((1, 1), np.pi),
         "forms": np.array([17]),
-        "texts": as_bytes(b"\n"),
+        "texts": b"\n",
         "text_stops": np.array([0, 1]),
-        "words": as_bytes(b"naninf-inf"),
+        "words": b"naninf-inf",
         "word_stops": np.array([3, 6, 10]),
         "out": np.empty(40, np.uint8),
     }

@@ -27,7 +27,7 @@ def written(path, xyz, box=None):
 
 def find(data, n_atoms, most=1000):
     starts = np.empty(most, np.intp)
-    count, end, is_sound = kernels.find_xtc_frames(np.frombuffer(data, np.uint8), 0, n_atoms, starts)
+    count, end, is_sound = kernels.find_xtc_frames(bytes(data), 0, n_atoms, starts)
     return starts[:count], end, is_sound
 
 
@@ -37,7 +37,7 @@ def unpack(data, n_atoms, atoms=()):
     frames = np.empty((len(starts), len(atoms) or n_atoms, 3), np.float32)
     heads = np.empty((len(starts), 10), np.float32)
     chosen = np.array(atoms, np.intp)
-    count = kernels.unpack_xtc_frames(np.frombuffer(data, np.uint8), starts, n_atoms, chosen, frames, heads)
+    count = kernels.unpack_xtc_frames(bytes(data), starts, n_atoms, chosen, frames, heads)
     return frames[:count], heads[:count, 0], heads[:count, 1:].reshape(-1, 3, 3)
 
 
@@ -260,14 +260,12 @@ def test_arguments_must_fit(data):
     )
     one = np.zeros(1, np.intp)
     with pytest.raises(ValueError, match=r"frames must have shape \(1, 180, 3\)"):
-        kernels.unpack_xtc_frames(np.frombuffer(data, np.uint8), one, 180, none, frames[:, :9].copy(), heads)
+        kernels.unpack_xtc_frames(bytes(data), one, 180, none, frames[:, :9].copy(), heads)
     with pytest.raises(ValueError, match="atoms must lie within 0 and n_atoms - 1"):
-        kernels.unpack_xtc_frames(
-            np.frombuffer(data, np.uint8), one, 180, one + 180, frames[:, :1].copy(), heads
-        )
+        kernels.unpack_xtc_frames(bytes(data), one, 180, one + 180, frames[:, :1].copy(), heads)
     with pytest.raises(ValueError, match="starts must lie within"):
-        kernels.unpack_xtc_frames(np.frombuffer(data, np.uint8), one - 1, 180, none, frames, heads)
+        kernels.unpack_xtc_frames(bytes(data), one - 1, 180, none, frames, heads)
     with pytest.raises(ValueError, match="begin must lie within"):
-        kernels.find_xtc_frames(np.frombuffer(data, np.uint8), len(data) + 1, 180, one)
+        kernels.find_xtc_frames(bytes(data), len(data) + 1, 180, one)
     with pytest.raises(ValueError, match="n_atoms must lie within"):
-        kernels.find_xtc_frames(np.frombuffer(data, np.uint8), 0, 0, one)
+        kernels.find_xtc_frames(bytes(data), 0, 0, one)

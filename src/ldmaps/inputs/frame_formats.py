@@ -36,9 +36,7 @@ class XtcFrames(FrameFormat):
     def find(self, data: bytes, at: int, most: int, number: int = 1) -> Found:
         """Find frames by their headers."""
         starts = np.empty(min(most, (len(data) - at) // 56 + 1), np.intp)
-        count, end, is_sound = kernels.find_xtc_frames(
-            np.frombuffer(data, np.uint8), at, self.n_atoms, starts
-        )
+        count, end, is_sound = kernels.find_xtc_frames(data, at, self.n_atoms, starts)
         return Found(starts[:count], end, None if is_sound else _fault(data, end, self.n_atoms))
 
     def decode(self, data: bytes, starts: NDArray[np.intp], atoms: NDArray[np.intp] | None) -> Block:
@@ -46,9 +44,7 @@ class XtcFrames(FrameFormat):
         wanted = np.empty(0, np.intp) if atoms is None else np.ascontiguousarray(atoms, np.intp)
         frames = np.empty((len(starts), len(wanted) or self.n_atoms, 3), np.float32)
         heads = np.empty((len(starts), 10), np.float32)
-        count = kernels.unpack_xtc_frames(
-            np.frombuffer(data, np.uint8), starts, self.n_atoms, wanted, frames, heads
-        )
+        count = kernels.unpack_xtc_frames(data, starts, self.n_atoms, wanted, frames, heads)
         boxes = heads[:count, 1:].reshape(-1, 3, 3).astype(np.float64)
         # As mdtraj does: boxes of next to nothing are none.
         boxes *= (abs(boxes) >= 1e-10).any()

@@ -183,6 +183,11 @@ Registered::Registered(const char* name, const char* signature, std::vector<Form
 }
 
 bool Given::take(PyObject* object, const Wanted& wanted) {
+    if (wanted.kind == 'u' && wanted.bytes == 1 && !wanted.is_written && PyBytes_Check(object)) {
+        whole_ = PyBytes_Size(object);
+        data_ = PyBytes_AsString(object), shape_ = &whole_;
+        return true;
+    }
     if (wanted.dimensions > 0) {
         if (!PyArray_Check(object)) return false;
         auto* array = reinterpret_cast<PyArrayObject*>(object);

@@ -4,8 +4,8 @@
 //     KERNEL(extend, "squared[n,m] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
 //
 // A letter is a size, the same wherever it stands; `n+1` and `3` are sizes too, and an array without brackets may have
-// any shape that the kernel itself allows. Element types and dimensions come from the function. Kernels run without the
-// GIL, and what they throw becomes a ValueError.
+// any shape that the kernel itself allows; bytes are an array of uint8. Element types and dimensions come from the
+// function. Kernels run without the GIL, and what they throw becomes a ValueError.
 #pragma once
 
 #include <Python.h>

@@ -1,14 +1,14 @@
 // Gradients: sums over landmarks z_j of shares g_cj times the gradient of d²(x, z_j) by x, for a few sets c of shares.
 #include "binding.h"
+#include "panels.h"
 #include "rows.h"
 #include "superposition.h"
 
 namespace ldmaps {
 namespace {
 
-// Landmarks that are differentiated together; also the distance between rows of their block.
-constexpr Index GRADIENT_BLOCK = 64;
-CONSTANT(GRADIENT_BLOCK)
+// Landmarks that are differentiated together: their panels, which are read twice, stay in the L1 cache.
+constexpr Index TOGETHER = 64;
 // Below this share of |M|³, q determines R to fewer than about twelve digits.
 constexpr double SMALLEST_Q = 1e-3;
 CONSTANT(SMALLEST_Q)
@@ -74,8 +74,7 @@ void vector_gradients(Matrix<const double> columns, Matrix<const double> points,
 }
 KERNEL(vector_gradients, "columns[f,m] points[n,f] period[f] shares[n,k,m] gradient[n,k,f]")
 
-// -- RMSD
-// ---------------------------------------------------------------------------------------------------------------
+// -- RMSD ------------------------------------------------------------------------------------------------------------
 //
 // With x near R z the superposition of a landmark z on the frame x, R need not be differentiated (it minimises d²), and
 // for atoms weighed by w_a with sum 1
@@ -91,40 +90,16 @@ KERNEL(vector_gradients, "columns[f,m] points[n,f] period[f] shares[n,k,m] gradi
 // M Rᵀ is symmetric whatever lambda is, so the gradient exerts no torque even where lambda is rounded. Where q is small
 // beside s1³ (mirror-like pairs, atoms on a line) R comes from singular vectors instead; where R is not unique, any of
 // the best gives a subgradient.
-//
-// Landmarks are stored in blocks of GRADIENT_BLOCK, one coordinate of all of a block contiguous.
 
-// Add x_a z_aᵀ of four atoms to the 3×3 matrices of up to GRADIENT_BLOCK landmarks.
+// Replace matrices, entries of which are `stride` apart, by their rotations; `certain` is not positive where one must
+// be found another way. `root` is lambda as the distances have it.
 template <class Real>
-void add_products(const Real* x, const Real* z, Real* m, Index count) {
-    constexpr Index B = GRADIENT_BLOCK;
-    Real own[12];
-    std::copy(x, x + 12, own);
-    for (Index j = 0; j < count; j += LANES<Real>) {
-        const Real* right = z + j;
-        for (int axis = 0; axis < 3; ++axis, right += B) {
-            const auto u = load<Lanes<Real>>(right), v = load<Lanes<Real>>(right + 3 * B),
-                       w = load<Lanes<Real>>(right + 6 * B), t = load<Lanes<Real>>(right + 9 * B);
-            for (int row = 0; row < 3; ++row) {
-                Real* place = m + (3 * row + axis) * B + j;
-                const auto x = [=](int atom) { return spread<Lanes<Real>>(own[3 * atom + row]); };
-                const auto first = fused(x(1), v, fused(x(0), u, load<Lanes<Real>>(place)));
-                store(fused(x(3), t, fused(x(2), w, first)), place);
-            }
-        }
-    }
-}
-
-// Replace the matrices by their rotations; `certain` is not positive where one must be found another way. `root` is
-// lambda as the distances have it.
-template <class Real>
-void write_rotations(Real* m, const double* root, double* certain, Index count) {
-    constexpr Index B = GRADIENT_BLOCK;
+void write_rotations(Real* m, Index stride, const double* root, double* certain, Index count) {
 #pragma omp simd
     for (Index j = 0; j < count; ++j) {
         Matrix3 own, gram;  // M, and MᵀM
 #pragma GCC unroll 9
-        for (int p = 0; p < 9; ++p) own[p / 3][p % 3] = m[p * B + j];
+        for (int p = 0; p < 9; ++p) own[p / 3][p % 3] = m[p * stride + j];
         const auto product = [](const double (&x)[3], double p, double q, double r) {
             return fused(x[0], p, fused(x[1], q, x[2] * r));
         };
@@ -150,7 +125,7 @@ void write_rotations(Real* m, const double* root, double* certain, Index count) 
         for (int p = 0; p < 9; ++p) {
             const auto &row = own[p / 3], &column = gram[p % 3];  // MᵀM is symmetric
             const double cubic = product(row, column[0], column[1], column[2]);
-            m[p * B + j] = static_cast<Real>(fused(u, row[p % 3], v * cofactor[p]) - r * cubic);
+            m[p * stride + j] = static_cast<Real>(fused(u, row[p % 3], v * cofactor[p]) - r * cubic);
         }
         // Comparisons that NaN fails. Where q was next to nothing, the step may be longer than lambda itself, or lead
         // to a lower root, where the curvature is negative.
@@ -162,112 +137,105 @@ void write_rotations(Real* m, const double* root, double* certain, Index count) 
     }
 }
 
-// Add the products of rotations and four atoms of all landmarks of a block to twelve sums; whole registers.
-template <class Real>
-void add_turned(const Real* m, const Real* z, double* sums, Index count) {
-    constexpr Index B = GRADIENT_BLOCK;
-    Lanes<Real> parts[4][3] = {};
-    for (Index j = 0; j < count; j += LANES<Real>) {
-        const Real *left = m + j, *right = z + j;
-        for (int axis = 0; axis < 3; ++axis, left += B, right += B) {
-            const Lanes<Real> column[3] = {load<Lanes<Real>>(left), load<Lanes<Real>>(left + 3 * B),
-                                           load<Lanes<Real>>(left + 6 * B)};
+// Write the sums over landmarks of rotations, times factors, and `Atoms` atoms from `z` on of their panels.
+template <int Atoms, class Real>
+void add_turned(const Real (&m)[9][TOGETHER], const Real* z, Index panel_size, Index n_panels, double* sums) {
+    constexpr Index lanes = PANEL_LANES<Real>;
+    Lanes<Real> parts[Atoms][3] = {};
+    for (Index j = 0; j < n_panels * lanes; j += LANES<Real>) {
+        const Real* panel = z + j / lanes * panel_size + j % lanes;
+        for (int axis = 0; axis < 3; ++axis) {
+            const Lanes<Real> column[3] = {load<Lanes<Real>>(m[axis] + j), load<Lanes<Real>>(m[3 + axis] + j),
+                                           load<Lanes<Real>>(m[6 + axis] + j)};
 #pragma GCC unroll 4
-            for (int atom = 0; atom < 4; ++atom) {
-                const auto x = load<Lanes<Real>>(right + 3 * atom * B);
+            for (int atom = 0; atom < Atoms; ++atom) {
+                const auto x = load<Lanes<Real>>(panel + (3 * atom + axis) * lanes);
 #pragma GCC unroll 3
                 for (int row = 0; row < 3; ++row) parts[atom][row] = fused(column[row], x, parts[atom][row]);
             }
         }
     }
-    for (int p = 0; p < 12; ++p) sums[p] += sum_of<Real, LANES_BYTES>(parts[p / 3][p % 3]);
+    for (int p = 0; p < 3 * Atoms; ++p) sums[p] += sum_of<Real, LANES_BYTES>(parts[p / 3][p % 3]);
 }
 
-// Write the gradients of frames superposed on landmarks.
+// Write the gradients of frames superposed on landmarks, which are given as distances take them (see panels.h).
 //
-// `weights` of the atoms `kept` sum to 1. `blocks`, (blocks, 3·a⁺·GRADIENT_BLOCK), are landmarks, centred, times
-// sqrt(w), of norm 1; a⁺ is the number of atoms rounded up to a multiple of four. `norms` and `scales` are the squared
-// norm and norm that they had. `gradient` is zero for atoms without a weight, which are not written.
+// `weights` of the atoms `kept` sum to 1. `gradient` is zero for atoms without a weight, which are not written.
 template <class Real>
 void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const double> weights,
-                    Matrix<const Real> blocks, Row<const Real> norms, Row<const Real> scales,
-                    Matrix<const Real> squared, Cube<const Real> shares, Array<Real, 4> gradient) {
-    constexpr Index B = GRADIENT_BLOCK;
-    const Index n_frames = frames.shape(0), n_landmarks = shares.shape(2), n_sets = shares.shape(1);
-    const Index depth = blocks.shape(1) / B;
-    expect(kept.size() > 0, "an atom at least must have a weight");
+                    Cube<const Real> panels, Matrix<const Real> moments, Matrix<const Real> squared,
+                    Cube<const Real> shares, Array<Real, 4> gradient) {
+    constexpr Index lanes = PANEL_LANES<Real>;
+    const Index n_landmarks = shares.shape(2), n_sets = shares.shape(1), n_atoms = kept.size(), depth = 3 * n_atoms;
+    expect(n_atoms > 0, "an atom at least must have a weight");
     expect_indices("kept", kept, frames.shape(1));
-    expect_shape("blocks", blocks, (n_landmarks + B - 1) / B, 3 * ((kept.size() + 3) / 4 * 4) * B);
-    const Scratch<double> x_memory(depth, 0.0), sum_memory(n_sets * depth), totals(n_sets);
-    const Scratch<Real> unit(depth, Real(0)), matrix_memory(9 * B), scaled_memory(9 * B);
-    double* x = x_memory.data();
-    Real *matrices = matrix_memory.data(), *scaled = scaled_memory.data();
+    expect_shape("panels", panels, (n_landmarks + lanes - 1) / lanes, depth, lanes);
+    expect_shape("moments", moments, MOMENTS, panels.shape(0) * lanes);
+    const Scratch<double> x(depth), sum_memory(n_sets * depth), totals(n_sets);
+    const Scratch<Real> unit(depth);
     const Matrix<double> sums = sum_memory.matrix(n_sets, depth);
-    double root[B], certain[B], centre[3];
-    for (Index n = 0; n < n_frames; ++n) {
+    WorkOf<Real> work;
+    alignas(64) Real scaled[9][TOGETHER];
+    double root[TOGETHER], certain[TOGETHER], centre[3];
+    for (Index n = 0; n < frames.shape(0); ++n) {
         write_centre(frames[n], kept, weights, centre);
         double norm = 0.0;
-        for (Index a = 0; a < kept.size(); ++a) {
-            for (int axis = 0; axis < 3; ++axis) {
-                x[3 * a + axis] = std::sqrt(weights[a]) * (frames(n, kept[a], axis) - centre[axis]);
-                norm += x[3 * a + axis] * x[3 * a + axis];
-            }
+        for (Index p = 0; p < depth; ++p) {
+            x[p] = std::sqrt(weights[p / 3]) * (frames(n, kept[p / 3], p % 3) - centre[p % 3]);
+            norm += x[p] * x[p];
         }
         const double size = norm > 0.0 ? std::sqrt(norm) : 1.0;
         for (Index p = 0; p < depth; ++p) unit[p] = static_cast<Real>(x[p] / size);
         totals.row().fill(0.0);
         sum_memory.row().fill(0.0);
-        for (Index block = 0; block < blocks.shape(0); ++block) {
-            const Real* z = blocks[block].data();
-            const Index start = block * B, count = std::min(n_landmarks - start, B);
-            // Whole registers: beyond the last landmark stand zeros.
-            const Index whole = (count + LANES<Real> - 1) / LANES<Real> * LANES<Real>;
-            std::fill(matrices, matrices + 9 * B, Real(0));
-            for (Index p = 0; p < depth; p += 12) add_products(unit.data() + p, z + p * B, matrices, whole);
-            const Real* distances = squared[n].data() + start;
+        for (Index start = 0; start < n_landmarks; start += TOGETHER) {
+            const Index panel = start / lanes, n_panels = std::min(TOGETHER / lanes, panels.shape(0) - panel);
+            const Index count = std::min(n_landmarks - start, TOGETHER);
+            fill_sums<Real>(unit.matrix(1, depth), 1, panels, panel, n_panels, work);
             for (Index j = 0; j < count; ++j) {
                 // Lambda of frames of norm 1, from d² = G_x + G_z - 2 s_x s_z lambda.
-                root[j] = 0.5 * (norm + norms[start + j] - distances[j]) / (size * scales[start + j]);
+                root[j] = 0.5 * (norm + moments(SQUARED_NORM, start + j) - squared(n, start + j)) /
+                          (size * moments(SCALE, start + j));
             }
-            write_rotations(matrices, root, certain, count);
+            write_rotations(work.rows[0], WorkOf<Real>::WIDTH, root, certain, count);
             for (Index j = 0; j < count; ++j) {
                 if (certain[j] > 0.0) continue;
+                const Real* z = panels[panel + j / lanes].data() + j % lanes;
                 Matrix3 m = {}, rotation;
                 for (Index p = 0; p < depth; p += 3) {
-                    for (int left = 0; left < 3; ++left) {
-                        for (int right = 0; right < 3; ++right) {
-                            m[left][right] += x[p + left] / size * z[(p + right) * B + j];
-                        }
-                    }
+                    for (int q = 0; q < 9; ++q) m[q / 3][q % 3] += x[p + q / 3] / size * z[(p + q % 3) * lanes];
                 }
                 best_rotation(m, rotation);
-                for (int p = 0; p < 9; ++p) matrices[p * B + j] = static_cast<Real>(rotation[p / 3][p % 3]);
+                for (int p = 0; p < 9; ++p) work.rows[p][j] = static_cast<Real>(rotation[p / 3][p % 3]);
             }
             for (Index c = 0; c < n_sets; ++c) {
                 const Row<const Real> part = shares(n, c).slice(start, start + count);
                 totals[c] += sum_over(count, plain_terms(part.data()));
-                Real factors[B] = {};
-                for (Index j = 0; j < count; ++j) factors[j] = scales[start + j] * part[j];
-                for (Index p = 0; p < 9 * B; p += B) {
+                Real factors[TOGETHER] = {};
+                for (Index j = 0; j < count; ++j) factors[j] = moments(SCALE, start + j) * part[j];
+                for (int p = 0; p < 9; ++p) {
 #pragma omp simd
-                    for (Index j = 0; j < whole; ++j) scaled[p + j] = factors[j] * matrices[p + j];
+                    for (Index j = 0; j < n_panels * lanes; ++j) scaled[p][j] = factors[j] * work.rows[p][j];
                 }
-                for (Index p = 0; p < depth; p += 12) add_turned(scaled, z + p * B, sums[c].data() + p, whole);
+                const Real* z = panels[panel].data();
+                Index a = 0;
+                for (; a + 4 <= n_atoms; a += 4) {
+                    add_turned<4>(scaled, z + 3 * a * lanes, depth * lanes, n_panels, sums[c].data() + 3 * a);
+                }
+                for (; a < n_atoms; ++a) {
+                    add_turned<1>(scaled, z + 3 * a * lanes, depth * lanes, n_panels, sums[c].data() + 3 * a);
+                }
             }
         }
         for (Index c = 0; c < n_sets; ++c) {
-            for (Index a = 0; a < kept.size(); ++a) {
-                const double factor = 2.0 * std::sqrt(weights[a]);
-                for (int axis = 0; axis < 3; ++axis) {
-                    const Index p = 3 * a + axis;
-                    gradient(n, c, kept[a], axis) = static_cast<Real>(factor * (totals[c] * x[p] - sums(c, p)));
-                }
+            for (Index p = 0; p < depth; ++p) {
+                const double change = totals[c] * x[p] - sums(c, p);
+                gradient(n, c, kept[p / 3], p % 3) = static_cast<Real>(2.0 * std::sqrt(weights[p / 3]) * change);
             }
         }
     }
 }
-KERNEL(rmsd_gradients,
-       "frames[n,a,3] kept[e] weights[e] blocks norms[m] scales[m] squared[n,m] shares[n,k,m] gradient[n,k,a,3]")
+KERNEL(rmsd_gradients, "frames[n,a,3] kept[e] weights[e] panels moments squared[n,m] shares[n,k,m] gradient[n,k,a,3]")
 
 // -- RMSD where only some atoms determine the superposition ----------------------------------------------------------
 
@@ -286,18 +254,13 @@ inline void write_turning(const Matrix3& fit, const Matrix3& whole, const Matrix
         }
     }
     const double trace = s[0][0] + s[1][1] + s[2][2];
-    const double a = trace - s[0][0], b = trace - s[1][1], c = trace - s[2][2];
     const double d = -0.5 * (s[0][1] + s[1][0]), e = -0.5 * (s[0][2] + s[2][0]), f = -0.5 * (s[1][2] + s[2][1]);
-    const double v0 = p[2][1] - p[1][2], v1 = p[0][2] - p[2][0], v2 = p[1][0] - p[0][1];
-    const double c00 = b * c - f * f, c01 = e * f - d * c, c02 = d * f - b * e;
-    const double c11 = a * c - e * e, c12 = d * e - a * f, c22 = a * b - d * d;
-    const double det = a * c00 + d * c01 + e * c02;
-    u[0] = u[1] = u[2] = 0.0;
-    if (det > 1e-12 * trace * trace * trace) {
-        u[0] = (c00 * v0 + c01 * v1 + c02 * v2) / det;
-        u[1] = (c01 * v0 + c11 * v1 + c12 * v2) / det;
-        u[2] = (c02 * v0 + c12 * v1 + c22 * v2) / det;
-    }
+    const Invariants<double> of(trace - s[0][0], d, e, d, trace - s[1][1], f, e, f, trace - s[2][2]);
+    const double v[3] = {p[2][1] - p[1][2], p[0][2] - p[2][0], p[1][0] - p[0][1]};
+    const double inverse = of.det > 1e-12 * trace * trace * trace ? 1.0 / of.det : 0.0;
+    u[0] = (of.c00 * v[0] + of.c01 * v[1] + of.c02 * v[2]) * inverse;
+    u[1] = (of.c10 * v[0] + of.c11 * v[1] + of.c12 * v[2]) * inverse;
+    u[2] = (of.c20 * v[0] + of.c21 * v[1] + of.c22 * v[2]) * inverse;
 }
 
 // Write the gradients where only some atoms determine the superposition. `weights` and `fit_weights` of the atoms
@@ -363,15 +326,11 @@ void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<con
 KERNEL(aligned_gradients,
        "frames[n,a,3] kept[e] weights[e] fit_weights[e] landmarks[m,e,3] shares[n,k,m] gradient[n,k,a,3]")
 
-// The quick way to rotations by itself: what it gets wrong and notices does not show in a gradient. `matrices` is
-// (9, GRADIENT_BLOCK).
+// The quick way to rotations by itself: what it gets wrong and notices does not show in a gradient.
 void quick_rotations(Matrix<double> matrices, Row<const double> root, Row<double> certain) {
-    expect_shape("matrices", matrices, 9, GRADIENT_BLOCK);
-    expect_shape("root", root, GRADIENT_BLOCK);
-    expect_shape("certain", certain, GRADIENT_BLOCK);
-    write_rotations(matrices.data(), root.data(), certain.data(), GRADIENT_BLOCK);
+    write_rotations(matrices.data(), root.size(), root.data(), certain.data(), root.size());
 }
-KERNEL_OF(quick_rotations, "matrices root certain", form(quick_rotations))
+KERNEL_OF(quick_rotations, "matrices[9,n] root[n] certain[n]", form(quick_rotations))
 
 }  // namespace
 }  // namespace ldmaps

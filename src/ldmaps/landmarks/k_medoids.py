@@ -154,10 +154,9 @@ def _medoids(walk: Walk, landmarks: Landmarks, unsettled: NDArray[np.bool_]) -> 
     bounds = np.append(0, np.cumsum(np.bincount(owners, minlength=len(moved))[cells]))
     sums = distance_sums(walk.metric, walk.points.take(order), walk.weights[order], walk.n_threads, bounds)
     best = np.array([first + sums[first:last].argmin() for first, last in pairwise(bounds.tolist())])
-    sums_of = np.empty(len(walk.points))
-    sums_of[order] = sums
+    own = np.flatnonzero(np.isin(order, moved[cells]))
     # Strictly better, and by more than rounding: ties would let medoids wander forever.
-    better = sums[best] < (1.0 - 1e-6) * sums_of[moved[cells]]
+    better = sums[best] < (1.0 - 1e-6) * sums[own]
     moved[cells[better]] = order[best[better]]
     return moved
 

@@ -190,7 +190,7 @@ def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
     sampled = np.full(n - 1, -1, dtype=np.intp)
     row = np.empty((1, n), dtype=points.dtype)
     squared_radius = points.dtype.type(walk.epsilon)
-    in_tree, n_in_tree = np.zeros(n - 1, dtype=bool), 0
+    in_tree = np.zeros(n - 1, dtype=bool)
     for _ in range(n - 1):
         squared = squared_row(metric, points, newest, remaining, row[:, : len(outside)])
         near, draws = np.flatnonzero(squared <= squared_radius), rng.random(len(outside))
@@ -206,10 +206,8 @@ def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
         parent[newest] = sampled[drawn]
         degree[drawn] = 0
         in_tree[drawn] = True
-        n_in_tree += 1
-        if n_in_tree * 8 > len(outside) > 64:
+        if np.count_nonzero(in_tree) * 8 > len(outside) > 64:
             keep = np.flatnonzero(~in_tree)
             remaining = remaining.take(keep)
             outside, degree, sampled, in_tree = outside[keep], degree[keep], sampled[keep], in_tree[keep]
-            n_in_tree = 0
     return parent

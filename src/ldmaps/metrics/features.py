@@ -232,7 +232,7 @@ class Features(Periodic):
                 self._soften(values)
                 np.multiply(values[0], scales, out=column[:, 0])
 
-        return self._row_of_column(landmarks, row, column, (1, self.n_atoms, 3), write)
+        return self._column_row(landmarks, row, column, (1, self.n_atoms, 3), write)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""

@@ -60,11 +60,9 @@ class Periodic(Metric):
         n_features = cast(ColumnPoints, landmarks).n_features
         column = np.empty((n_features, 1), landmarks.dtype)
         wrap, periods = kernels.wrap_to_columns, self._periods(n_features)
-        return self._row_of_column(
-            landmarks, row, column, (1, n_features), lambda X: wrap(X, periods, column)
-        )
+        return self._column_row(landmarks, row, column, (1, n_features), lambda X: wrap(X, periods, column))
 
-    def _row_of_column(
+    def _column_row(
         self,
         landmarks: Points,
         row: NDArray[Any],

@@ -18,7 +18,6 @@ from ldmaps.metrics.rmsd_frames import (
     RMSDPoints,
     WeighedAtoms,
     from_panels,
-    gradient_blocks,
     new_panels,
     padded,
     resolve_atoms,
@@ -167,13 +166,9 @@ class RMSD(Metric):
         """Return an object that sums up gradients of d² to these landmarks."""
         assert isinstance(landmarks, RMSDPoints)
         kept, root_weights, fitted, root_fit_weights = self.weighed_atoms(self._n_atoms_of(landmarks))
-        frames = from_panels(landmarks.panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)
-        moments = landmarks.moments[:, : len(landmarks)]
-        weights = root_weights**2
-        if fitted is None or root_fit_weights is None:
-            blocks = gradient_blocks(frames)
-            norms, scales = (np.ascontiguousarray(moments[k]) for k in (kernels.SQUARED_NORM, kernels.SCALE))
-        else:
+        panels, moments, weights = landmarks.panels, landmarks.moments, root_weights**2
+        if fitted is not None and root_fit_weights is not None:
+            frames = from_panels(panels, np.arange(len(landmarks))).reshape(len(landmarks), -1, 3)
             fit_weights = np.zeros(len(kept))
             fit_weights[np.searchsorted(kept, fitted)] = root_fit_weights**2
             frames = np.ascontiguousarray(frames / root_weights[:, None])
@@ -182,7 +177,7 @@ class RMSD(Metric):
             gradient[:] = 0
             x, by_atom = X.reshape(len(X), -1, 3), gradient.reshape(*shares.shape[:2], -1, 3)
             if fitted is None:  # ∂d²/∂x_a = 2 w_a (x_a − R_j z_ja)
-                kernels.rmsd_gradients(x, kept, weights, blocks, norms, scales, squared, shares, by_atom)
+                kernels.rmsd_gradients(x, kept, weights, panels, moments, squared, shares, by_atom)
             else:
                 kernels.aligned_gradients(x, kept, weights, fit_weights, frames, shares, by_atom)
 

@@ -175,12 +175,3 @@ def from_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]
     lanes = panels.shape[2]
     frames: NDArray[Any] = panels[indices // lanes, :, indices % lanes]
     return frames
-
-
-def gradient_blocks(frames: NDArray[Any]) -> NDArray[Any]:
-    """Return landmarks as the gradient reads them: four atoms and a whole block at a time, filled up with zeros."""
-    size, (n_landmarks, n_atoms) = kernels.GRADIENT_BLOCK, frames.shape[:2]
-    padded = np.zeros((-(-n_landmarks // size) * size, 3 * (-(-n_atoms // 4) * 4)), frames.dtype)
-    padded[:n_landmarks, : 3 * n_atoms] = frames.reshape(n_landmarks, -1)
-    blocks = padded.reshape(-1, size, padded.shape[1]).transpose(0, 2, 1)
-    return np.ascontiguousarray(blocks).reshape(len(blocks), -1)
