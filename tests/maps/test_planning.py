@@ -109,6 +109,18 @@ def test_time_and_memory_follow_the_laws_of_stages(monkeypatch, small):
     assert cost.stride > 1
 
 
+def test_points_of_a_mapped_file_are_not_held_beforehand(monkeypatch, small, tmp_path):
+    def trial(model, points):
+        n = len(points)
+        return planning._Trial(n, {OUTSIDE: (1e-3 * n, 1e-3 * n, 2e8 + 100 * n)}, 20, (1e-6, 2e-6))
+
+    monkeypatch.setattr(planning, "_tried", trial)
+    monkeypatch.setattr(planning, "resident_bytes", lambda: 2e8)
+    np.save(tmp_path / "points.npy", np.zeros((1000, 3)))
+    cost = ldmaps.plan(np.load(tmp_path / "points.npy", mmap_mode="r"), n=100_000, n_landmarks=20)
+    assert cost.peak_bytes == pytest.approx(2e8 + 1e7, rel=1e-5)
+
+
 def test_processors_that_others_use_do_not_bend_the_law(monkeypatch, small):
     """The clock of one trial stands still for long; work on processors does not."""
 

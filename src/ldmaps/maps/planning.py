@@ -156,7 +156,8 @@ def plan(
         return points[np.ix_(chosen, chosen)] if is_pairwise else points[chosen]
 
     itemsize = 4 if points.dtype == np.float32 else 8
-    return _planned(model, some, min(len(points), n), n, itemsize, points.nbytes)
+    held = 0.0 if isinstance(data, np.memmap) else points.nbytes
+    return _planned(model, some, min(len(points), n), n, itemsize, held)
 
 
 class _Trial(NamedTuple):
