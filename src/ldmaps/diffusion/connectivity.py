@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from ldmaps import kernels
 from ldmaps.diffusion.bottleneck import Edges, bottleneck_edges, cells_pay
@@ -196,22 +196,35 @@ def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
     if not scipy.sparse.issparse(squares):
         return all_within_hops(squares, epsilon, np.zeros(len(squares)))
-    graph = scipy.sparse.csr_array((squares.data <= epsilon, squares.indices, squares.indptr), copy=True)
-    graph.eliminate_zeros()
-    # Of a symmetric matrix the same as the weak ones, which take a transposed copy.
-    return bool(connected_components(graph, connection="strong", return_labels=False) == 1)
+    starts, columns, data = squares.indptr.tolist(), squares.indices, squares.data
+
+    def near(here: int) -> NDArray[Any]:
+        row = slice(starts[here], starts[here + 1])
+        return np.asarray(columns[row][data[row] <= epsilon])
+
+    return _reaches_all(len(starts) - 1, near)
 
 
 def all_within_hops(squared: NDArray[Any], cutoff: float, radii: NDArray[np.float64]) -> bool:
     """Say whether hops join all points; between i and j they reach √cutoff + r_i + r_j."""
-    unseen, waiting, hop = np.arange(1, len(squared)), [0], math.sqrt(cutoff)
-    while waiting and len(unseen):
-        here = waiting.pop()
-        both = radii[here] + radii[unseen]
-        near = squared[here, unseen] <= cutoff + both * (2.0 * hop + both)
-        waiting += unseen[near].tolist()
-        unseen = unseen[~near]
-    return len(unseen) == 0
+
+    def near(here: int) -> NDArray[Any]:
+        both = radii[here] + radii
+        return np.flatnonzero(squared[here] <= cutoff + both * (2.0 * math.sqrt(cutoff) + both))
+
+    return _reaches_all(len(squared), near)
+
+
+def _reaches_all(n: int, near: Callable[[int], NDArray[Any]]) -> bool:
+    """Say whether hops to the points that are ``near`` one lead from the first to all; O(n) memory."""
+    outside, waiting, n_outside = np.arange(n) > 0, [0], n - 1
+    while waiting and n_outside:
+        others = near(waiting.pop())
+        reached = others[outside[others]]
+        outside[reached] = False
+        waiting += reached.tolist()
+        n_outside -= len(reached)
+    return n_outside == 0
 
 
 def check_landmarks_connected(
