@@ -24,8 +24,8 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.quality.fidelity import rms_error
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "accuracy"

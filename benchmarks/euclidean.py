@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.metrics import Euclidean
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 
 class EuclideanBlocks:

@@ -13,7 +13,7 @@ from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids
 from ldmaps.metrics import RMSD
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 
 class PeakMemory:

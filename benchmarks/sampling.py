@@ -24,7 +24,7 @@ from harness import DOCS, provenance
 from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.resampling import fitted_modes
 
 COORDINATES = 3

@@ -186,7 +186,7 @@ def streamed_3d(n: int) -> dict:
 
 def connected_rmsd(n: int) -> dict:
     """ε at which all frames hang together, without most of their distances."""
-    from ldmaps.diffusion.connectivity import connecting_tree
+    from ldmaps.diffusion.walk import connecting_tree
     from ldmaps.metrics import RMSD
 
     data, masses = frames(n)
@@ -234,7 +234,7 @@ def passing_over(m: int) -> dict:
     from ldmaps.diffusion.pairwise import extend
     from ldmaps.landmarks.base import neighbour_order
     from ldmaps.metrics import euclidean
-    from ldmaps.metrics.squared_matrix import squared_matrix
+    from ldmaps.metrics.base import squared_matrix
 
     class Plain(euclidean.Euclidean):
         def extension_scan(self, landmarks, rate):

@@ -8,7 +8,7 @@ from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.metrics import RMSD, Euclidean, Periodic
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 
 def kernel_of(X, epsilon, metric=None):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ldmaps.cli.parser import parse
+from ldmaps.cli import parse
 from tools import page_numbers, quotes
 
 ROOT = Path(__file__).parents[1]

@@ -351,12 +351,11 @@ class World:
         self.renames.append((path, None))
         self._end(fault)
 
-    def flock(self, descriptor: int) -> bool | None:
+    def flock(self, descriptor: int, operation: int) -> None:
         inode = self._open[descriptor][0]
         if inode.locked_by not in (None, descriptor):
-            return False
+            raise BlockingIOError(errno.EWOULDBLOCK, "another process has it")
         inode.locked_by = descriptor
-        return True
 
     def fstat(self, descriptor: int) -> Any:
         return self._status(self._open[descriptor][0])

@@ -1,11 +1,14 @@
-"""Packages whose public names load on first use, so that importing one costs nothing."""
+"""Imports that wait: names of a package that load on first use, and packages that are needed for some things only."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+from ldmaps.errors import InvalidInputError
 
 
 def load_on_first_use(package: str, names: Mapping[str, str]) -> None:
@@ -24,3 +27,11 @@ def load_on_first_use(package: str, names: Mapping[str, str]) -> None:
     vars(module).update(
         __getattr__=get_attribute, __dir__=lambda: sorted({*vars(module), *homes}), __all__=sorted(homes)
     )
+
+
+def needed(module: str, what: str, remedy: str) -> ModuleType:
+    """Import what another package has, or raise saying what is done with it and how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InvalidInputError(f"{what}, which cannot be imported ({error}); {remedy}") from error

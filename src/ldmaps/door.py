@@ -11,6 +11,7 @@ import secrets
 import select
 import signal
 import time
+from collections.abc import Callable
 from errno import EBADF, EINVAL, EISDIR, ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
 from typing import Any
 
@@ -26,19 +27,13 @@ NO_LOCKS = frozenset({ENOSYS, ENOTSUP, EOPNOTSUPP, ENOLCK})
 NO_SYNC = frozenset({EINVAL, ENOSYS, ENOTSUP, EOPNOTSUPP, EBADF, EISDIR})
 
 fdatasync = getattr(os, "fdatasync", fsync)
-
-
-def flock(descriptor: int) -> bool | None:
-    """Lock an open file against other processes until it is closed; False if one has it, None without such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+flock: Callable[[int, int], None] | None
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    flock = None
+else:
+    flock, LOCK = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 def read_at(descriptor: int, byte: int, count: int) -> bytes:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 
@@ -278,11 +276,3 @@ def one_line(error: object, most: int | None = None) -> str:
 
 #: All that is defined here is public.
 __all__ = [name for name, value in vars().items() if getattr(value, "__module__", "") == __name__]
-
-
-def needed(module: str, what: str, remedy: str) -> ModuleType:
-    """Import what another package has, or raise saying what is done with it and how to get it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InvalidInputError(f"{what}, which cannot be imported ({error}); {remedy}") from error

@@ -88,7 +88,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         with io.BufferedWriter(_Settling(descriptor)) as stream:
             with suppress(OSError):  # file systems without locks keep what killed processes leave
-                door.flock(descriptor)
+                _lock(descriptor)
             yield stream
             stream.flush()
             door.fsync(descriptor)
@@ -112,7 +112,7 @@ def temporary_beside(path: str | os.PathLike[str]) -> Iterator[str]:
     descriptor, name = _new_file(folder, base)
     try:
         with suppress(OSError):
-            door.flock(descriptor)
+            _lock(descriptor)
         yield name
     finally:
         door.close(descriptor)
@@ -199,17 +199,28 @@ def _remove_left_behind(folder: str, base: str) -> None:
             with suppress(OSError):
                 descriptor = door.open(path, os.O_RDONLY)
                 try:
-                    if door.flock(descriptor):
+                    if _lock(descriptor):
                         door.unlink(path)
                 finally:
                     door.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock an open file against other processes until it is closed; False if one has it, None without such locks."""
+    if door.flock is None:
+        return None
+    try:
+        door.flock(descriptor, door.LOCK)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def lock(descriptor: int, path: str) -> bool:
     """Lock an open file against other processes until it is closed; say whether no other process has it."""
     # Where the system or the file system has no such locks, nobody can know: it warns, and the answer is yes.
     try:
-        return door.flock(descriptor) is not False
+        return _lock(descriptor) is not False
     except OSError as error:
         if error.errno not in door.NO_LOCKS:
             raise

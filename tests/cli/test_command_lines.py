@@ -14,8 +14,7 @@ import pytest
 from written_trajectories import mdtraj_trajectory
 
 from ldmaps import LandmarkDiffusionMap, load
-from ldmaps.cli import main
-from ldmaps.cli.parser import build_parser
+from ldmaps.cli import build_parser, main
 from ldmaps.cli.session import guarded, in_flags
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named

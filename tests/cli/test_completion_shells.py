@@ -11,10 +11,9 @@ import time
 
 import pytest
 
-from ldmaps.cli import main
+from ldmaps.cli import COMMANDS as MODULES
+from ldmaps.cli import build_parser, main
 from ldmaps.cli.completion import script
-from ldmaps.cli.parser import COMMANDS as MODULES
-from ldmaps.cli.parser import build_parser
 
 pytestmark = pytest.mark.slow
 

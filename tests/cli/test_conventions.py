@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from ldmaps import LandmarkDiffusionMap, __version__
-from ldmaps.cli import main
-from ldmaps.cli.parser import COMMANDS, build_parser
+from ldmaps.cli import COMMANDS, build_parser, main
 from ldmaps.datasets import swiss_roll
 
 LDMAPS = [sys.executable, "-m", "ldmaps"]

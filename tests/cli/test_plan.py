@@ -18,12 +18,11 @@ def asked(monkeypatch):
     """What the library is asked for, with an answer that costs nothing."""
     calls = []
 
-    def planned(*arguments):
-        calls.append(arguments)
+    def planned(*arguments, **settings):
+        calls.append((arguments, settings))
         return planning.Plan(9, 6, (9,), 1.0, 3e8, {"landmarks": 1.0}, {"landmarks": 3e8}, 1e-6, 1e-6, 1)
 
-    monkeypatch.setattr(planning, "plan_fit", planned)
-    monkeypatch.setattr(planning, "plan_made_up", planned)
+    monkeypatch.setattr(planning, "plan", planned)
     return calls
 
 
@@ -59,9 +58,8 @@ def test_takes_the_options_of_fit(asked):
         "--epsilon 0.25 --components 3 --max-passes 4 --metric rmsd"
     )
     assert main(["plan", "5000", "22", "--stride", "3", *options.split()]) == 0
-    ((model, n, width, dtype),) = asked
-    assert (n, width, dtype) == (1667, 22, "float32")
-    chosen = model.get_params()
+    ((counts, chosen),) = asked
+    assert counts == (1667, 22)
     expected = {
         "outliers": 0.02,
         "tolerance": 2.0,
@@ -82,20 +80,20 @@ def test_takes_the_options_of_fit(asked):
 def test_a_trajectory_is_its_frames(files, asked, kind):
     selection = ["-t", str(files["top"]), "--select", "not element H", "--mass-weighted", "--stride", "3"]
     assert main(["plan", str(files[kind]), *selection, "-m", "20"]) == 0
-    ((model, points, n),) = asked
+    (((points,), settings),) = asked
     assert points.shape == (34, 10, 3)
-    assert n == 34
-    assert isinstance(model.metric, RMSD)
-    assert len(model.metric.weights) == 10
-    assert model.n_landmarks == 20
+    assert settings["n"] == (34 if kind == "xtc" else None)
+    assert isinstance(settings["metric"], RMSD)
+    assert len(settings["metric"].weights) == 10
+    assert settings["n_landmarks"] == 20
 
 
 def test_of_long_inputs_a_sample_is_read(files, asked, monkeypatch):
     monkeypatch.setattr(command, "SAMPLE_POINTS", 20)
     monkeypatch.setattr(command, "PER_LANDMARK", 1)
     assert main(["plan", str(files["xtc"]), "-t", str(files["top"]), "-m", "20"]) == 0
-    ((_, points, n),) = asked
-    assert n == 101
+    (((points,), settings),) = asked
+    assert settings["n"] == 101
     assert 20 <= len(points) <= 40
 
 
@@ -104,7 +102,7 @@ def test_a_matrix_of_distances_is_read_whole(tmp_path, asked, monkeypatch):
     monkeypatch.setattr(command, "PER_LANDMARK", 1)
     np.save(tmp_path / "d.npy", np.zeros((60, 60)))
     assert main(["plan", str(tmp_path / "d.npy"), "--metric", "precomputed", "-m", "5"]) == 0
-    assert asked[0][1].shape == (60, 60)
+    assert asked[0][0][0].shape == (60, 60)
 
 
 def test_a_table_is_its_rows(tmp_path, asked):
@@ -112,8 +110,9 @@ def test_a_table_is_its_rows(tmp_path, asked):
     np.save(tmp_path / "b.npy", np.zeros((70, 5), np.float32))
     assert main(["plan", str(tmp_path / "a.csv"), "--columns", "1,3"]) == 0
     assert main(["plan", str(tmp_path / "b.npy"), "--metric", "hamming"]) == 0
-    assert [(call[1].shape, call[2]) for call in asked] == [((40, 2), 40), ((70, 5), 70)]
-    assert [call[0].metric for call in asked] == ["euclidean", "hamming"]
+    found = [(points.shape, settings["n"]) for (points,), settings in asked]
+    assert found == [((40, 2), None), ((70, 5), 70)]  # text does not tell its length beforehand
+    assert [settings["metric"] for _, settings in asked] == ["euclidean", "hamming"]
 
 
 @pytest.mark.parametrize(

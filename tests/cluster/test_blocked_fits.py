@@ -15,17 +15,16 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.cluster import bracket, is_blocked, is_dask_array
 from ldmaps.cluster.points import BlockedPoints, Blocks
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.diffusion.connectivity import minimum_spanning_tree
+from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps import blocked_training
+from ldmaps.maps import blocked_training, landmark_diffusion_map, training
 from ldmaps.metrics import RMSD, Euclidean
 
 ROLL = swiss_roll(3000).points
 CHUNKS = {"even": (500, 3), "one": (3000, 3), "uneven": ((1, 1799, 0, 1200), 3), "columns": (700, (2, 1))}
 
 
-#: Points in blocks are not held out, so that those in memory must not be for the same landmarks.
-SAME = {"n_components": 2, "calibration": 0}
+SAME = {"n_components": 2}
 
 
 def roll_map(**settings):
@@ -44,6 +43,15 @@ def assert_same_fit(one, other, tolerance=1e-12):
     np.testing.assert_array_equal(one.embedder_.squared_radii, other.embedder_.squared_radii)
     for name, values in one.training_.arrays().items():
         np.testing.assert_array_equal(values, other.training_.arrays()[name], err_msg=name)
+    assert_same_calibration(one, other)
+
+
+def assert_same_calibration(one, other):
+    known, found = one.embedder_.calibration, other.embedder_.calibration
+    assert (known is None) == (found is None)
+    if known is not None:
+        np.testing.assert_array_equal(known.scores, found.scores)
+        assert known.header() == found.header()
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +67,31 @@ def test_a_fit_does_not_depend_on_chunks(in_memory, chunks):
 def test_a_fit_in_one_thread_is_the_same(in_memory):
     with dask.config.set(scheduler="synchronous"):
         assert_same_fit(in_memory, roll_map().fit(da.from_array(ROLL, chunks=(800, 3))))
+
+
+def test_the_default_is_the_map_of_the_same_points_in_memory(monkeypatch):
+    """Held-out points, coordinates that resamples confirm, and the order of frames in files and time."""
+    plain, blocked = (
+        LandmarkDiffusionMap().fit(ROLL),
+        LandmarkDiffusionMap().fit(da.from_array(ROLL, chunks=700)),
+    )
+    assert plain.embedder_.calibration.n_points == 600
+    assert_same_fit(plain, blocked)
+    assert repr(plain) == repr(blocked)
+    np.testing.assert_array_equal(plain.resample(20).errors, blocked.resample(20).errors)
+    for module in (training, landmark_diffusion_map):
+        monkeypatch.setattr(module, "MOST_ELSEWHERE", 2000)
+    many = LandmarkDiffusionMap(2).fit(da.from_array(ROLL, chunks=700))
+    assert many.embedder_.calibration is None
+    with pytest.raises(InvalidInputError, match="holds no cells"):
+        many.resample()
+
+
+def test_all_points_as_landmarks_are_compared_with_each_other():
+    X = da.from_array(ROLL[:300], chunks=100)
+    plain, blocked = LandmarkDiffusionMap(2, 50.0).fit(ROLL[:300]), LandmarkDiffusionMap(2, 50.0).fit(X)
+    assert plain.embedder_.calibration.n_points == 300
+    assert_same_fit(plain, blocked)
 
 
 @pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
@@ -159,7 +192,6 @@ def test_a_reference_that_is_a_sample_has_the_same_weights(monkeypatch):
     from ldmaps.quality import error_estimate
 
     monkeypatch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 500)
-    monkeypatch.setattr(blocked_training, "MAX_REFERENCE_POINTS", 500)
     weights = np.random.default_rng(3).choice([0.0, 1.0, 2.5], len(ROLL))
     expected = roll_map().fit(ROLL, sample_weight=weights)._reference
     found = roll_map().fit(da.from_array(ROLL, chunks=(800, 3)), sample_weight=weights)._reference
@@ -171,11 +203,10 @@ def test_a_reference_that_is_a_sample_comes_with_the_first_gather(monkeypatch):
     from ldmaps.quality import error_estimate
 
     monkeypatch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 500)
-    monkeypatch.setattr(blocked_training, "MAX_REFERENCE_POINTS", 500)
     gathers = []
     gather = Blocks.gather
     monkeypatch.setattr(Blocks, "gather", lambda self, rows: gathers.append(len(rows)) or gather(self, rows))
-    settings = {"landmarks": np.arange(0, 3000, 20), "n_landmarks": None}
+    settings = {"landmarks": np.arange(0, 3000, 20), "n_landmarks": None, "calibration": 0}
     found = roll_map(**settings).fit(da.from_array(ROLL, chunks=(800, 3)))
     assert len(gathers) == 1
     assert 500 < gathers[0] <= 650

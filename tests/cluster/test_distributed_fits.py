@@ -15,7 +15,7 @@ from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.maps import blocked_training
 
 ROLL = swiss_roll(4000).points
-#: Points in blocks are not held out, so that those in memory must not be for the same landmarks.
+#: Nothing is held out: these tests count how often blocks are read, or end workers while they assign points.
 SETTINGS = {"n_components": 2, "epsilon": 4.0, "n_landmarks": 150, "calibration": 0}
 
 

@@ -20,7 +20,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import ClusterError
 
 POINTS = swiss_roll(4000).points
-#: Points in blocks are not held out, so that those in memory must not be for the same landmarks.
+#: Nothing is held out: these tests count how often blocks are read, or end workers while they assign points.
 SETTINGS = {"n_components": 2, "epsilon": 4.0, "n_landmarks": 100, "calibration": 0}
 #: Blocks of which each takes so many seconds, so that a test can meet a job in its middle.
 CHUNK, PAUSE = 200, 0.05

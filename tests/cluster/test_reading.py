@@ -11,6 +11,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.cluster import open_blocks, points, reading
 from ldmaps.cluster.engine import computed, threads_in_use
 from ldmaps.errors import InvalidInputError
+from ldmaps.maps import blocked_training, fitted_map
 from ldmaps.metrics import Euclidean
 
 ROWS = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
@@ -128,6 +129,29 @@ def test_a_fit_to_files_is_that_of_one_process(trajectories):
     assert found.source_ == plain.source_
     for name, values in plain.training_.arrays().items():
         np.testing.assert_array_equal(found.training_.arrays()[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("most", [fitted_map.MAX_RECORDED, 300])
+def test_the_default_map_of_a_trajectory_is_that_of_one_process(tmp_path, monkeypatch, most):
+    """Of many rows some times are noted, which tell how far apart all are."""
+    for module in (fitted_map, blocked_training):
+        monkeypatch.setattr(module, "MAX_RECORDED", most)
+    monkeypatch.setattr(fitted_map.thinned_rows, "__defaults__", (most,))
+    whole = mdtraj_trajectory(30)
+    whole[0].save_pdb(str(tmp_path / "top.pdb"))
+    whole[:500].save(str(tmp_path / "0.xtc"))
+    whole[500:].save(str(tmp_path / "1.xtc"))
+    paths, top = [tmp_path / "0.xtc", tmp_path / "1.xtc"], tmp_path / "top.pdb"
+    plain = LandmarkDiffusionMap(metric="rmsd", n_landmarks=100).fit(ldmaps.inputs.open(paths, top))
+    blocks = open_blocks(paths, top, piece=piece_of(150, 22 * 12))
+    found = LandmarkDiffusionMap(metric="rmsd", n_landmarks=100).fit(blocks)
+    known, calibration = plain.embedder_.calibration, found.embedder_.calibration
+    np.testing.assert_array_equal(calibration.scores, known.scores)
+    assert calibration.interval == pytest.approx(known.interval)
+    assert found.sampling_.unit == plain.sampling_.unit == "ps"
+    np.testing.assert_allclose(found.sampling_.times, plain.sampling_.times, rtol=1e-6)
+    np.testing.assert_array_equal(found.training_.times, plain.training_.times)
+    np.testing.assert_array_equal(np.asarray(found.embedding_), plain.embedding_)
 
 
 def test_a_fit_with_weights_from_a_file(tables, tmp_path):

@@ -362,7 +362,7 @@ import numpy as np
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.pairwise import (gaussian_kernel)
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.diffusion.solver_choice import streamed_room
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel

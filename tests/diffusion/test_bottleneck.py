@@ -9,15 +9,15 @@ from ldmaps import DiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.diffusion import bottleneck
 from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
-from ldmaps.diffusion.connectivity import (
+from ldmaps.diffusion.walk import (
     OUTLIER_SHARE,
     RAISED,
     SpanningTree,
+    Walk,
     check_points_connected,
     connecting_tree,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, OutlierWarning
 from ldmaps.metrics import RMSD, Euclidean, Function, Periodic
 from ldmaps.metrics.precomputed import StoredSquares

@@ -15,7 +15,7 @@ from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.spectrum import multiply
 from ldmaps.landmarks.base import neighbour_order
 from ldmaps.metrics import Euclidean, Function, Periodic, Precomputed
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 N, M, K = 160, 37, 3
 THREADS = (1, 2, 5)

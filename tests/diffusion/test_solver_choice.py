@@ -8,7 +8,6 @@ from streamed_cases import peptide, random_start, roll
 
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.block_solver import solve_streamed
-from ldmaps.diffusion.connectivity import is_connected
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.solver_choice import (
     check_memory,
@@ -20,6 +19,7 @@ from ldmaps.diffusion.solver_choice import (
     streamed_room,
 )
 from ldmaps.diffusion.spectrum import solve_spectrum
+from ldmaps.diffusion.walk import is_connected
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import Euclidean
 

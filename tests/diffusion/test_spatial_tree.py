@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from ldmaps.datasets import swiss_roll
-from ldmaps.diffusion import connectivity, solver_choice, spatial_tree
-from ldmaps.diffusion.connectivity import minimum_spanning_tree
+from ldmaps.diffusion import solver_choice, spatial_tree, walk
 from ldmaps.diffusion.solver_choice import sparse_squares
-from ldmaps.diffusion.walk import Walk
+from ldmaps.diffusion.walk import Walk, minimum_spanning_tree
 from ldmaps.landmarks import PrunedSpanningTree
 from ldmaps.metrics import Euclidean, Periodic
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -27,7 +26,7 @@ def test_adopting_growth_covers_and_connects(dtype, monkeypatch):
         assert chosen.squared_distances.max() <= epsilon * (1 + 1e-6)
         landmarks = points.take(chosen.indices)
         squared = squared_matrix(Euclidean(), landmarks)
-        assert connectivity.is_connected(squared, epsilon * (1 + 1e-6))
+        assert walk.is_connected(squared, epsilon * (1 + 1e-6))
 
 
 def test_trees_serve_only_plain_distances_of_few_features_and_many_points():

@@ -11,7 +11,7 @@ from ldmaps.diffusion import streamed_kernel
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.metrics import RMSD, Euclidean, Periodic
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 
 def molecules(n, seed, dtype=np.float32):

@@ -17,7 +17,7 @@ from ldmaps.export import check_export, export_map
 from ldmaps.export.colvars import check_files
 from ldmaps.export.definition import Columns, Definition, engine_units
 from ldmaps.metrics import RMSD
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 #: nm per unit of length.
 LENGTH = {"real": 0.1, "metal": 0.1, "lj": 0.1}

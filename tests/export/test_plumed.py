@@ -12,7 +12,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError, LdmapsWarning
 from ldmaps.export import check_export, export_map
 from ldmaps.export.plumed import coded_serial, filled
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 #: Eight characters per place leave errors of 5e-7 Å.
 ROUNDING = 2e-6

@@ -18,7 +18,7 @@ from ldmaps.extension import distilled, least_squares
 from ldmaps.extension.least_squares import Problem, Rows, Setting
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean, Hamming, Periodic
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.fidelity import rms_error
 
 RNG = np.random.default_rng(0)

@@ -84,7 +84,7 @@ def test_one_point_has_the_bits_of_the_batch(n_features, n_landmarks, dtype):
     X = RNG.normal(size=(20, n_features)).astype(dtype)
     wanted = together(embedder, X)
     for x, row in zip(X, wanted, strict=True):
-        np.testing.assert_array_equal(embedder.quick_point(x[None]), row[None])
+        np.testing.assert_array_equal(embedder.quick_point(x[None]), row)
         np.testing.assert_array_equal(embedder.embed_one(x), row)
 
 
@@ -97,7 +97,7 @@ def test_one_frame_has_the_bits_of_the_batch(weights, n_landmarks, dtype, given)
     X = RNG.normal(size=(20, 7, 3)).astype(given)
     wanted = together(embedder, X)
     for x, row in zip(X, wanted, strict=True):
-        np.testing.assert_array_equal(embedder.quick_point(x[None]), row[None])
+        np.testing.assert_array_equal(embedder.quick_point(x[None]), row)
         np.testing.assert_array_equal(embedder.embed_one(x), row)
 
 
@@ -108,7 +108,7 @@ def test_features_of_one_frame_have_the_bits_of_the_batch(kinds, dtype, given):
     embedder = features(17, dtype, kinds)
     X = RNG.normal(size=(20, 7, 3)).astype(given)
     for x, row in zip(X, together(embedder, X), strict=True):
-        np.testing.assert_array_equal(embedder.quick_point(x[None]), row[None])
+        np.testing.assert_array_equal(embedder.quick_point(x[None]), row)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -117,7 +117,7 @@ def test_one_row_of_angles_has_the_bits_of_the_batch(period, dtype):
     embedder = built(Periodic(period), RNG.normal(size=(30, 2)), dtype)
     X = 9 * RNG.normal(size=(20, 2)).astype(dtype)
     for x, row in zip(X, together(embedder, X), strict=True):
-        np.testing.assert_array_equal(embedder.quick_point(x[None]), row[None])
+        np.testing.assert_array_equal(embedder.quick_point(x[None]), row)
     assert embedder.quick_point(np.full((1, 2), np.nan, dtype)) is None
     embedder.metric.period = 3.0
     assert embedder.quick_point(X[:1]) is None
@@ -351,7 +351,7 @@ def test_copies_make_their_own(embedder):
     wanted = embedder.embed_one(x)
     for other in (pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder), copy.copy(embedder)):
         assert "quick_point" not in vars(other)
-        np.testing.assert_array_equal(other.quick_point(x[None]), wanted[None])
+        np.testing.assert_array_equal(other.quick_point(x[None]), wanted)
     halved = replace(embedder, coefficients=embedder.coefficients / 2)
     np.testing.assert_array_equal(halved.embed_one(x), wanted / 2)
 

@@ -11,8 +11,8 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.cli import main
 from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs import Atoms
-from ldmaps.inputs.atom_order import atom_order, bonds_among
 from ldmaps.inputs.frame_blocks import block_of
+from ldmaps.inputs.topology import atom_order, bonds_among
 
 LABELS = ["ALA1-N", "ALA1-CA", "ALA1-CB", "GLY2-N", "GLY2-CA"]
 

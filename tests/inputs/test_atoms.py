@@ -9,8 +9,7 @@ import ldmaps.inputs
 from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import Atoms
-from ldmaps.inputs.atom_order import atom_order
-from ldmaps.inputs.topology import atoms_of, known_masses, load_topology
+from ldmaps.inputs.topology import atom_order, atoms_of, known_masses, load_topology
 from ldmaps.views.observables import shape_of_frames
 
 pytest.importorskip("mdtraj")

@@ -14,7 +14,7 @@ from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.inputs import FrameChunk, FrameSource
 from ldmaps.inputs.frame_blocks import block_of
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.opening import as_source
 
 MOLECULE = alanine_dipeptide(stride=STRIDE)
 HEAVY = {"select": "not element H"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.topology import Molecules
+from ldmaps.inputs.selection import Molecules
 from ldmaps.metrics import RMSD
 
 CHAIN = np.array([(i, i + 1) for i in range(9)])

@@ -10,7 +10,7 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import Uniform
 from ldmaps.landmarks.base import group_neighbours, neighbour_order
 from ldmaps.metrics import Euclidean
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 128, 200, 1000])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import DisconnectedError, InvalidInputError, ToleranceError
 from ldmaps.maps import planning
-from ldmaps.maps.planning import Plan, plan_fit
+from ldmaps.maps.planning import Plan
 from ldmaps.maps.stage_meter import OUTSIDE
 from ldmaps.progress import Progress, reporting
 
@@ -92,14 +90,13 @@ def test_time_and_memory_follow_the_laws_of_stages(monkeypatch, small):
             "eigenproblem": 7.0,
         }
         memory = dict.fromkeys(seconds, 2e8 + 100 * n) | {"reference map": 2e8 + 8 * n**2}
-        work = {name: 2 * taken for name, taken in seconds.items()}
-        return planning._Trial(n, SimpleNamespace(seconds=seconds, work=work, memory=memory), 20, 1e-6, 2e-6)
+        costs = {name: (taken, 2 * taken, memory[name]) for name, taken in seconds.items()}
+        return planning._Trial(n, costs, 20, (1e-6, 2e-6))
 
     monkeypatch.setattr(planning, "_tried", trial)
     monkeypatch.setattr(planning, "resident_bytes", lambda: 2e8)
     points = np.zeros((1000, 3))
-    model = LandmarkDiffusionMap(n_landmarks=20, extension="distilled", memory_limit=1e12)
-    cost = plan_fit(model, points, 100_000)
+    cost = ldmaps.plan(points, n=100_000, n_landmarks=20, extension="distilled", memory_limit=1e12)
     held = points.nbytes
     assert cost.steps["landmarks"] == pytest.approx(100.0)
     assert cost.steps["reference map"] == pytest.approx(1e4)
@@ -118,14 +115,11 @@ def test_processors_that_others_use_do_not_bend_the_law(monkeypatch, small):
     def trial(model, points):
         n = len(points)
         busy = 10.0 if n == 800 else 1.0
-        meter = SimpleNamespace(
-            seconds={OUTSIDE: 1e-3 * n * busy}, work={OUTSIDE: 2e-3 * n}, memory={OUTSIDE: 1e8}
-        )
-        return planning._Trial(n, meter, 20, 1e-6, 2e-6)
+        return planning._Trial(n, {OUTSIDE: (1e-3 * n * busy, 2e-3 * n, 1e8)}, 20, (1e-6, 2e-6))
 
     monkeypatch.setattr(planning, "_tried", trial)
     monkeypatch.setattr(planning, "BUDGET", 1e9)
-    cost = plan_fit(LandmarkDiffusionMap(n_landmarks=20), np.zeros((800, 3)), 80_000)
+    cost = ldmaps.plan(np.zeros((800, 3)), n=80_000, n_landmarks=20)
     assert cost.steps[OUTSIDE] == pytest.approx(80.0)
 
 

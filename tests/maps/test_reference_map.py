@@ -14,7 +14,7 @@ from ldmaps.maps import exact_map
 from ldmaps.maps.exact_map import Limits, reference_passes, reference_size, solve_reference
 from ldmaps.maps.solved_map import solve
 from ldmaps.metrics import Euclidean, Function
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.fidelity import align, rms_error
 
 ROLL = swiss_roll(700, random_state=1).points

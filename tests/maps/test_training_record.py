@@ -41,11 +41,10 @@ def test_a_model_file_keeps_it(tmp_path):
     assert load(tmp_path / "small.ldm").training_ is None
 
 
-def test_some_rows_of_what_is_known_are_kept():
-    record = TrainingRecord.of(
-        np.array([1, 3]), frames=np.array([0, 5, 10, 15]), files=np.array([0, 0, 2, 2])
-    )
+def test_what_is_known_is_kept_as_the_numbers_of_files():
+    record = TrainingRecord.of(np.array([1, 3]), frames=np.array([5.0, 15.0]), files=np.array([0, 2]))
     assert (record.frames.tolist(), record.files.tolist(), record.times) == ([5, 15], [0, 2], None)
+    assert (record.frames.dtype, record.files.dtype) == (np.int64, np.int32)
 
 
 def test_many_points_are_thinned_and_landmarks_stay():

@@ -10,7 +10,7 @@ import pytest
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.diffusion.bandwidth import choose_bandwidth
-from ldmaps.diffusion.connectivity import minimum_spanning_tree
+from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import DisconnectedError, InvalidInputError, OutlierWarning
 from ldmaps.metrics import Euclidean
 from ldmaps.quality.diagnosis import Diagnosis, participation_ratios

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldmaps.quality.mode_verdicts import HARMONIC, WIDTHS, find_harmonics, held_out_r2
+from ldmaps.quality.sampling import HARMONIC, WIDTHS, find_harmonics, held_out_r2
 
 
 def naive_r2(X, y, weights, width):

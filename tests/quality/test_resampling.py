@@ -9,12 +9,14 @@ from scipy.signal import lfilter
 from scipy.spatial.distance import cdist
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.quality.mode_verdicts import REPRODUCIBLE, matched, reproduced
 from ldmaps.quality.resampling import (
+    REPRODUCIBLE,
     Blocks,
     block_error,
     cut_blocks,
     fitted_modes,
+    matched,
+    reproduced,
     resampled_modes,
     resampled_multiplicities,
 )

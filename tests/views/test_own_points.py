@@ -38,7 +38,7 @@ def test_training_points_and_the_numbers_of_a_table(model, colours):
 
 def test_a_thinned_record_thins_points_and_table_alike(model, colours):
     rows = np.arange(0, N, 7)
-    record = fitted_map.TrainingRecord.of(rows, times=np.arange(N) * 10.0, files=np.arange(N) // 30)
+    record = fitted_map.TrainingRecord.of(rows, times=rows * 10.0, files=rows // 30)
     model.training_ = record
     points = PointsOfMap.of(model, colours)
     np.testing.assert_array_equal(points.coordinates, model.embedding_[rows])

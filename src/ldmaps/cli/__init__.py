@@ -1,16 +1,163 @@
-"""The ``ldmaps`` command; one file per command.
+"""The ``ldmaps`` command: one file per command, and here the grammar, from what these files say of themselves.
 
 No file imports numpy or anything slower before it runs, so that ``--help`` and completion answer at once.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
 
-from ldmaps.cli.parser import parse
-from ldmaps.cli.session import guarded
+from ldmaps._version import __version__
+from ldmaps.cli.session import guarded, printable
 
 __all__ = ["main"]
+
+_NAMES = "fit embed report plot basins correlate frames stream watch absorb export info plan demo completion"
+#: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
+#: where it is empty), add_options and run.
+COMMANDS = tuple(import_module(f"ldmaps.cli.{name}") for name in _NAMES.split())
+
+EXIT_CODES = """\
+exit status:
+  0    done
+  1    the data, a file or a setting is at fault; the message says what to do
+  2    the command line is not understood
+  3    a fault in ldmaps itself (please report it, with the output of --debug)
+  4    an event that ldmaps stream --exit-on waited for
+  5    done, but fewer than 1 % of the points are inside the map
+  130  interrupted with Ctrl-C; 143 terminated; 141 stdout was closed
+"""
+
+GREETING = """\
+ldmaps learns the coordinates that trajectories or tables follow, and places
+new frames on them in microseconds.
+
+  ldmaps demo --files try                       something to try it on
+  ldmaps fit traj.xtc -t top.pdb --tolerance 1 -o map.ldm
+  ldmaps report map.ldm                         look at it: writes map.html
+  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
+
+ldmaps --help lists all commands, and ldmaps COMMAND --help explains one.
+"""
+
+EPILOG = f"""\
+examples:
+  ldmaps fit traj.xtc -t top.pdb --tolerance 1 -o map.ldm
+  ldmaps fit sensors.csv --tolerance 1 -o map.ldm
+  ldmaps report map.ldm
+  ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
+  producer | ldmaps stream map.ldm -o psi.csv
+  ldmaps plot map.ldm --kind free_energy -o energy.png
+  ldmaps frames map.ldm traj.xtc -t top.pdb --basin 1 -o basin1.xtc
+  ldmaps export map.ldm --to plumed -o for_gromacs -t system.gro
+  ldmaps plan traj.xtc -t top.pdb --tolerance 1
+
+Data go to stdout, everything else to stderr. Existing files are only
+overwritten with --force. "ldmaps COMMAND --help" lists the options that most
+people need, --help-all every one.
+
+{EXIT_CODES}"""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that prints nothing a terminal would obey, and of an error the error, not all options."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": _MostNeeded, **settings})
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(printable(message), file)
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2."""
+        self.exit(2, f"{self.prog}: error: {message}\nsee {self.prog} --help\n")
+
+
+class _MostNeeded(argparse.RawDescriptionHelpFormatter):
+    """Leaves out options that few people need."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if not getattr(action, "is_rare", False):
+            super().add_argument(action)
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.print_help()
+        parser.exit()
+
+
+def _hide(command: argparse.ArgumentParser, shown: Sequence[str]) -> None:
+    """Leave options out of --help, but for some by name."""
+    if not shown:
+        return
+    for action in command._actions:
+        action.is_rare = bool(action.option_strings) and action.dest not in (*shown, "help")  # type: ignore[attr-defined]
+    command.add_argument(
+        "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="list all options and exit"
+    )
+
+
+def _usage_of(command: argparse.ArgumentParser) -> str:
+    """Return what a command line must hold, in a line: options have lists of their own."""
+    forms = {"+": "{0} [{0} ...]", "*": "[{0} ...]", "?": "[{0}]"}
+    words = []
+    for action in command._actions:
+        if not action.option_strings:
+            words.append(forms.get(str(action.nargs), "{0}").format(action.metavar or action.dest.upper()))
+        elif action.required:
+            words.append(f"{action.option_strings[0]} {action.metavar}")
+    return " ".join([*words, "[options]"])
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line, or with the options of one command alone."""
+    described = "Landmark diffusion maps of trajectories and tables."
+    parser = CommandParser(prog="ldmaps", description=described, epilog=EPILOG)
+    parser.add_argument("--version", action="version", version=f"ldmaps {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    for name, module in zip(_NAMES.split(), COMMANDS, strict=True):
+        summary = (module.__doc__ or "").partition(": ")[2].partition("\n")[0].rstrip(".")
+        described = f"{summary[:1].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=described, epilog=module.EPILOG)
+        if only not in (None, name):
+            continue
+        module.add_options(command)
+        command.usage = f"%(prog)s {_usage_of(command)}"
+        _hide(command, module.SHOWN.split())
+        command.set_defaults(run=module.run, command_parser=command)
+    parser.set_defaults(parser=parser, commands=commands.choices)  # which `ldmaps completion` describes
+    return parser
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line; inputs may stand before and after options, where argparse takes them from one place."""
+    argv = sys.argv[1:] if argv is None else argv
+    first = argv[0] if argv else ""
+    # `ldmaps completion` describes all options, and what is no command is explained by all commands.
+    is_one = first != "completion" and first in _NAMES.split()
+    parser = build_parser(first if is_one else None)
+    arguments, left_over = parser.parse_known_args(argv)
+    if arguments.command is None and not left_over:
+        print(GREETING, end="")
+        parser.exit()
+    unknown = [text for text in left_over if text.startswith("-") and text != "-"]
+    if left_over and not unknown:
+        if isinstance(getattr(arguments, "inputs", None), list):
+            arguments.inputs += left_over
+            return arguments
+        if getattr(arguments, "input", None) == "-" and len(left_over) == 1:
+            arguments.input = left_over[0]
+            return arguments
+    if left_over:
+        command = getattr(arguments, "command_parser", parser)
+        command.error(f"unrecognized arguments: {' '.join(unknown or left_over)}")
+    return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ldmaps.cli import options
 from ldmaps.cli.session import NOTHING_INSIDE, check_output, complain, say, write_json
-from ldmaps.cli.workers import add_worker_options, asks_for_workers
 from ldmaps.errors import InvalidInputError, Named
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add(parser, table)
     options.add_input_options(parser)
     options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
-    add_worker_options(parser)
+    options.add_worker_options(parser)
     table = """
         --parts  with workers: make the output a folder of one file per piece and index.json, which workers write
     """
@@ -61,7 +60,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
-    from ldmaps.cli.workers import embed_blocks, in_blocks, workers_of
     from ldmaps.cli.writers import check_format, open_writer
     from ldmaps.inputs import FrameSource
     from ldmaps.maps.model_file import read_model
@@ -70,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int | None:
 
     check_format(arguments.output)
     check_output(arguments.output, arguments.force, is_folder=arguments.parts)
-    if arguments.parts and (arguments.output == "-" or not asks_for_workers(arguments)):
+    if arguments.parts and (arguments.output == "-" or not options.asks_for_workers(arguments)):
         raise InvalidInputError(
             "--parts are written by workers, into a folder; add --workers N, and name one with -o"
         )
@@ -78,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int | None:
     source = options.open_inputs(arguments, arguments.inputs, model.source_)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
-    if asks_for_workers(arguments):
+    if options.asks_for_workers(arguments):
+        from ldmaps.cli.workers import embed_blocks, in_blocks, workers_of
+
         with workers_of(arguments):
             files = in_blocks(arguments, source, model.source_)
             with progress.stage("embedding", len(files.blocks), source.item) as stage:

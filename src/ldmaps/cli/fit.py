@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli import options
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
-from ldmaps.cli.workers import add_worker_options
 from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, one_line
 from ldmaps.settings import LANDMARK_FIT
 
@@ -72,7 +72,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --kt KT  the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol
     """
     options.add(parser.add_argument_group("weights"), table, kt=float)
-    add_worker_options(parser)
+    options.add_worker_options(parser)
     options.add_common(parser, "")
 
 
@@ -100,8 +100,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from dataclasses import asdict
 
+    from ldmaps.cli import workers
     from ldmaps.cli.info import facts_of
-    from ldmaps.cli.workers import in_blocks, workers_of
     from ldmaps.maps.fitted_map import summary_lines
     from ldmaps.progress import reporting
     from ldmaps.quality.sampling import N_RESAMPLES
@@ -111,10 +111,13 @@ def run(arguments: argparse.Namespace) -> None:
     check_output(arguments.output, arguments.force)
     source = options.open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
-    with reporting(shown_progress(arguments)), workers_of(arguments):
-        blocked = in_blocks(arguments, source)
-        model.fit(blocked)
-        if blocked is source and (model.sampling_ is None or arguments.lag is not None):
+    has_workers = options.asks_for_workers(arguments)
+    with (
+        reporting(shown_progress(arguments)),
+        workers.workers_of(arguments) if has_workers else nullcontext(),
+    ):
+        model.fit(workers.in_blocks(arguments, source) if has_workers else source)
+        if not has_workers and (model.sampling_ is None or arguments.lag is not None):
             model.resample(N_RESAMPLES, lag=arguments.lag)
         model.save(arguments.output, include_embedding=not arguments.no_embedding)
     n_points = model.diagnosis_.n_points
@@ -123,8 +126,9 @@ def run(arguments: argparse.Namespace) -> None:
             f"warning: {n_points} {source.item} are too few for a map: its coordinates only order these points. Use "
             "hundreds or more; if the input has them, check --stride, --start and --stop"
         )
-    is_told = arguments.json or not arguments.quiet
-    representation = said_of_representation(arguments, source, model) if is_told else ""
+    if arguments.quiet and not arguments.json:
+        return
+    representation = said_of_representation(arguments, source, model)
     if arguments.json:
         facts = facts_of(arguments.output) | {"representation": representation}
         facts |= {name: getattr(model.diagnosis_, name).tolist() for name in ("participation", "left_out")}
@@ -239,7 +243,7 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
             other = Features.of(source, "dihedrals")
         except InvalidInputError:
             return f"{used}; there are no torsions that could be compared instead"
-    if arguments.workers or arguments.scheduler or arguments.weights or n_frames < STRIDE * FEWEST_FRAMES:
+    if options.asks_for_workers(arguments) or arguments.weights or n_frames < STRIDE * FEWEST_FRAMES:
         return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, read here"
     stride = max(STRIDE, n_frames // MOST_FRAMES)
     n_landmarks = min(N_LANDMARKS, n_frames // stride // 10)

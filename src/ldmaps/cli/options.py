@@ -142,6 +142,26 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
         add(group, table)
 
 
+def add_worker_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says who does the work."""
+    group = parser.add_argument_group("workers (Dask)")
+    table = """
+        --workers N          start N worker processes here, which read the inputs
+        --scheduler ADDRESS  run on the Dask scheduler at tcp://HOST:PORT
+    """
+    add(group.add_mutually_exclusive_group(), table)
+    table = """
+        --worker-memory SIZE  memory of each started worker, such as 2GB
+        --piece SIZE          what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four
+    """
+    add(group, table, worker_memory={"default": "auto"}, piece=size)
+
+
+def asks_for_workers(arguments: argparse.Namespace) -> bool:
+    """Say whether a cluster is to do the work."""
+    return bool(getattr(arguments, "workers", None) or getattr(arguments, "scheduler", None))
+
+
 def window(text: str) -> int | str:
     """Read the length of windows."""
     return text if text == "auto" else _number(text, lowest=2)

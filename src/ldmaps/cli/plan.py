@@ -57,12 +57,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _planned(arguments: argparse.Namespace) -> Plan:
-    from ldmaps.maps.planning import plan_fit, plan_made_up
+    from ldmaps.maps.planning import plan
 
     if len(arguments.inputs) == 2 and all(text.isdecimal() for text in arguments.inputs):
         count, width = map(int, arguments.inputs)
         model = estimator_of(arguments, arguments.metric or "euclidean")
-        return plan_made_up(model, len(range(0, count, arguments.stride)), width, "float32")
+        return plan(len(range(0, count, arguments.stride)), width, **model.get_params(deep=False))
 
     source = options.open_inputs(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
@@ -72,4 +72,4 @@ def _planned(arguments: argparse.Namespace) -> Plan:
         arguments.stride *= max(1, n_points // max(room, PER_LANDMARK * (arguments.n_landmarks or 400)))
         source = options.open_inputs(arguments, arguments.inputs)
     points = source.read().frames
-    return plan_fit(model, points, n_points or len(points))
+    return plan(points, n=n_points, **model.get_params(deep=False))

@@ -1,4 +1,4 @@
-"""Work on a cluster: its options, and embedding files that workers read."""
+"""Work on a cluster, where options ask for it: inputs as workers read them, and embedding these."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,30 +21,8 @@ if TYPE_CHECKING:
     from ldmaps.progress import Stage
 
 
-def add_worker_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says who does the work."""
-    group = parser.add_argument_group("workers (Dask)")
-    table = """
-        --workers N          start N worker processes here, which read the inputs
-        --scheduler ADDRESS  run on the Dask scheduler at tcp://HOST:PORT
-    """
-    options.add(group.add_mutually_exclusive_group(), table)
-    table = """
-        --worker-memory SIZE  memory of each started worker, such as 2GB
-        --piece SIZE          what workers read at a time, such as 256MB (32 MB); a worker's thread holds up to four
-    """
-    options.add(group, table, worker_memory={"default": "auto"}, piece=options.size)
-
-
-def asks_for_workers(arguments: argparse.Namespace) -> bool:
-    """Say whether a cluster is to do the work."""
-    return bool(getattr(arguments, "workers", None) or getattr(arguments, "scheduler", None))
-
-
 def workers_of(arguments: argparse.Namespace) -> Any:
-    """Return the context in which work goes where the options say; one that does nothing without them."""
-    if not asks_for_workers(arguments):
-        return nullcontext()
+    """Return the context in which work goes where the options say."""
     from ldmaps.cluster import workers
 
     settings = {"n_threads": arguments.threads, "memory_limit": arguments.worker_memory}
@@ -53,10 +31,8 @@ def workers_of(arguments: argparse.Namespace) -> Any:
 
 def in_blocks(
     arguments: argparse.Namespace, source: PointSource, model_facts: Mapping[str, Any] | None = None
-) -> Any:
-    """Return the source, for workers to read if there are any."""
-    if not asks_for_workers(arguments):
-        return source
+) -> BlockedFiles:
+    """Return the source, for workers to read."""
     from ldmaps.cluster import BlockedFiles
 
     return BlockedFiles(source, options.reading_settings(arguments, model_facts), arguments.piece)

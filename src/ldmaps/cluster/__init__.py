@@ -6,10 +6,11 @@ With a ``distributed.Client`` work goes to its workers, otherwise to Dask's thre
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldmaps._lazy import load_on_first_use
+from ldmaps.inputs.opening import is_blocked as is_blocked
+from ldmaps.inputs.opening import is_dask_array as is_dask_array
 
 if TYPE_CHECKING:
     from ldmaps.cluster.engine import workers as workers
@@ -20,30 +21,3 @@ load_on_first_use(
     __name__,
     {"": "is_blocked is_dask_array", "engine": "workers", "reading": "BlockedFiles open_blocks"},
 )
-
-
-class InBlocks:
-    """Base class of points that workers read in blocks, known here without importing what reads them."""
-
-
-def is_dask_array(X: Any) -> bool:
-    """Say whether something is a dask array, without importing dask.
-
-    Parameters
-    ----------
-    X : object
-        Anything.
-    """
-    dask = sys.modules.get("dask.array")  # who has such an array has imported it
-    return dask is not None and isinstance(X, dask.Array)
-
-
-def is_blocked(X: Any) -> bool:
-    """Say whether points are in blocks for workers: a dask array, or files opened by :func:`open_blocks`.
-
-    Parameters
-    ----------
-    X : object
-        Anything.
-    """
-    return isinstance(X, InBlocks) or is_dask_array(X)

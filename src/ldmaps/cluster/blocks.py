@@ -57,6 +57,7 @@ class Cells(NamedTuple):
     multiplicities: NDArray[np.float64]  # (M,)
     squared_radii: NDArray[np.float64]  # (M,)
     noted: NDArray[np.int32]  # which cells some of the points are in
+    times: NDArray[np.float64] | None  # of these, where their files tell them
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,18 @@ def prepare_block(block: RawBlock, start: int, metric: Metric, dtype: DTypeLike)
     return PreparedBlock(prepared(metric, block, start, dtype), times_of(block), rows_of(block).nbytes)
 
 
-def pick_rows(block: RawBlock, rows: NDArray[np.intp]) -> NDArray[Any]:
-    """Return some rows of a block, as a copy that does not keep the block alive."""
-    picked = np.array(rows_of(block)[rows])
+def pick_rows(block: RawBlock, rows: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """Return some rows of a block, as a copy that does not keep the block alive, and their times."""
+    picked, times = np.array(rows_of(block)[rows]), times_of(block)
     if isinstance(block, FrameChunk):
         check_frames_finite(replace(block, frames=picked, numbers=block.numbers[rows], times=None))
-    return picked
+    return picked, None if times is None else np.array(times[rows])
+
+
+def joined_times(parts: list[NDArray[np.float64] | None]) -> NDArray[np.float64] | None:
+    """Return the times of consecutive blocks, if all of them have some."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 def _nearest(block: Block, start: int, cover: Cover) -> tuple[NDArray[np.intp], NDArray[Any]]:
@@ -116,8 +123,9 @@ def assign_block(
     multiplicities = np.bincount(assignment, weights, count).astype(np.float64)
     radii, counted = np.zeros(count), slice(None) if weights is None else weights > 0
     np.maximum.at(radii, assignment[counted], squared[counted].astype(np.float64))
-    labels = assignment.astype(np.int32)
-    return labels, Cells(multiplicities, radii, labels[noted])
+    labels, times = assignment.astype(np.int32), times_of(block)
+    known = None if times is None else np.array(times[noted])
+    return labels, Cells(multiplicities, radii, labels[noted], known)
 
 
 def add_cells(parts: list[Cells]) -> Cells:
@@ -126,6 +134,7 @@ def add_cells(parts: list[Cells]) -> Cells:
         np.sum([part.multiplicities for part in parts], axis=0),
         np.max([part.squared_radii for part in parts], axis=0),
         np.concatenate([part.noted for part in parts]),
+        joined_times([part.times for part in parts]),
     )
 
 
@@ -163,20 +172,11 @@ def add_farthest(parts: list[Farthest], most: int) -> Farthest:
     return Farthest(numbers[order], squared[order])
 
 
-class TrainingPart(NamedTuple):
-    """What a map remembers of some rows of a block."""
-
-    squared_distance: NDArray[Any]  # (n,): d² to the nearest landmark
-    times: NDArray[np.float64] | None  # (n,)
-
-
 def embed_training_block(
-    block: Block, start: int, embedder: Embedder, remembered: NDArray[np.intp]
-) -> tuple[NDArray[Any], TrainingPart]:
-    """Return the coordinates of a block of training points, and what is remembered of some of its rows."""
+    block: Block, start: int, embedder: Embedder, asked: NDArray[np.intp]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the coordinates of a block of training points, and d² of some of its rows to the nearest landmark."""
     with single_threaded_blas():
         points = prepared(embedder.metric, block, start, embedder.landmarks.dtype)
         extended = embedder.extend(points, 1)
-    times = times_of(block)
-    kept = None if times is None else np.array(times[remembered])
-    return extended.coordinates, TrainingPart(extended.squared_distance[remembered], kept)
+    return extended.coordinates, extended.squared_distance[asked]

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from ldmaps.cluster.blocks import Cover, RawBlock, prepared, rows_of
 from ldmaps.cluster.points import BlockedPoints
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.connectivity import minimum_spanning_tree
 from ldmaps.diffusion.pairwise import squared_tile
+from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
 from ldmaps.threads import single_threaded_blas
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
-from ldmaps.errors import ClusterError, InvalidInputError, needed, one_line
+from ldmaps._lazy import needed
+from ldmaps.errors import ClusterError, InvalidInputError, one_line
 from ldmaps.progress import tick
 from ldmaps.threads import resolve_threads
 

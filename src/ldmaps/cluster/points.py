@@ -22,6 +22,7 @@ from ldmaps.cluster.blocks import (
     add_farthest,
     assign_block,
     distance_block,
+    joined_times,
     pick_rows,
     prepare_block,
 )
@@ -44,6 +45,16 @@ class Piece(NamedTuple):
     file: int
     first: int
     stride: int
+
+
+class Column:
+    """A number for each row, found when it is asked for."""
+
+    def __init__(self, find: Callable[[NDArray[Any]], Any]) -> None:
+        self._find = find
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        return np.asarray(self._find(np.asarray(rows)))
 
 
 @dataclass(frozen=True)
@@ -97,11 +108,12 @@ class Blocks:
         block = np.searchsorted(self.starts, rows, side="right") - 1
         return np.array([piece.file for piece in self.pieces], dtype=np.int32)[block]
 
-    def gather(self, rows: NDArray[np.intp]) -> NDArray[Any]:
-        """Bring some rows here, given in rising order."""
+    def gather(self, rows: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+        """Bring some rows here, given in rising order, and their times."""
         wanted = zip(self.tasks, self.split(rows), strict=True)
         picks = [task("gather", pick_rows, block, places) for block, places in wanted if len(places)]
-        return np.concatenate(computed(picks))
+        values, times = zip(*computed(picks), strict=True)
+        return np.concatenate(values), joined_times(list(times))
 
 
 class BlockedPoints(PointsElsewhere):
@@ -150,8 +162,8 @@ class BlockedPoints(PointsElsewhere):
             if (held[at] == rows).all():
                 return points.take(at[places])
         wanted = rows if self._gathers else np.union1d(rows, self.foreseen)
-        points = self.metric.prepare(self.blocks.gather(wanted))
-        self._gathers = [(wanted, points), *self._gathers[: KEPT_GATHERS - 1]]
+        points = self.metric.prepare(self.blocks.gather(wanted)[0])
+        self._gathers[:] = [(wanted, points), *self._gathers[: KEPT_GATHERS - 1]]
         return points.take(np.searchsorted(wanted, rows)[places])
 
     def blocks_to_pass(self) -> tuple[list[Any], list[Any]]:
@@ -216,7 +228,16 @@ class BlockedPoints(PointsElsewhere):
             self,
             noted,
             cells.noted,
+            cells.times,
         )
+
+    def weighed(self, weights: NDArray[np.float64]) -> BlockedPoints:
+        """Return the points of positive weight, which count by it."""
+        if weights.min() == weights.max() == 1.0:
+            return self
+        points = BlockedPoints(self.metric, self.blocks, weights, self.recorded)
+        points._gathers = self._gathers  # what one brings here, the other need not
+        return points
 
     def cover(self) -> BlockedCover:
         """Begin to cover the points with landmarks that are chosen step by step."""
@@ -254,6 +275,7 @@ class BlockedLandmarks(Landmarks):
     points: BlockedPoints
     noted_rows: NDArray[np.intp]  # whose cells are known here
     noted_cells: NDArray[np.int32]
+    noted_times: NDArray[np.float64] | None  # where their files tell them
 
     @property
     def squared_radii(self) -> NDArray[np.float64]:
@@ -270,7 +292,7 @@ class BlockedLandmarks(Landmarks):
         if (self.noted_rows[at] == rows).all():
             return self.noted_cells[at].astype(np.intp)
         asked, places = np.unique(rows, return_inverse=True)
-        return Blocks.of_array(self.assignment).gather(asked)[places].astype(np.intp)
+        return Blocks.of_array(self.assignment).gather(asked)[0][places].astype(np.intp)
 
     def points_in(self, cells: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return which points belong to some of the landmarks."""

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.cluster import InBlocks
 from ldmaps.cluster.arrays import array_of
 from ldmaps.cluster.engine import computed, shared, task, threads_in_use
 from ldmaps.cluster.points import Blocks, Piece
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import known_format
+from ldmaps.inputs.opening import InBlocks
 from ldmaps.inputs.opening import open as open_points
 from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite, joined_chunks
 from ldmaps.inputs.tables import TableSource

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import REACH, SpanningTree, connecting_tree, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import kernel_curve, rank_distances, squared_tile
+from ldmaps.diffusion.walk import REACH, SpanningTree, connecting_tree, minimum_spanning_tree
 from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError, Named
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import LANDMARK_FIT

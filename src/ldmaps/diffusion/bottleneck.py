@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from ldmaps import kernels
 from ldmaps.diffusion.pairwise import nearest, squared_tile
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Metric, Points, squared_matrix
 
 #: Fewest points that are worth cutting into cells.
 MIN_POINTS = 2000

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.domain import BUMP_SHARE
-from ldmaps.inputs.atom_order import atom_indices, atom_order
+from ldmaps.inputs.selection import select_atoms
 from ldmaps.inputs.source import Reading
-from ldmaps.inputs.topology import load_topology, select_atoms
+from ldmaps.inputs.topology import atom_indices, atom_order, load_topology
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.features import CONTACT_RADIUS
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.point_faults import wrong_width
 
 #: nm per unit that a map may be in.

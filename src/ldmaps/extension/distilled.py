@@ -29,8 +29,7 @@ from ldmaps.extension.base import Extension, Teacher
 from ldmaps.extension.embedder import MovedLandmarks, OnlineStep
 from ldmaps.extension.least_squares import NormalEquations, Problem, Rows, Setting, move, tune
 from ldmaps.landmarks.base import Landmarks
-from ldmaps.metrics.base import Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.threads import single_threaded_blas
 
 #: Widths of the weights that are tried, in units of ε, narrowest first.

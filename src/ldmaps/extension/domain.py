@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.extension.embedder import Embedder
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 #: τ in units of ε.
 SOFTNESS = 0.05

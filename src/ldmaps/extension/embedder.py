@@ -15,7 +15,7 @@ from ldmaps import kernels
 from ldmaps.diffusion.pairwise import SCANNED_LANDMARKS, Extended, extend, squared_tile
 from ldmaps.extension.calibration import Calibration
 from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import check_unmasked
+from ldmaps.point_faults import check_unmasked
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 #: Rounding room in "inside the domain", so that a training point is inside however it is batched.

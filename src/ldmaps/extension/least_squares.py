@@ -17,8 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.spectrum import transposed_product
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Metric, Points, squared_matrix
 from ldmaps.threads import MIN_TILE_ENTRIES, resolve_threads, run_tiles, single_threaded_blas, tile_rows
 
 #: Bytes of weights held at a time, and fewest rows of them.

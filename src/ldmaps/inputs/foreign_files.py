@@ -1,4 +1,4 @@
-"""Files that mdtraj, MDAnalysis or a few lines read, behind one interface; of a PDB, one model in memory at a time."""
+"""Frames that mdtraj, MDAnalysis or a few lines read, behind one interface; of a PDB, one model in memory at a time."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, needed, one_line
+from ldmaps._lazy import needed
+from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.formats import Format, known_format
-from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of, import_mdtraj
+from ldmaps.inputs.frame_blocks import Block, block_of, boxes_of
 
 #: Formats for which MDAnalysis needs another package.
 _NEEDED = {"H5MD": "h5py", "TNG": "pytng"}
@@ -38,7 +38,7 @@ class MDAnalysisFile:
         from MDAnalysis.coordinates.core import get_reader_for
 
         self._position = 0
-        with _quietly():
+        with quietly():
             self._reader = get_reader_for(path)(path, n_atoms=n_atoms)
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class MDAnalysisFile:
         xyz, times, boxes = [], [], []
         for number in range(self._position, min(self._position + n_frames, len(self))):
             try:
-                with _quietly():
+                with quietly():
                     step = self._reader[number]
             except Exception as error:  # readers raise errors of many kinds
                 raise OSError(one_line(error)) from error
@@ -70,42 +70,6 @@ class MDAnalysisFile:
         self._reader.close()
 
 
-def mdanalysis_topology(path: str) -> Any:
-    """Return the mdtraj topology of a file that MDAnalysis reads, so that selections mean the same everywhere."""
-    mda, md = import_mdanalysis(path), import_mdtraj()
-    with _quietly():
-        universe = mda.Universe(path, to_guess=())  # whose masses are then those of the file
-        masses = getattr(universe.atoms, "masses", None)
-        if not hasattr(universe.atoms, "elements"):
-            with suppress(Exception):  # a guess from names that mean nothing
-                universe.guess_TopologyAttrs(to_guess=["elements"])
-    topology = md.Topology()
-    segments = {segment.ix: topology.add_chain() for segment in universe.segments}
-    made = {}
-    for residue in universe.residues:
-        name = str(getattr(residue, "resname", "") or "UNK")
-        made[residue.ix] = topology.add_residue(name, segments[residue.segment.ix], resSeq=int(residue.resid))
-    symbols = getattr(universe.atoms, "elements", [""] * len(universe.atoms))
-    names = getattr(universe.atoms, "names", getattr(universe.atoms, "types", symbols))
-    for atom, name, symbol in zip(universe.atoms, names, symbols, strict=True):
-        element = md.element.virtual
-        with suppress(KeyError):
-            element = md.element.get_by_symbol(str(symbol).strip().capitalize())
-        topology.add_atom(str(name), element, made[atom.residue.ix])
-    topology.masses_of_file = masses  # of which mdtraj knows nothing; see `atoms_of`
-    if [atom.residue.resSeq for atom in topology.atoms] != universe.atoms.resids.tolist():
-        # mdtraj counts atoms residue by residue; were those mixed, its order would not be that of the file.
-        raise InvalidInputError(
-            f"the atoms of a residue do not stand together in {path}; write the topology as PDB or GRO and use that"
-        )
-    bonds, atoms = universe.bonds.to_indices() if hasattr(universe, "bonds") else (), list(topology.atoms)
-    for left, right in bonds:
-        topology.add_bond(atoms[left], atoms[right])
-    if not len(bonds):
-        topology.create_standard_bonds()
-    return topology
-
-
 def import_mdanalysis(path: str) -> ModuleType:
     """Return MDAnalysis, or raise with the command that installs it."""
     remedy = "pip install MDAnalysis, or convert the file to xtc, dcd or pdb"
@@ -113,7 +77,7 @@ def import_mdanalysis(path: str) -> ModuleType:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Silence MDAnalysis' remarks on what a file lacks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -122,22 +86,6 @@ def _quietly() -> Iterator[None]:
 
 #: Columns of the lengths and angles of a box.
 _CRYST1 = ((6, 9), (15, 9), (24, 9), (33, 7), (40, 7), (47, 7))
-
-
-def pdb_topology(path: str) -> Any:
-    """Return the mdtraj topology of the first model, with the bonds that stand behind the last one."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "first.pdb"
-        with copy.open("w") as out:
-            within = True
-            for line in _lines(path):
-                if within or line.startswith("CONECT"):
-                    out.write(line)
-                within = within and not line.startswith("ENDMDL")
-        with warnings.catch_warnings():
-            # A cell that mdtraj finds unlikely, or an unknown element: it is only names and bonds that are wanted.
-            warnings.simplefilter("ignore")
-            return import_mdtraj().load_pdb(str(copy)).topology
 
 
 def pdb_models(path: str, n_atoms: int) -> Iterator[NDArray[np.float32]]:

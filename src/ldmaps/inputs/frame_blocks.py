@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.errors import InvalidInputError, Named, needed
-from ldmaps.inputs.source import as_picoseconds
+from ldmaps._lazy import needed
+from ldmaps.errors import InvalidInputError, Named
 
 
 class Block(NamedTuple):
@@ -43,6 +43,11 @@ def block_of(
     vectors = [np.zeros((3, 3)) if box is None else box for _, box in known]
     moments = None if times is None else as_picoseconds(times)
     return Block(xyz, moments, np.asarray(vectors, np.float64).reshape(-1, 3, 3))
+
+
+def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:
+    """Return a file's times rounded to 1 fs: files keep them in float32, where 100 is read as 100.0000076."""
+    return np.asarray(times, dtype=np.float64).round(3)
 
 
 def joined(blocks: Sequence[Block]) -> Block:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import FORMATS, format_of
-from ldmaps.inputs.frame_blocks import Block, Found, FrameFormat, boxes_of, joined
-from ldmaps.inputs.source import as_picoseconds
+from ldmaps.inputs.frame_blocks import Block, Found, FrameFormat, as_picoseconds, boxes_of, joined
 
 #: GROMACS 2023 and later, for more atoms than 32-bit lengths can hold.
 _LARGE_MAGIC = 2023

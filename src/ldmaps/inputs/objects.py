@@ -1,4 +1,4 @@
-"""mdtraj Trajectories and MDAnalysis Universes and AtomGroups as frame sources, without importing either."""
+"""Frames of mdtraj Trajectories and of MDAnalysis AtomGroups, without importing either."""
 
 from __future__ import annotations
 
@@ -10,81 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, one_line
-from ldmaps.inputs.atom_order import Atoms, bonds_among
 from ldmaps.inputs.frame_blocks import block_of
-from ldmaps.inputs.source import FrameChunk, PointSource, Reading
-from ldmaps.inputs.topology import SelectedFrames, Selection, chosen_among, known_masses, select_atoms
-
-
-def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
-    """Return ``X`` as a source, or None when its kind is not known.
-
-    It may be a PointSource, mdtraj Trajectory or list of them, or MDAnalysis Universe or AtomGroup; ``reading`` says
-    what to read of it, unless it is a source already.
-    """
-    if isinstance(X, np.ndarray):
-        return None
-    if isinstance(X, PointSource):
-        if reading is not None:
-            raise InvalidInputError("this is a frame source already; give its settings where it is made")
-        return X
-    if is_atom_group(X):
-        return AtomGroupFrames(X.atoms, reading or Reading())
-    if _is_of(X, "mdtraj", "Trajectory"):
-        return MDTrajObject([X], reading or Reading())
-    if _is_of(X, "MDAnalysis", "ProtoReader", "ReaderBase", "FrameIteratorBase"):
-        raise InvalidInputError(
-            f"got an MDAnalysis {type(X).__name__}, which knows no atoms and reads every frame into the same memory; "
-            "pass the atoms instead, and every n-th frame by stride: "
-            "ldmaps.inputs.open(u.select_atoms('protein'), stride=10)"
-        )
-    if isinstance(X, (list, tuple)) and X:
-        return _listed(X, reading)
-    return None
-
-
-def _listed(entries: Sequence[Any], reading: Reading | None) -> PointSource | None:
-    """Return a list of trajectories as one source, None for a list of points; raise for other lists."""
-    if _is_of(entries[0], "mdtraj", "Trajectory"):
-        for entry in entries:
-            if not _is_of(entry, "mdtraj", "Trajectory"):
-                raise InvalidInputError(
-                    f"a list of mdtraj Trajectories also holds a {type(entry).__name__}; pass data of one kind"
-                )
-        return MDTrajObject(entries, reading or Reading())
-    if is_atom_group(entries[0]):
-        raise InvalidInputError(
-            f"got a list of {len(entries)} MDAnalysis objects; load the files into one Universe, "
-            "Universe(topology, [file, file]), or open them by name with ldmaps.inputs.open([file, file], top=...)"
-        )
-    if not isinstance(entries[0], np.ndarray):
-        return None
-    shapes = [np.shape(entry) for entry in entries]
-    if any(len(shape) > 2 for shape in shapes) or len(set(shapes)) > 1:
-        shown = ", ".join(map(str, shapes[:4])) + (", ..." if len(shapes) > 4 else "")
-        raise InvalidInputError(
-            f"got a list of {len(entries)} arrays of shapes {shown}; join them into one array first: "
-            "numpy.concatenate(arrays)"
-        )
-    places = {entry.__array_interface__["data"][0] for entry in entries if isinstance(entry, np.ndarray)}
-    if len(entries) > 1 and len(shapes[0]) == 2 and entries[0].size and len(places) == 1:
-        raise InvalidInputError(
-            f"all {len(entries)} frames of the list are the same memory, so they all hold the last one: MDAnalysis, "
-            "for one, reads every frame into the same array; copy each frame, "
-            "[ts.positions.copy() for ts in u.trajectory], or pass the atoms, u.atoms"
-        )
-    return None
-
-
-def is_atom_group(X: Any) -> bool:
-    """Say whether an object is an MDAnalysis Universe or AtomGroup."""
-    return _is_of(X, "MDAnalysis", "Universe", "AtomGroup")
-
-
-def _is_of(X: Any, package: str, *names: str) -> bool:
-    return any(
-        kind.__module__.partition(".")[0] == package and kind.__name__ in names for kind in type(X).__mro__
-    )
+from ldmaps.inputs.selection import SelectedFrames, Selection, chosen_among, select_atoms
+from ldmaps.inputs.source import FrameChunk, Reading
+from ldmaps.inputs.topology import Atoms, bonds_among, known_masses
 
 
 class MDTrajObject(SelectedFrames):

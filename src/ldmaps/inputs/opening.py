@@ -1,4 +1,4 @@
-"""One way to open trajectories, tables and objects of other packages."""
+"""One way to open trajectories, tables and objects of other packages, which are known without importing those."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import glob
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.formats import format_of, known_format
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.objects import AtomGroupFrames, MDTrajObject
 from ldmaps.inputs.source import PointSource, Reading
-from ldmaps.inputs.weights import WeightTable, split_column
+
+if TYPE_CHECKING:
+    from ldmaps.inputs.weights import WeightTable
 
 
 def open(  # the name people look for; used as ldmaps.inputs.open
@@ -108,6 +112,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         files = expanded(path_or_paths)
         if _are_tables(files):
             from ldmaps.inputs.tables import TableSource
+            from ldmaps.inputs.weights import split_column
 
             _refuse(files[0], "a table of numbers", "trajectories", top=top, select=select)
             weighed_by = weights if weights and split_column(weights)[0] is None else None
@@ -157,6 +162,8 @@ def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightT
             remedy = " is about weights; say where they are with ", Named("weights", ...)
             raise InvalidInputError(Named("kt", kt), *remedy)
         return None
+    from ldmaps.inputs.weights import WeightTable, split_column
+
     path, column = split_column(what)
     if path is not None:
         return WeightTable.read(path, column, kt)
@@ -207,3 +214,88 @@ def _are_tables(files: list[str]) -> bool:
         table, other = files[are_tables.index(True)], files[are_tables.index(False)]
         raise InvalidInputError(f"{table} is a table and {other} a trajectory; give inputs of one kind")
     return all(are_tables)
+
+
+def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
+    """Return ``X`` as a source, or None when its kind is not known.
+
+    It may be a PointSource, mdtraj Trajectory or list of them, or MDAnalysis Universe or AtomGroup; ``reading`` says
+    what to read of it, unless it is a source already.
+    """
+    if isinstance(X, np.ndarray):
+        return None
+    if isinstance(X, PointSource):
+        if reading is not None:
+            raise InvalidInputError("this is a frame source already; give its settings where it is made")
+        return X
+    if is_atom_group(X):
+        return AtomGroupFrames(X.atoms, reading or Reading())
+    if _is_of(X, "mdtraj", "Trajectory"):
+        return MDTrajObject([X], reading or Reading())
+    if _is_of(X, "MDAnalysis", "ProtoReader", "ReaderBase", "FrameIteratorBase"):
+        raise InvalidInputError(
+            f"got an MDAnalysis {type(X).__name__}, which knows no atoms and reads every frame into the same memory; "
+            "pass the atoms instead, and every n-th frame by stride: "
+            "ldmaps.inputs.open(u.select_atoms('protein'), stride=10)"
+        )
+    if isinstance(X, (list, tuple)) and X:
+        return _listed(X, reading)
+    return None
+
+
+def _listed(entries: Sequence[Any], reading: Reading | None) -> PointSource | None:
+    """Return a list of trajectories as one source, None for a list of points; raise for other lists."""
+    if _is_of(entries[0], "mdtraj", "Trajectory"):
+        for entry in entries:
+            if not _is_of(entry, "mdtraj", "Trajectory"):
+                raise InvalidInputError(
+                    f"a list of mdtraj Trajectories also holds a {type(entry).__name__}; pass data of one kind"
+                )
+        return MDTrajObject(entries, reading or Reading())
+    if is_atom_group(entries[0]):
+        raise InvalidInputError(
+            f"got a list of {len(entries)} MDAnalysis objects; load the files into one Universe, "
+            "Universe(topology, [file, file]), or open them by name with ldmaps.inputs.open([file, file], top=...)"
+        )
+    if not isinstance(entries[0], np.ndarray):
+        return None
+    shapes = [np.shape(entry) for entry in entries]
+    if any(len(shape) > 2 for shape in shapes) or len(set(shapes)) > 1:
+        shown = ", ".join(map(str, shapes[:4])) + (", ..." if len(shapes) > 4 else "")
+        raise InvalidInputError(
+            f"got a list of {len(entries)} arrays of shapes {shown}; join them into one array first: "
+            "numpy.concatenate(arrays)"
+        )
+    places = {entry.__array_interface__["data"][0] for entry in entries if isinstance(entry, np.ndarray)}
+    if len(entries) > 1 and len(shapes[0]) == 2 and entries[0].size and len(places) == 1:
+        raise InvalidInputError(
+            f"all {len(entries)} frames of the list are the same memory, so they all hold the last one: MDAnalysis, "
+            "for one, reads every frame into the same array; copy each frame, "
+            "[ts.positions.copy() for ts in u.trajectory], or pass the atoms, u.atoms"
+        )
+    return None
+
+
+def is_atom_group(X: Any) -> bool:
+    """Say whether an object is an MDAnalysis Universe or AtomGroup."""
+    return _is_of(X, "MDAnalysis", "Universe", "AtomGroup")
+
+
+def _is_of(X: Any, package: str, *names: str) -> bool:
+    return any(
+        kind.__module__.partition(".")[0] == package and kind.__name__ in names for kind in type(X).__mro__
+    )
+
+
+class InBlocks:
+    """Base class of points that workers read in blocks, known here without importing what reads them."""
+
+
+def is_dask_array(X: Any) -> bool:
+    """Say whether ``X``, which may be anything, is a dask array."""
+    return _is_of(X, "dask", "Array")
+
+
+def is_blocked(X: Any) -> bool:
+    """Say whether points ``X`` are in blocks for workers: a dask array, or files opened by ``open_blocks``."""
+    return isinstance(X, InBlocks) or is_dask_array(X)

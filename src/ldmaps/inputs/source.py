@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
 from ldmaps.files import shown_name
-from ldmaps.inputs.atom_order import Atoms, atom_order
+from ldmaps.inputs.topology import Atoms, atom_order
 from ldmaps.point_faults import not_finite, wrong_width
 from ldmaps.progress import is_shown, stage
 from ldmaps.settings import check_whole
@@ -268,11 +268,6 @@ def check_frames_finite(chunk: FrameChunk) -> None:
     if fault is not None:
         remedy = ("",) if chunk.frames.ndim == 3 else (", or leave them out with ", Named("missing", "drop"))
         raise InvalidInputError(f"{chunk.file or 'the data'}: {fault}; remove or repair those", *remedy)
-
-
-def as_picoseconds(times: ArrayLike) -> NDArray[np.float64]:
-    """Return a file's times rounded to 1 fs: files keep them in float32, where 100 is read as 100.0000076."""
-    return np.asarray(times, dtype=np.float64).round(3)
 
 
 def default_chunk(n_atoms: int) -> int:

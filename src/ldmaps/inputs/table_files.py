@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.errors import InvalidInputError, Named, needed, one_line
+from ldmaps._lazy import needed
+from ldmaps.errors import InvalidInputError, Named, one_line
 from ldmaps.inputs.column_roles import SAMPLE, Roles, find_columns, roles_of, time_places
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import Reading

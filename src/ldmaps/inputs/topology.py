@@ -1,215 +1,76 @@
-"""Which atoms of a topology are meant, and how molecules that a periodic box has split are joined."""
+"""Atoms as topologies name them, and those of a model among them: in the same order, in another one, or others."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from copy import copy
-from itertools import dropwhile, islice, takewhile
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import dropwhile, groupby, islice, takewhile
+from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named, one_line
-from ldmaps.inputs.atom_order import Atoms, bonds_among
-from ldmaps.inputs.foreign_files import mdanalysis_topology, pdb_topology
+from ldmaps.inputs.foreign_files import import_mdanalysis, quietly
 from ldmaps.inputs.formats import format_of, is_mdanalysis_topology
-from ldmaps.inputs.frame_blocks import Block, import_mdtraj
-from ldmaps.inputs.source import FrameChunk, FrameSource, Reading, default_chunk
+from ldmaps.inputs.frame_blocks import import_mdtraj
 
-Frames = NDArray[np.float32]
-Boxes = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-KEEP_HINT = (
-    "or take the coordinates as they are: open the trajectory with ",
-    Named("periodic", "keep", "ldmaps.inputs.open"),
-)
-#: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
-AMBIGUOUS = 0.45
-
-
-def _graph(n_atoms: int, bonds: NDArray[np.intp]) -> Any:
-    from scipy.sparse import coo_matrix  # late: tables need none of it
-
-    ends = bonds.reshape(-1, 2).T
-    return coo_matrix((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_atoms, n_atoms))
-
-
-def molecules_of(n_atoms: int, bonds: NDArray[np.intp]) -> tuple[int, NDArray[np.intp]]:
-    """Return how many molecules atoms make up, and which one each belongs to."""
-    from scipy.sparse.csgraph import connected_components
-
-    count, component = connected_components(_graph(n_atoms, bonds), directed=False)
-    return int(count), component.astype(np.intp)
-
-
-class Molecules:
-    """Which atoms belong to one molecule; joins those that a periodic box has split."""
-
-    # A bond is short, so the lattice shift of each is decided by itself from the coordinates as they stand; the sum
-    # along a tree of bonds then moves every atom at once.
-
-    def __init__(self, n_atoms: int, bonds: NDArray[np.intp], labels: Sequence[str]) -> None:
-        from scipy.sparse.csgraph import breadth_first_order
-
-        self.labels = labels
-        self.n_atoms = n_atoms
-        self.n_molecules, self.component = molecules_of(n_atoms, bonds)
-        # Below a root that holds on to the first atom of each molecule, one search finds a tree of all.
-        roots = np.unique(self.component, return_index=True)[1]
-        held = np.stack([np.full(len(roots), n_atoms), roots], axis=1)
-        edges = np.concatenate([bonds.reshape(-1, 2), held])
-        order, above = breadth_first_order(_graph(n_atoms + 1, edges), n_atoms, directed=False)
-        depth = np.full(n_atoms + 1, -1)
-        for atom in order[1:].tolist():
-            depth[atom] = depth[above[atom]] + 1
-        children = order[1 + len(roots) :]
-        self._children, self._parents = children.astype(np.intp), above[children].astype(np.intp)
-        # Bonds of one depth depend only on those before, so a depth is moved in one stroke.
-        self._levels = np.searchsorted(depth[children], np.arange(1, max(0, depth.max()) + 2))
-        in_tree = set(zip(*np.sort([self._parents, self._children], axis=0).tolist(), strict=True))
-        rings = [pair for pair in bonds.tolist() if tuple(sorted(pair)) not in in_tree]
-        self._rings = np.asarray(rings, dtype=np.intp).reshape(-1, 2)
-        self._sizes = np.bincount(self.component, minlength=self.n_molecules)
-
-    def make_whole(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
-        """Return frames in which every molecule is in one piece, and all in one another's nearest image."""
-        if self.n_atoms < 2:
-            return frames
-        periodic = np.abs(np.linalg.det(box)) > 0
-        if not periodic.all():
-            if periodic.any():
-                frames = frames.copy()
-                frames[periodic] = self.make_whole(frames[periodic], box[periodic], numbers[periodic], file)
-            return frames
-        if not len(self._children):
-            self._refuse_if_cut(frames, box, numbers, file)
-            return frames
-        shortest = float(np.linalg.norm(box, axis=2).min(initial=np.inf))
-        steps = frames[:, self._children] - frames[:, self._parents]
-        # A cut bond spans a lattice vector less its own length, so none is cut where all are this short.
-        broken = np.einsum("nbi,nbi->nb", steps, steps).max(axis=1) > (0.5 * shortest) ** 2
-        if broken.any():
-            frames = frames.copy()
-            frames[broken] = self._joined(frames[broken], steps[broken], box[broken], numbers[broken], file)
-        if self.n_molecules > 1:
-            frames = self._gathered(frames, box, numbers, file)
-        return frames
-
-    def _joined(self, frames: Frames, steps: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
-        inverse = np.linalg.inv(box)
-        turns = -np.rint(steps @ inverse)
-        shifts = np.zeros(frames.shape)
-        for begin, end in zip(self._levels[:-1], self._levels[1:], strict=True):
-            shifts[:, self._children[begin:end]] = shifts[:, self._parents[begin:end]] + turns[:, begin:end]
-        whole = frames + shifts @ box
-        if len(self._rings):
-            closing = (whole[:, self._rings[:, 0]] - whole[:, self._rings[:, 1]]) @ inverse
-            if (np.abs(closing) > 0.5).any():
-                bad = int(numbers[np.argmax((np.abs(closing) > 0.5).any(axis=(1, 2)))])
-                raise InvalidInputError(
-                    f"{file}: in frame {bad} a molecule is bonded to its own periodic image and cannot be made whole; "
-                    f"choose other atoms, ",
-                    *KEEP_HINT,
-                )
-        return np.asarray(whole, dtype=np.float32)
-
-    def _gathered(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
-        """Move every molecule to the image nearest to the largest one."""
-        anchor = int(np.argmax(self._sizes))
-        order = np.argsort(self.component, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
-        centres = np.add.reduceat(frames[:, order], starts, axis=1, dtype=np.float64) / self._sizes[:, None]
-        apart = (centres - centres[:, [anchor]]) @ np.linalg.inv(box)
-        turns = np.rint(apart)
-        left = np.abs(apart - turns).max(axis=2)
-        if (left > AMBIGUOUS).any():
-            row, molecule = np.argwhere(left > AMBIGUOUS)[0]
-            first = self.labels[int(np.argmax(self.component == molecule))]
-            other = self.labels[int(np.argmax(self.component == anchor))]
-            raise InvalidInputError(
-                f"{file}: in frame {int(numbers[row])} the molecules of {first} and {other} are half a periodic box "
-                "apart, so neither image of one is the nearer; select atoms of one molecule or of a bound "
-                f"complex, ",
-                *KEEP_HINT,
-            )
-        moved = turns.any(axis=(1, 2))
-        if moved.any():
-            frames = frames.copy()
-            frames[moved] -= (turns[moved] @ box[moved])[:, self.component].astype(np.float32)
-        return frames
-
-    def _refuse_if_cut(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> None:
-        """Without bonds nothing can be repaired; raise where the atoms spread over more than half the box."""
-        fractions = frames @ np.linalg.inv(box)
-        spread = np.ptp(fractions, axis=1).max(axis=1)
-        if (spread > 0.5).any():
-            raise InvalidInputError(
-                f"{file}: in frame {int(numbers[np.argmax(spread > 0.5)])} the atoms spread over more than half of the "
-                "periodic box, so molecules may be split, and the topology has no bonds to join them by; give a "
-                "topology with bonds (PDB with CONECT, PSF, prmtop), make the molecules whole first "
-                f"(gmx trjconv -pbc mol), ",
-                *KEEP_HINT,
-            )
-
-
+#: Molecules of fewer atoms are not told apart by the names of residues.
+FEW_ATOMS = 5
 #: Hydrogens whose mass was raised for longer steps have up to 4 amu.
 _HEAVIEST_HYDROGEN = 4.1
 #: What sites that are no atoms are called, digits left out.
 _VIRTUAL_SITES = {"M", "MW", "EP", "EPW", "LP", "OM", "VS", "MN", "MCH"}
 
 
-class Selection(NamedTuple):
-    """Atoms chosen from a topology."""
+@dataclass(frozen=True)
+class Atoms:
+    """What is known of the atoms of a source, in its order.
 
-    chosen: NDArray[np.intp]  # the selected atoms
-    read: NDArray[np.intp]  # they and the rest of their molecules, sorted
-    #: Where the selected ones stand among those read; None where these are the same in the same order
-    places: NDArray[np.intp] | None
-    molecules: Molecules | None  # of the atoms read; None takes coordinates as they are
-    atoms: Atoms  # of those chosen
+    Attributes
+    ----------
+    names : tuple of str
+        As the topology spells them.
+    labels : tuple of str
+        Residue and atom, for messages: "ALA2-CB".
+    masses : ndarray of shape (atoms,) or None
+        In amu: of the file, else of the element; 0 for virtual sites, NaN for atoms of neither; None if none is known.
+    elements : tuple of str or None
+        Symbols ("C", "Cl"), empty for an atom that is of none; None where unknown.
+    bonds : ndarray of shape (bonds, 2) or None
+        Pairs of these atoms, by their places here; None where unknown.
+    """
 
-    def ordered(self, order: NDArray[np.intp]) -> Selection:
-        """Return the same atoms in another order."""
-        places = np.arange(len(self.chosen)) if self.places is None else self.places
-        return self._replace(chosen=self.chosen[order], places=places[order], atoms=self.atoms.take(order))
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    masses: NDArray[np.float64] | None
+    elements: tuple[str, ...] | None = None
+    bonds: NDArray[np.intp] | None = None
 
-    def read_or_none(self, n_atoms: int) -> NDArray[np.intp] | None:
-        """Return the atoms to read, or None for all: readers are faster without indices."""
-        return None if len(self.read) == n_atoms else self.read
-
-    def chunk(self, block: Block, numbers: NDArray[np.int64], file: str) -> FrameChunk:
-        """Make molecules whole in frames of the atoms read, and return the chosen ones."""
-        xyz, times, boxes = block
-        if self.molecules is not None:
-            xyz = self.molecules.make_whole(xyz, boxes, numbers, file or "the trajectory")
-        chosen = xyz if self.places is None else np.ascontiguousarray(xyz[:, self.places])
-        return FrameChunk(chosen, numbers, times, file)
+    def take(self, order: NDArray[np.intp]) -> Atoms:
+        """Return these atoms, or some of them, in another ``order``, which says where each stands now."""
+        return Atoms(
+            tuple(self.names[place] for place in order),
+            tuple(self.labels[place] for place in order),
+            None if self.masses is None else self.masses[order],
+            None if self.elements is None else tuple(self.elements[place] for place in order),
+            None if self.bonds is None else bonds_among(self.bonds, order, len(self.names)),
+        )
 
 
-class SelectedFrames(FrameSource):
-    """Frames of selected atoms, in chunks."""
-
-    def __init__(self, selection: Selection, reading: Reading) -> None:
-        self._selection, self._reading = selection, reading
-        self.select = reading.select
-        self.atoms: Atoms | None = selection.atoms if selection.atoms.names else None
-        self.n_atoms = len(selection.chosen)
-        self._chunk = int(reading.chunk or default_chunk(len(selection.read)))
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a model remembers, with the atoms' places in the whole topology."""
-        return {**super().facts(), "atom_indices": self._selection.chosen.tolist()}
-
-    def reordered(self, order: NDArray[np.intp]) -> SelectedFrames:
-        """Return the same frames with their atoms in another order."""
-        ordered = copy(self)
-        ordered._selection = self._selection.ordered(order)
-        ordered.atoms = ordered._selection.atoms
-        return ordered
+def bonds_among(bonds: NDArray[np.intp], chosen: NDArray[np.intp], n_atoms: int) -> NDArray[np.intp]:
+    """Return the bonds between chosen atoms, by their places among the chosen."""
+    place = np.full(n_atoms, -1, dtype=np.intp)
+    place[chosen] = np.arange(len(chosen))
+    pairs = place[bonds.reshape(-1, 2)]
+    return np.asarray(pairs[(pairs >= 0).all(axis=1)])
 
 
 def load_topology(top: Any, first_file: str) -> Any:
@@ -262,6 +123,58 @@ def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
         ) from error
 
 
+def pdb_topology(path: str) -> Any:
+    """Return the mdtraj topology of the first model, with the bonds that stand behind the last one."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "first.pdb"
+        with open(path, encoding="utf-8", errors="replace") as lines, copy.open("w") as out:
+            within = True
+            for line in lines:
+                if within or line.startswith("CONECT"):
+                    out.write(line)
+                within = within and not line.startswith("ENDMDL")
+        with warnings.catch_warnings():
+            # A cell that mdtraj finds unlikely, or an unknown element: it is only names and bonds that are wanted.
+            warnings.simplefilter("ignore")
+            return import_mdtraj().load_pdb(str(copy)).topology
+
+
+def mdanalysis_topology(path: str) -> Any:
+    """Return the mdtraj topology of a file that MDAnalysis reads, so that selections mean the same everywhere."""
+    mda, md = import_mdanalysis(path), import_mdtraj()
+    with quietly():
+        universe = mda.Universe(path, to_guess=())  # whose masses are then those of the file
+        masses = getattr(universe.atoms, "masses", None)
+        if not hasattr(universe.atoms, "elements"):
+            with suppress(Exception):  # a guess from names that mean nothing
+                universe.guess_TopologyAttrs(to_guess=["elements"])
+    topology = md.Topology()
+    segments = {segment.ix: topology.add_chain() for segment in universe.segments}
+    made = {}
+    for residue in universe.residues:
+        name = str(getattr(residue, "resname", "") or "UNK")
+        made[residue.ix] = topology.add_residue(name, segments[residue.segment.ix], resSeq=int(residue.resid))
+    symbols = getattr(universe.atoms, "elements", [""] * len(universe.atoms))
+    names = getattr(universe.atoms, "names", getattr(universe.atoms, "types", symbols))
+    for atom, name, symbol in zip(universe.atoms, names, symbols, strict=True):
+        element = md.element.virtual
+        with suppress(KeyError):
+            element = md.element.get_by_symbol(str(symbol).strip().capitalize())
+        topology.add_atom(str(name), element, made[atom.residue.ix])
+    topology.masses_of_file = masses  # of which mdtraj knows nothing; see `atoms_of`
+    if [atom.residue.resSeq for atom in topology.atoms] != universe.atoms.resids.tolist():
+        # mdtraj counts atoms residue by residue; were those mixed, its order would not be that of the file.
+        raise InvalidInputError(
+            f"the atoms of a residue do not stand together in {path}; write the topology as PDB or GRO and use that"
+        )
+    bonds, atoms = universe.bonds.to_indices() if hasattr(universe, "bonds") else (), list(topology.atoms)
+    for left, right in bonds:
+        topology.add_bond(atoms[left], atoms[right])
+    if not len(bonds):
+        topology.create_standard_bonds()
+    return topology
+
+
 def _masses_in(path: str) -> NDArray[np.float64] | None:
     """Return the masses in a PSF or prmtop, of which mdtraj takes none; None for other files."""
     lower = path.lower()
@@ -276,47 +189,6 @@ def _masses_in(path: str) -> NDArray[np.float64] | None:
         behind = islice(begin, 2, None)  # its %FORMAT
         numbers = takewhile(lambda line: not line.startswith("%"), behind)
         return np.array([float(text) for line in numbers for text in line.split()])
-
-
-def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
-    """Choose atoms of an mdtraj topology in its selection language; ``name`` is what messages call it."""
-    select, n_atoms = reading.select, topology.n_atoms
-    try:
-        chosen = np.arange(n_atoms) if select is None else np.asarray(topology.select(select), dtype=np.intp)
-    except Exception as error:
-        raise InvalidInputError(
-            f"the selection {select!r} is not in mdtraj's selection language ({one_line(error, 120)}); "
-            'write, for example, "protein and not element H" or "name CA and resid 10 to 60"'
-        ) from error
-    if select is not None and not len(chosen):
-        residues = sorted({residue.name for residue in topology.residues})
-        shown = ", ".join(residues[:8]) + (", ..." if len(residues) > 8 else "")
-        raise InvalidInputError(
-            f"the selection {select!r} matches none of the {n_atoms} atoms of {name} "
-            f"(residues there: {shown}); choose other atoms"
-        )
-    pairs = [(left.index, right.index) for left, right in topology.bonds]
-    bonds = np.asarray(pairs, dtype=np.intp).reshape(-1, 2)
-    atoms = atoms_of(topology, chosen, bonds)
-    return chosen_among(n_atoms, bonds, chosen, atoms, lambda read: atoms_of(topology, read).labels, reading)
-
-
-def chosen_among(
-    n_atoms: int,
-    bonds: NDArray[np.intp],
-    chosen: NDArray[np.intp],
-    atoms: Atoms,
-    labels_of: Callable[[NDArray[np.intp]], Sequence[str]],
-    reading: Reading,
-) -> Selection:
-    """Return atoms chosen of all, with the rest of their molecules where those are to be made whole."""
-    read, molecules = np.unique(chosen), None
-    if reading.periodic == "whole":
-        molecule = molecules_of(n_atoms, bonds)[1]
-        read = np.flatnonzero(np.isin(molecule, molecule[chosen]))
-        molecules = Molecules(len(read), bonds_among(bonds, read, n_atoms), labels_of(read))
-    places = None if np.array_equal(read, chosen) else np.searchsorted(read, chosen)
-    return Selection(chosen, read, places, molecules, atoms)
 
 
 def known_masses(
@@ -355,3 +227,87 @@ def atoms_of(topology: Any, indices: NDArray[np.intp], bonds: NDArray[np.intp] |
         # A topology without a single bond has forgotten them.
         None if bonds is None or not len(bonds) else bonds_among(bonds, indices, topology.n_atoms),
     )
+
+
+def atom_indices(atoms: ArrayLike) -> NDArray[np.intp]:
+    """Return indices that a user names atoms of a model by, in its order, or raise."""
+    indices = np.asarray(atoms)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices) or indices.min() < 0:
+        raise InvalidInputError(f"atoms must be indices from 0, one per atom of the model, got {atoms!r}")
+    if len(np.unique(indices)) != len(indices):
+        raise InvalidInputError("atoms holds an index twice; name each atom of the model once")
+    return indices.astype(np.intp)
+
+
+def atom_order(facts: Mapping[str, Any], atoms: Atoms, file: str, *, match: bool) -> NDArray[np.intp] | None:
+    """Return where each atom of a model stands among others, None where they are in order already."""
+    names = [name.upper() for name in facts["atom_names"]]
+    labels = [label.upper() for label in facts.get("atom_labels") or ()]
+    here, here_labels = [name.upper() for name in atoms.names], [label.upper() for label in atoms.labels]
+    if labels == here_labels:
+        return None
+    # Labels ("ALA2-CB") that are the same, each once, give the order.
+    if len(set(labels)) == len(labels) and set(labels) == set(here_labels):
+        return _places(here_labels, labels)
+    if names == here:  # a renumbered file
+        _check_residues(facts, atoms, file)
+        return None
+    by_residue = _places_by_residue(labels, here_labels)
+    if match and by_residue is not None:
+        return by_residue
+    place = next(place for place, (old, new) in enumerate(zip(names, here, strict=True)) if old != new)
+    expected = (facts.get("atom_labels") or facts["atom_names"])[place]
+    said = f"atom {place} of {file} is {atoms.labels[place]}, but {expected} in the frames the model was fitted on; "
+    if by_residue is None:
+        raise InvalidInputError(
+            f"{said}choose the same atoms in the same order (if only the naming differs, pass the coordinates as an "
+            "array, or --ignore-names)"
+        )
+    raise InvalidInputError(
+        f"{said}the atoms of each residue are the same in another order: have them matched with ",
+        Named("match_atoms", True),
+    )
+
+
+def _check_residues(facts: Mapping[str, Any], atoms: Atoms, file: str) -> None:
+    """Raise where names agree, as those of Cα always do, but most residues are others: another protein."""
+    ours, theirs = (
+        [label.rpartition("-")[0].rstrip("0123456789").rstrip("-") for label in labels]
+        for labels in (facts.get("atom_labels") or (), atoms.labels)
+    )
+    differing = [place for place, (old, new) in enumerate(zip(ours, theirs, strict=False)) if old != new]
+    # A mutant is welcome, and so are other names for protonated residues or for a single molecule.
+    if len(set(facts.get("atom_labels") or ())) < FEW_ATOMS or len(set(ours)) < 2:
+        return
+    if 2 * len(differing) > len(theirs):
+        place = differing[0]
+        raise InvalidInputError(
+            f"{file} is of another molecule: {len(differing)} of its {len(theirs)} atoms are of other residues than in "
+            f"the frames the model was fitted on (atom {place} is {atoms.labels[place]}, there "
+            f"{facts['atom_labels'][place]}); if only the naming differs, pass the coordinates as an array, or "
+            "--ignore-names"
+        )
+
+
+def _places(here: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
+    place = {label: number for number, label in enumerate(here)}
+    return np.asarray([place[label] for label in wanted], dtype=np.intp)
+
+
+def _places_by_residue(labels: Sequence[str], here: Sequence[str]) -> NDArray[np.intp] | None:
+    """Match the first residue with the first and so on, atoms by name; None where that cannot be done."""
+    ours, theirs = (
+        # Cut where the residue changes, into atoms' names: [["N", "CA"], ["N"]].
+        [[name for _, name in atoms] for _, atoms in groupby(cut, key=lambda pair: pair[0])]
+        for cut in ([label.partition("-")[::2] for label in listed] for listed in (labels, here))
+    )
+    if len(ours) != len(theirs):
+        return None
+    order: list[NDArray[np.intp]] = []
+    begin = 0
+    for wanted, given in zip(ours, theirs, strict=True):
+        if len(set(wanted)) < len(wanted) or sorted(wanted) != sorted(given):
+            return None
+        order.append(begin + _places(given, wanted))
+        begin += len(given)
+    return np.concatenate(order) if order else None

@@ -26,8 +26,9 @@ from ldmaps.inputs.foreign_files import (
 from ldmaps.inputs.formats import conversion, known_format
 from ldmaps.inputs.frame_blocks import Block, FrameFile, block_of, cut_off, import_mdtraj, joined
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
+from ldmaps.inputs.selection import SelectedFrames, select_atoms
 from ldmaps.inputs.source import FrameChunk, Reading
-from ldmaps.inputs.topology import SelectedFrames, load_topology, select_atoms
+from ldmaps.inputs.topology import load_topology
 
 #: From this stride on, seeking to a frame is quicker than reading past those between.
 SEEK_STRIDE = 8

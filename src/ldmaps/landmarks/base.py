@@ -14,8 +14,7 @@ from ldmaps import kernels
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.metrics.base import Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.settings import LANDMARK_FIT
 
 #: Landmarks to take by default.
@@ -77,6 +76,10 @@ class PointsElsewhere(Points):
     @abstractmethod
     def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
         """Assign every point to the nearest landmark; see :func:`assign`."""
+
+    @abstractmethod
+    def weighed(self, weights: NDArray[np.float64]) -> PointsElsewhere:
+        """Return the points of positive weight, which count by their ``weights``, of shape (N,)."""
 
     @abstractmethod
     def cover(self) -> Cover:

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import check_connected, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
-from ldmaps.diffusion.walk import Walk
+from ldmaps.diffusion.walk import Walk, check_connected, minimum_spanning_tree
 from ldmaps.errors import InvalidInputError, LdmapsError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign
 from ldmaps.landmarks.elsewhere import cover_elsewhere

@@ -17,9 +17,8 @@ from scipy.spatial import KDTree
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible
-from ldmaps.diffusion.walk import Walk
+from ldmaps.diffusion.walk import REACH, Walk, minimum_spanning_tree
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.extension import Embedder, OnlineStep
 from ldmaps.maps.landmark_cover import choose_landmarks, grow_cells

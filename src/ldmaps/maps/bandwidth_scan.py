@@ -9,13 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.connectivity import check_landmarks_connected
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, solve_spectrum, spectral_gap
-from ldmaps.diffusion.walk import Walk
+from ldmaps.diffusion.walk import Walk, check_landmarks_connected
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.maps.training import few_landmarks
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.error_estimate import can_be_rows
 

@@ -15,10 +15,10 @@ from ldmaps.diffusion.solver_choice import check_memory, near_fraction, sparse_b
 from ldmaps.errors import InvalidInputError
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
-from ldmaps.maps.fitted_map import FittedMap
-from ldmaps.maps.solved_map import SolvedMap, solve
+from ldmaps.maps.fitted_map import FittedMap, thinned_rows
+from ldmaps.maps.solved_map import SolvedMap, coordinates_for, eigenvalues_for, solve
 from ldmaps.maps.training import SampledMap, Training
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.settings import EXACT_FIT
 
@@ -127,7 +127,7 @@ class DiffusionMap(DiffusionEstimator):
         limits = self._limits()
         self._kept: tuple[Training, NDArray[Any]] | None = None
         members = training.members
-        count = self._n_eigenvalues(len(members), extra=1)
+        count = eigenvalues_for(self.n_components, len(members), extra=1)
         needed = stored_bytes(len(members), members.dtype.itemsize, count)
         bandwidth, solver = self._early_bandwidth(training), self.solver
         # Where ε takes all distances to find, they are kept if they fit.
@@ -180,7 +180,9 @@ class DiffusionMap(DiffusionEstimator):
             raise InvalidInputError(
                 f'keep_distances=True needs the stored kernel; leave it or solver="{self.solver}" out'
             )
-        return Limits(self.memory_limit, int(self.max_passes), self.resume, self._n_coordinates)
+        return Limits(
+            self.memory_limit, int(self.max_passes), self.resume, coordinates_for(self.n_components)
+        )
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -192,14 +194,14 @@ class DiffusionMap(DiffusionEstimator):
             self._kept = training, squared
             squared = squared.copy()
         walk = training.walk(bandwidth, self)
-        solved = solve(walk, self._n_eigenvalues(len(walk.points), extra=1), squared=squared)
+        solved = solve(walk, eigenvalues_for(self.n_components, len(walk.points), extra=1), squared=squared)
         return self._adopted(training, solved, bandwidth)
 
     def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:
         """Become a solved map, and embed the points of weight 0."""
         walk = solved.walk
         sampled = SampledMap.of(training, walk)
-        kept = self._coordinates_kept(solved, sampled)
+        kept = solved.kept(self.n_components, sampled)
         embedder = kept.embedder()
         own = kept.own_coordinates.astype(walk.points.dtype)
         embedding = own
@@ -220,7 +222,7 @@ class DiffusionMap(DiffusionEstimator):
                 multiplicities=walk.weights,
                 units=training.units,
                 source=training.source,
-                training=training.record(training.used),
+                training=training.record(thinned_rows(len(embedding), training.used), training.timed(None)),
                 embedding=embedding,
                 solution=kept.solution,
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,34 +16,22 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.cluster import is_blocked, is_dask_array
 from ldmaps.diffusion.bandwidth import leave_out_outliers
-from ldmaps.diffusion.spectrum import (
-    MAX_GAP_COMPONENTS,
-    check_extensible,
-    check_time,
-    spectral_gap,
-    warn_of_standstill,
-)
 from ldmaps.embedded_rows import coordinate_names
-from ldmaps.errors import InvalidInputError, Named
+from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage, Embedder, Placed
-from ldmaps.inputs.objects import as_source
+from ldmaps.inputs.opening import as_source, is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
-from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
 from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
 from ldmaps.maps.model_file import StoredMap, write_model
-from ldmaps.maps.solved_map import SolvedMap
 from ldmaps.maps.training import SampledMap, Training, array_shape, check_frames_taken, prepare_training
 from ldmaps.metrics import METRICS, resolve_metric
-from ldmaps.metrics.checked_arrays import check_real
-from ldmaps.point_faults import wrong_width
+from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting, stage
 from ldmaps.quality.diagnosis import diagnose
-from ldmaps.quality.held_out import calibrate_by_others, memory_of
-from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling, coordinates_kept
+from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling
 from ldmaps.settings import Setting, check_settings, check_whole
 
 if TYPE_CHECKING:
@@ -97,13 +85,12 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
             With ``metric="precomputed"``, distances to the training points, or to the landmarks alone. Trajectories
             and tables (:func:`ldmaps.inputs.open`, mdtraj, MDAnalysis) are read in chunks; their atoms or columns
-            must be those of the fit, or of an mdtraj or MDAnalysis object the selection of the fit is taken. Of a
-            dask array nothing is read before the result is asked for.
+            must be those of the fit, or of an mdtraj or MDAnalysis object the selection of the fit is taken.
 
         Returns
         -------
         ndarray of shape (n, n_components_)
-            For a dask array one with the same chunks of rows.
+            For a dask array one with the same chunks of rows, of which nothing is read before it is asked for.
         """
         learned = self.__dict__
         if type(X) is np.ndarray and X.ndim and len(X) == 1 and "map_" in learned:
@@ -198,10 +185,6 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         lag : float, optional
             For autocorrelations: in ps for trajectories with times, in frames or rows elsewhere. By default the
             longest correlation time of a coordinate.
-
-        Returns
-        -------
-        Sampling
         """
         check_is_fitted(self, "embedder_")
         check_whole("n_resamples", n_resamples, 10)
@@ -213,8 +196,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             )
         if self._sampled is None:
             raise InvalidInputError(
-                "this map holds no cells of training points to resample (maps from files and of data in blocks do "
-                "not); fit again in memory"
+                "this map holds no cells of training points to resample (maps from files do not, nor distilled ones "
+                "or ones of over 10 million points of data in blocks); fit again in memory"
             )
         judged = self._sampled.judge(n_resamples=int(n_resamples), resample=blocks, lag=lag)
         self.sampling_ = found = judged.around(self.spectrum_)
@@ -329,16 +312,11 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def _calibrated(self, training: Training, embedder: Embedder) -> Embedder:
         """Return the embedder with a calibration, where all points are landmarks and none was held out."""
         keeps = getattr(self, "keep_distances", False)  # to try settings without computing any again
-        points = training.points
-        is_every = training.uses_all and embedder.n_landmarks == len(points)
-        is_known = embedder.calibration is not None or isinstance(points, PointsElsewhere)
-        if is_known or keeps or not (self.calibration and is_every):
+        is_every = training.uses_all and embedder.n_landmarks == len(training.points)
+        if embedder.calibration is not None or keeps or not (self.calibration and is_every):
             return embedder
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        metric, times = training.metric, training.times
-        memory = memory_of(metric, points, training.files, rng, self.n_threads)
-        known = calibrate_by_others(metric, points, embedder.epsilon, memory, times, rng)
-        return replace(embedder, calibration=known)
+        return training.compared(embedder, rng, self.n_threads)
 
     def adopt(self, fitted: FittedMap) -> Self:
         """Become the estimator of a map that was ``fitted`` elsewhere, such as read from a file."""
@@ -413,40 +391,3 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         is_array = type(X) is np.ndarray and X.ndim == 2 and 0 < X.size <= MAX_PLAIN and X.dtype in _FLOATS
         is_ours = is_array and X.shape[1] == self.n_features_in_ and "feature_names_in_" not in vars(self)
         return bool(is_ours and np.isfinite(X).all())
-
-    def _n_eigenvalues(self, n_points: int, extra: int) -> int:
-        """Return how many eigenpairs to solve for, or raise when ``n_components`` does not fit."""
-        most = n_points - 1
-        if self.n_components == "gap":
-            return min(most, MAX_GAP_COMPONENTS + 1)
-        count = int(self.n_components)
-        if count > most:
-            raise InvalidInputError(
-                Named("n_components", count),
-                f" needs at least {count + 1} landmarks (the trivial eigenvector takes one), but there are "
-                f"{n_points}; lower ",
-                Named("n_components"),
-                " or use more points or landmarks",
-            )
-        return min(most, count + extra)
-
-    @property
-    def _n_coordinates(self) -> int | Callable[[NDArray[np.float64]], int]:
-        """How many coordinates were asked for, or the rule that finds their number in the eigenvalues."""
-        return spectral_gap if self.n_components == "gap" else int(self.n_components)
-
-    def _coordinates_kept(self, solved: SolvedMap, sampled: SampledMap | None) -> SolvedMap:
-        """Return the map into as many coordinates as were asked for, or as resamples and the gap say."""
-        values = solved.spectrum.eigenvalues
-        if self.n_components != "gap":
-            count = int(self.n_components)
-        elif sampled is None:
-            count = spectral_gap(values)
-        else:
-            with stage("resampling", unit=""):
-                count = coordinates_kept(values, sampled.judged)
-        leading = solved.leading(count)
-        warn_of_standstill(solved.spectrum, solved.multiplicities, solved.points.dtype)
-        check_extensible(leading.spectrum.eigenvalues, solved.points.dtype)
-        check_time(leading.spectrum.eigenvalues, solved.walk.time)
-        return leading

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ldmaps.cluster.shared_kernel import kernel_of
 from ldmaps.diffusion.block_solver import solve_streamed
-from ldmaps.diffusion.connectivity import check_points_connected
 from ldmaps.diffusion.pairwise import extend, gaussian_kernel
 from ldmaps.diffusion.sampled_residuals import sampled_errors
 from ldmaps.diffusion.solver_choice import (
@@ -31,13 +30,12 @@ from ldmaps.diffusion.solver_choice import (
 )
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
-from ldmaps.diffusion.walk import Walk
+from ldmaps.diffusion.walk import Walk, check_points_connected
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.maps.fitted_map import Solution
 from ldmaps.maps.solved_map import SolvedMap, solve
-from ldmaps.metrics.base import Metric
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Metric, squared_matrix
 from ldmaps.progress import stage
 from ldmaps.threads import resolve_threads, single_threaded_blas
 

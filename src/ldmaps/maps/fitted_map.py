@@ -61,12 +61,9 @@ class TrainingRecord:
     files: NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, rows: NDArray[np.int64], **values: NDArray[Any] | None) -> Self:
-        """Take some rows of what is known of all training points."""
-        known = {
-            name: value[rows].astype(_RECORDED[name]) for name, value in values.items() if value is not None
-        }
-        return cls(rows, **known)
+    def of(cls, rows: NDArray[np.int64], **known: NDArray[Any]) -> Self:
+        """Keep what is known of some rows, as the numbers that are recorded."""
+        return cls(rows, **{name: values.astype(_RECORDED[name]) for name, values in known.items()})
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a model file stores."""

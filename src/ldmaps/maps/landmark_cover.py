@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from ldmaps import kernels
-from ldmaps.diffusion.connectivity import REACH, minimum_spanning_tree
 from ldmaps.diffusion.pairwise import nearest, squared_row
+from ldmaps.diffusion.walk import REACH, minimum_spanning_tree
 from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.landmarks.base import neighbour_order
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import Metric
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 
 _Array = NDArray[np.float64]
 

@@ -12,23 +12,31 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.cluster import is_blocked
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.extension import Distillation, Extension, resolve_extension
+from ldmaps.extension.calibration import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
+from ldmaps.inputs.opening import is_blocked
 from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, reference_size, solve_reference
 from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.solved_map import LandmarkFit, SolvedMap, select_landmarks, solve
+from ldmaps.maps.solved_map import (
+    LandmarkFit,
+    SolvedMap,
+    coordinates_for,
+    eigenvalues_for,
+    select_landmarks,
+    solve,
+)
 from ldmaps.maps.tolerance import Certificate, hold_out
 from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
-from ldmaps.maps.training import SampledMap, Training
+from ldmaps.maps.training import MOST_ELSEWHERE, SampledMap, Training
 from ldmaps.metrics import resolve_metric
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
     EXTRA_MODES,
@@ -39,7 +47,6 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
-from ldmaps.quality.held_out import FEWEST_HELD, held_out_rows, is_worth_it, memory_of
 from ldmaps.settings import LANDMARK_FIT
 
 
@@ -51,16 +58,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         \tilde\psi_l(x) = \frac{1}{\tilde\lambda_l}
         \sum_j \frac{\tilde A(x, z_j) c_j}{\sum_m \tilde A(x, z_m) c_m} \tilde\psi_l(j)
 
-    where
-
-    - :math:`z_j` are the landmarks and :math:`c_j` their multiplicities, the weight of the points in their Voronoi
-      cells (eqns clustering, ldmap_mult),
-    - :math:`\tilde A` is the Gaussian kernel between landmarks (eqn ldmap_kernel), :math:`\tilde D_{ii} = \sum_j
-      \tilde A_{ij} c_j` (eqn ldmap_norm),
-    - :math:`\tilde\psi^T \tilde C \tilde\psi = 1`, so that the map equals the exact map of the data set in which
-      landmark j stands :math:`c_j` times.
-
-    Embedding a point takes M distances and an M×k product for any N.
+    where :math:`z_j` are the landmarks, :math:`c_j` their multiplicities, the weight of the points in their Voronoi
+    cells (eqns clustering, ldmap_mult), :math:`\tilde A` the Gaussian kernel between them (eqn ldmap_kernel) and
+    :math:`\tilde D_{ii} = \sum_j \tilde A_{ij} c_j` (eqn ldmap_norm). With :math:`\tilde\psi^T \tilde C \tilde\psi = 1`
+    the map equals the exact one of the data set in which landmark j stands :math:`c_j` times. Embedding a point takes
+    M distances and an M×k product for any N.
 
     Parameters
     ----------
@@ -76,31 +78,29 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an instance from
         :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
-        Share of the points that may be left out of the walk because they are far from all others: 0 (the paper's)
-        leaves out none, 0.01 at most 1 %. "connected" is then the smallest ε that joins all points except this share.
-        They are still embedded, and ``coverage`` says that they are outside.
+        Largest share of the points, far from all others, that the walk may leave out; 0 (the paper's) is none.
+        "connected" is then the smallest ε that joins the rest. They are embedded, and ``coverage`` says outside.
     landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
         How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
     n_landmarks : int or None
         M. More are more accurate and cost more per point. None takes 400 (all points, when there are fewer); "pst"
         finds the number from ε.
     tolerance : float or None
-        Z on unseen points, in percent of the coordinates' ranges, that the map must keep; the fewest landmarks that
-        do so are taken. Half of the points (20,000 at most) are held out for it, in blocks of consecutive ones, and
-        only embedded. What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`.
+        Z on unseen points, in percent of the coordinates' ranges, that the map must keep with the fewest landmarks.
+        Half of the points (20,000 at most) are held out for it, in blocks of consecutive ones, and only embedded.
+        What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`.
     extension : {"auto", "nystrom", "distilled"}
-        How points between landmarks get coordinates. "auto" is "nystrom" for a given number of landmarks and
-        "distilled" for a tolerance. "nystrom" is the paper's (eqn nystrom_block): B = ψ/λ of the landmark map.
-        "distilled" fits the numbers of the same online step to the exact map of the training points, or where that
-        takes too long to one of many more landmarks, and moves up to 200 landmarks off the data where the metric has
-        a gradient and you do not name them: eight to over a hundred times more accurate at the same cost per point,
-        for a slower fit.
+        How points between landmarks get coordinates; "auto" is "nystrom", or "distilled" for a tolerance. "nystrom" is
+        the paper's (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the same online step to the exact
+        map of the training points, or where that takes too long to one of many more landmarks, and moves up to 200
+        landmarks off the data where the metric has a gradient and you do not name them: eight to over a hundred times
+        more accurate at the same cost per point, for a slower fit.
     calibration : float
         Share of the points that no landmark is chosen from, so that their distances tell how far new points like them
         are: the p-values of :meth:`coverage` and the rate of false alarms. They count in everything else. More
         promise rarer alarms; 0 (the paper's) promises nothing. Only "kmedoids" and "uniform" with Nyström's extension
         can leave points out; a ``tolerance`` holds points out anyway, and where all points are landmarks each is
-        compared with the others. Other maps, and those of points in blocks, are not calibrated.
+        compared with the others. Other maps, and those of over 10 million points in blocks, are not calibrated.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
     t : float
@@ -109,9 +109,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         Most bytes for solving the map to distil from. Above it (N > 31,000 in single precision by default) its kernel
         is not stored: see ``max_passes``.
     max_passes : int or None
-        Passes over all N²/2 pairs of points that the map to distil from may take where its kernel cannot be stored;
-        molecules take two or three. None allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With
-        0 it is a map of many more landmarks, whose error is bounded by residuals at 2,000 points.
+        Passes over all N²/2 pairs of points that a map to distil from may then take; molecules take two or three. None
+        allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With 0 it is a map of many more
+        landmarks, whose error is bounded by residuals at 2,000 points.
     resume : path or None
         A file in which these passes keep their state, once per minute: an interrupted fit with the same data and
         settings resumes where it stopped.
@@ -126,24 +126,19 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     ----------
     embedding_ : ndarray of shape (N, n_components_)
         Coordinates of all training points.
-    eigenvalues_ : ndarray of shape (n_components_,)
-        Non-trivial eigenvalues, largest first; with "distilled" those of the map distilled from, which are nearer to
-        the exact ones than the landmark map's.
-    spectrum_ : ndarray
-        All non-trivial eigenvalues that were computed.
-    epsilon_ : float
-        ε, given or found.
-    n_components_ : int
-        k, given or found.
+    eigenvalues_, spectrum_ : ndarray
+        Non-trivial eigenvalues, largest first, of the coordinates, and all that were computed; with "distilled" those
+        of the map distilled from, which are nearer to the exact ones than the landmark map's.
+    epsilon_, n_components_ : float, int
+        ε and k, given or found.
     bandwidth_ : Bandwidth
         How ε was found.
     certificate_ : Certificate or None
         With ``tolerance``: Z on held-out points and its upper confidence bound. None without, and where the
         reference's own error has no bound (an ``AccuracyWarning`` says so).
-    distillation_ : Distillation or None
-        How the weights' width and the ridge were chosen; None with "nystrom".
-    solution_ : Solution or None
-        How the map distilled from was solved, and a bound on its own error; None with "nystrom".
+    distillation_, solution_ : Distillation, Solution or None
+        How the weights' width and the ridge were chosen; how the map distilled from was solved, and a bound on its own
+        error. None with "nystrom".
     landmark_indices_ : ndarray of shape (M,)
         Which training points are landmarks, or stand for those that a distilled map has moved between the data
         (``embedder_.landmarks``): the nearest training points of their cells. Neighbours have neighbouring indices.
@@ -235,11 +230,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
                     error.outside = training.places(error.outside, few)
                 raise
             fit, bandwidth, solved, certificate, held, sampled = found
+            rows = None
             if few is training and training.held is not None:
                 # These have chosen nothing but the number of landmarks.
                 rows = np.zeros(len(training.points), dtype=bool)
                 rows[training.used[held]] = True
-                training = replace(training, held=rows)
+            training = replace(training, held=rows)
             fit = training.adopted(fit, few)
             walk = training.walk(bandwidth, self)
             if fit.solved is not None:
@@ -284,12 +280,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         from ldmaps.maps.blocked_training import GATHERED, prepare_blocked_training
 
         training = prepare_blocked_training(self, metric, X, sample_weight)
-        selector = resolve_selector(self.landmarks, self.n_landmarks, 2)
+        selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
+        few = (
+            selector.n_landmarks or DEFAULT_LANDMARKS
+        )  # where all points are landmarks, they come here anyway
         if self.tolerance is not None or self._extension().learns_from_reference:
-            size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS)
-            if len(training.members) <= max(size, GATHERED):
-                return training.gathered()
-        return training.gathered_for(selector, self.outliers)
+            few = max(few, self._reference_size(training, few), GATHERED)
+        return self._holding_out(training.gathered_for(selector, self.outliers, few))
 
     def _selector(self, training: Training) -> LandmarkSelector:
         if self.tolerance is not None:
@@ -297,9 +294,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         if training.landmarks is not None:
             return Given(training.landmarks).among(training.used, len(training.points))
         n_points = len(training.members)
-        if n_points > DEFAULT_LANDMARKS and training.held is not None:
-            n_points -= int(training.held[training.used].sum())
-        most = min(DEFAULT_LANDMARKS, n_points)
+        most = min(DEFAULT_LANDMARKS, training.n_free) if n_points > DEFAULT_LANDMARKS else n_points
         selector = resolve_selector(self.landmarks, self.n_landmarks, most)
         if isinstance(selector, Given) and not training.uses_all:
             return selector.among(training.used, len(training.points))
@@ -308,7 +303,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _holding_out(self, training: Training) -> Training:
         """Return the data with some points marked that no landmark may be chosen from."""
         n_points = len(training.points)
-        if self.calibration * n_points < FEWEST_HELD:
+        if self.tolerance is None:
+            selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
+            if selector.is_automatic:  # which knows by itself what to choose
+                return training
+        is_beyond = isinstance(training.points, PointsElsewhere) and n_points > MOST_ELSEWHERE
+        if is_beyond or self.calibration * n_points < FEWEST_HELD:
             return training
         # A generator of its own: what else is drawn does not depend on it.
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -322,10 +322,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             selector = resolve_selector(self.landmarks, self.n_landmarks, len(training.landmarks))
         if training.held is None or selector.n_landmarks is None:
             return replace(training, held=None)
-        n_left = int((~training.held[training.used]).sum())
         # A cover is to reach every point, and a map is distilled from as many as there are.
         is_free = not (selector.needs_all_points or extension.learns_from_reference)
-        return training if is_free and n_left >= selector.n_landmarks else replace(training, held=None)
+        return (
+            training if is_free and training.n_free >= selector.n_landmarks else replace(training, held=None)
+        )
 
     # -- a given number of landmarks ------------------------------------------------
 
@@ -337,20 +338,21 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS) if is_taught else 0
         bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
         walk = training.walk(bandwidth, self)
-        held = None if training.held is None else training.held[training.used]
-        landmarks, squared = select_landmarks(selector, walk, rng, held)
+        landmarks, squared = select_landmarks(selector, walk, rng, training.held_members)
         n_landmarks = len(landmarks.indices)
         if is_taught:
-            self._n_eigenvalues(n_landmarks, extra=0)  # as many coordinates as landmarks make no map
+            eigenvalues_for(
+                self.n_components, n_landmarks, extra=0
+            )  # as many coordinates as landmarks make no map
             solved = self._solve_reference(walk, size, all_squared, rng)
         else:
-            count = self._n_eigenvalues(n_landmarks, extra=MAX_GAP_COMPONENTS)
+            count = eigenvalues_for(self.n_components, n_landmarks, extra=MAX_GAP_COMPONENTS)
             with stage("eigenproblem", unit=""):
                 solved = solve(walk, count, landmarks, squared=squared)
         del all_squared
         # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
         sampled = SampledMap.of(training, walk, None if is_taught else landmarks)
-        teacher = self._coordinates_kept(solved, sampled)
+        teacher = solved.kept(self.n_components, sampled)
         may_move = not isinstance(selector, Given)  # those that the user names stay
         with stage("distillation", unit="") if is_taught else nullcontext():
             step = extension.fit(teacher, landmarks, every, rng, may_move=may_move)
@@ -386,9 +388,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         n_passes = 0  # of points in blocks: every worker would need all of them
         if not isinstance(walk.points, PointsElsewhere):
             n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
-        limits = Limits(self.memory_limit, n_passes, self.resume, self._n_coordinates)
+        limits = Limits(self.memory_limit, n_passes, self.resume, coordinates_for(self.n_components))
         with stage("reference map", unit=""):
-            count = self._n_eigenvalues(size, extra=REFERENCE_EXTRA)
+            count = eigenvalues_for(self.n_components, size, extra=REFERENCE_EXTRA)
             return solve_reference(walk, count, size, limits, rng, squared)
 
     # -- a tolerance ----------------------------------------------------------------
@@ -409,13 +411,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         solved = self._solve_reference(walk, size, squared, rng)
         del squared
         every = SampledMap.of(training, walk)
-        reference = self._coordinates_kept(solved, every)
+        reference = solved.kept(self.n_components, every)
         search = ToleranceSearch(
             extension=extension,
             reference=reference,
             held=held,
             select=lambda count, walk, rng: select_landmarks(selector.of_size(count), walk, rng),
-            n_eigenvalues=lambda count: self._n_eigenvalues(count, extra=MAX_GAP_COMPONENTS),
+            n_eigenvalues=lambda count: eigenvalues_for(self.n_components, count, extra=MAX_GAP_COMPONENTS),
             seed=int(rng.integers(2**63)),
         )
         with stage("search", unit=""):
@@ -439,20 +441,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         Returns
         -------
         ErrorEstimate
-            Per point ``change`` (landmark minus exact, in the coordinates' units), its length ``sigma``, ``zeta`` in
-            percent of the coordinates' ranges, and ``sampling``, the standard error of ``sigma`` from a sample of
-            training points.
+            Per point ``change`` (landmark minus exact), its length ``sigma``, ``zeta`` in percent of the coordinates'
+            ranges, and ``sampling``, the standard error of ``sigma`` from a sample of training points. It costs 2R²
+            distances the first time and R² for every further step until it settles, each point R more.
 
         Warns
         -----
         AccuracyWarning
             For points farther than √ε from all known ones, for coordinates that the landmark map has lost, and when
             the estimate has not settled or the reference is too small to judge.
-
-        Notes
-        -----
-        The first call costs 2R² distances and R² for every further step until it settles, each point R more; see
-        :mod:`ldmaps.quality.error_estimate` for what is computed.
         """
         check_is_fitted(self, "embedder_")
         points = self.embedder_.prepare(self._new_array(X))

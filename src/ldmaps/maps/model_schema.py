@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -184,19 +185,12 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _is_record(cls: type, *names: str) -> Callable[[Any], bool]:
-    """Return whether a value has the fields of a dataclass, all or the named ones, each of its type."""
+def _is_record(cls: type, names: tuple[str, ...], value: Any) -> bool:
+    """Say whether a value has the fields of a dataclass, all or the named ones, each of its type."""
     hints = get_type_hints(cls)
     rules = {field.name: field.default for field in fields(cls) if not names or field.name in names}
-
-    def holds(value: Any) -> bool:
-        return (
-            _is_object(value)
-            and set(value) == set(rules)
-            and all(_fits(hints[name], value[name], default) for name, default in rules.items())
-        )
-
-    return holds
+    is_whole = _is_object(value) and set(value) == set(rules)
+    return is_whole and all(_fits(hints[name], value[name], default) for name, default in rules.items())
 
 
 def _fits(hint: Any, value: Any, default: Any) -> bool:
@@ -228,7 +222,7 @@ def _is_sampling(value: Any) -> bool:
 
 def _is_calibration(value: Any) -> bool:
     return (
-        _is_record(Calibration, "n_points", "n_independent", "interval")(value)
+        _is_record(Calibration, ("n_points", "n_independent", "interval"), value)
         and 0 < value["n_independent"] <= value["n_points"]
         and (value["interval"] is None or _is_positive(value["interval"]))
     )
@@ -261,7 +255,9 @@ def _is_source(value: Any) -> bool:
         return False
     if value.get("kind") != "frames":
         kept = value.get("windows")
-        return kept is None or (_is_record(Windows)(kept) and kept["length"] > 1 and (kept["gap"] or 1) > 0)
+        return kept is None or (
+            _is_record(Windows, (), kept) and kept["length"] > 1 and (kept["gap"] or 1) > 0
+        )
     n_atoms, bonds, places = value.get("n_atoms"), value.get("bonds"), value.get("atom_indices")
     return (
         _is_count(n_atoms)
@@ -287,9 +283,9 @@ _HEADER: dict[str, tuple[Callable[[Any], bool], str]] = {
     "source": (_is_source, "what a table or a trajectory says about itself"),
     "epsilon": (_is_positive, "a positive number"),
     "interpolation_bandwidth": (_is_positive, "a positive number"),
-    "bandwidth": (_is_record(Bandwidth, "rule", "dimension"), "a rule and a dimension"),
-    "certificate": (_is_record(Certificate), "a certificate's numbers"),
-    "solution": (_is_record(Solution), "how the map was solved"),
+    "bandwidth": (partial(_is_record, Bandwidth, ("rule", "dimension")), "a rule and a dimension"),
+    "certificate": (partial(_is_record, Certificate, ()), "a certificate's numbers"),
+    "solution": (partial(_is_record, Solution, ()), "how the map was solved"),
     "sampling": (_is_sampling, "how points were resampled"),
     "calibration": (_is_calibration, "how the map was calibrated"),
     "n_components": (_is_count, "a count"),

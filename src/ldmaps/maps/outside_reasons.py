@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.extension.embedder import Embedder
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 #: Data with a smaller share of points inside the map do not belong to it.
 FEW_INSIDE = 0.01

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from timeit import repeat
@@ -23,15 +22,7 @@ from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.landmarks.given import check_indices
 from ldmaps.maps.exact_map import reference_passes, reference_size
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.maps.stage_meter import (
-    StageMeter,
-    as_bytes,
-    as_duration,
-    free_bytes,
-    give_back,
-    law,
-    resident_bytes,
-)
+from ldmaps.maps.stage_meter import StageMeter, free_bytes, give_back, law, resident_bytes
 from ldmaps.metrics import resolve_metric
 from ldmaps.progress import Progress, reporting, stage
 from ldmaps.settings import check_whole
@@ -45,6 +36,9 @@ FEWEST, FEWEST_SLOW, BEYOND_SAMPLE = (2500, 4), (500, 2), 1.25
 PATIENCE = 3600.0
 #: Points that are embedded to see how long one takes.
 EMBEDDED = 1000
+#: Units of times and of memory.
+_SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6}
+_BYTES = {"GB": 1e9, "MB": 1e6}
 
 
 @dataclass(frozen=True)
@@ -66,15 +60,15 @@ class Plan:
     def __str__(self) -> str:
         tried = " and ".join(", ".join(f"{n:,}" for n in self.tried).rsplit(", ", 1))
         rows = [("stage", "time", "memory")]
-        rows += [(name, as_duration(t), as_bytes(self.memory[name])) for name, t in self.steps.items()]
-        rows += [("all", as_duration(self.fit_seconds), as_bytes(self.peak_bytes))]
+        rows += [(name, _written(t), _written(self.memory[name], _BYTES)) for name, t in self.steps.items()]
+        rows += [("all", _written(self.fit_seconds), _written(self.peak_bytes, _BYTES))]
         width = max(len(row[0]) for row in rows)
         return "\n".join(
             [
                 f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks, by fits of {tried}:",
                 *(f"  {name:<{width}}  {seconds:>8}  {memory:>8}" for name, seconds, memory in rows),
-                f"then {as_duration(self.seconds_per_point)} per point in batches, "
-                f"{as_duration(self.latency_seconds)} for one alone",
+                f"then {_written(self.seconds_per_point)} per point in batches, "
+                f"{_written(self.latency_seconds)} for one alone",
                 self.verdict,
             ]
         )
@@ -84,7 +78,7 @@ class Plan:
         """Whether to begin, in a sentence or two, and with which points otherwise."""
         reasons = _against(self.fit_seconds, self.peak_bytes)
         if not reasons:
-            return f"Go ahead: this machine has {as_bytes(free_bytes())} of memory left."
+            return f"Go ahead: this machine has {_written(free_bytes(), _BYTES)} of memory left."
         if self.stride > 1:
             reasons.append(f"One point in {self.stride} would do.")
         return " ".join(reasons)
@@ -135,8 +129,18 @@ def plan(
     ['preparation', 'bandwidth', 'landmarks', 'eigenproblem', 'resampling', 'embedding']
     """
     model = LandmarkDiffusionMap(metric=metric, n_landmarks=n_landmarks, **settings)
+    rng = np.random.default_rng(0)
     if n_features_or_atoms is not None:
-        return plan_made_up(model, data, n_features_or_atoms, dtype)
+        count = check_whole("n", data, 1)
+        width = check_whole("n_features_or_atoms", n_features_or_atoms, 1)
+        kind = np.dtype(dtype)
+        if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise InvalidInputError(f"dtype must be float32 or float64, got {dtype!r}")
+        maker = resolve_metric(metric)
+        width *= 3 if maker.takes_frames else 1
+        return _planned(
+            model, lambda size: maker.made_up(size, width, rng).astype(kind), count, count, kind.itemsize
+        )
     source = as_source(data)
     points = np.asarray(data if source is None else source.read().frames)
     if points.ndim < 2:
@@ -144,13 +148,8 @@ def plan(
             f"data must be points of shape (n, features) or (n, atoms, 3), got shape {points.shape}; to plan with "
             "points that are made up, give their number and n_features_or_atoms"
         )
-    return plan_fit(model, points, len(points) if n is None else n)
-
-
-def plan_fit(model: LandmarkDiffusionMap, points: NDArray[Any], n: int) -> Plan:
-    """Predict what a model's fit takes of ``n`` points, of which these are all or a random part."""
-    check_whole("n", n, 1)
-    is_pairwise, rng = resolve_metric(model.metric).takes_distances, np.random.default_rng(0)
+    n = check_whole("n", len(points) if n is None else n, 1)
+    is_pairwise = resolve_metric(metric).takes_distances
 
     def some(count: int) -> NDArray[Any]:
         chosen = np.sort(rng.choice(len(points), count, replace=False))
@@ -160,26 +159,13 @@ def plan_fit(model: LandmarkDiffusionMap, points: NDArray[Any], n: int) -> Plan:
     return _planned(model, some, min(len(points), n), n, itemsize, points.nbytes)
 
 
-def plan_made_up(model: LandmarkDiffusionMap, n: Any, n_features_or_atoms: Any, dtype: Any) -> Plan:
-    """Predict what a model's fit takes of ``n`` random points."""
-    check_whole("n", n, 1)
-    check_whole("n_features_or_atoms", n_features_or_atoms, 1)
-    kind = np.dtype(dtype)
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise InvalidInputError(f"dtype must be float32 or float64, got {dtype!r}")
-    metric, rng = resolve_metric(model.metric), np.random.default_rng(0)
-    width = n_features_or_atoms * (3 if metric.takes_frames else 1)
-    return _planned(model, lambda size: metric.made_up(size, width, rng).astype(kind), n, n, kind.itemsize)
-
-
 class _Trial(NamedTuple):
     """A fit of some of the points."""
 
     n_points: int
-    meter: StageMeter
+    costs: Mapping[str, Sequence[float]]  # of each stage, as the meter gives them
     n_landmarks: int
-    seconds_per_point: float
-    latency: float
+    per_point: tuple[float, float]  # seconds in batches, and alone
 
 
 def _planned(
@@ -195,8 +181,7 @@ def _planned(
     selector = resolve_selector(model.landmarks, model.n_landmarks, min(DEFAULT_LANDMARKS, n))
     changes: dict[str, Any] = {"resume": None, "verbose": False}
     if isinstance(selector, Given):  # drawing as many costs as little
-        selector = Uniform(len(check_indices(selector.indices, n)))
-        changes |= {"landmarks": selector, "n_landmarks": None}
+        selector = changes["landmarks"] = Uniform(len(check_indices(selector.indices, n)))
     m = selector.n_landmarks or DEFAULT_LANDMARKS
     extension = resolve_extension(model.extension, for_tolerance=model.tolerance is not None)
     is_taught = extension.learns_from_reference or model.tolerance is not None
@@ -251,49 +236,49 @@ def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
         model.fit(points)
     few = points[:EMBEDDED]
     with reporting(Progress(show=False)), stage("embedding"):
-        per_point = statistics.median(repeat(lambda: model.transform(few), repeat=3, number=1)) / len(few)
-        latency = statistics.median(repeat(lambda: model.transform(few[:1]), repeat=20, number=1))
+        batch = np.median(repeat(lambda: model.transform(few), repeat=3, number=1)) / len(few)
+        alone = np.median(repeat(lambda: model.transform(few[:1]), repeat=20, number=1))
     # Those that lie apart and are left out are a matter of these points, not of all.
     n_landmarks = model.n_landmarks or model.embedder_.n_landmarks
-    return _Trial(len(points), meter, n_landmarks, per_point, latency)
+    return _Trial(len(points), meter.costs, n_landmarks, (float(batch), float(alone)))
 
 
 def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degree: int) -> Plan:
     """Return what a fit of n points takes, by the laws of its stages; memory is of this degree."""
     sizes, last = [trial.n_points for trial in trials], trials[-1]
+    names = list(last.costs)
+    measured = [[trial.costs.get(name, (0.0, 0.0, 0.0)) for trial in trials] for name in names]
+    clock, work, memory = np.moveaxis(np.array(measured), 2, 0)  # (stages, trials) each
+    # Time on processors grows by the law whatever else they do; how much of it passes at once is a ratio.
+    pace = np.median(np.divide(clock, work, out=np.ones_like(clock), where=work > 0), axis=1)
+    times = [law(sizes, row) for row in work]
+    room = [law(sizes, np.maximum(row - before, 0.0), degree=degree) for row in memory]
 
-    def measured(kind: str, name: str) -> list[float]:
-        return [getattr(trial.meter, kind).get(name, 0.0) for trial in trials]
-
-    names, times, room = list(last.meter.seconds), {}, {}
-    for name in names:
-        clock, work = measured("seconds", name), measured("work", name)
-        # Time on processors grows by the law whatever else they do; how much of it passes at once is a ratio.
-        pace = statistics.median(c / w if w else 1.0 for c, w in zip(clock, work, strict=True))
-        times[name] = pace * law(sizes, work)
-        added = np.maximum(np.array(measured("memory", name)) - before, 0.0)
-        room[name] = law(sizes, added.tolist(), degree=degree)
-
-    def costs_of(count: int) -> tuple[dict[str, float], dict[str, float]]:
+    def costs_of(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return seconds and bytes of each stage."""
-        seconds = {name: float(times[name](count)) for name in names}
-        return seconds, {name: before - held + float(room[name](count)) if before else 0.0 for name in names}
+        n_bytes = max(before - held, 0.0) + np.array([grown(count) for grown in room])
+        return pace * [grown(count) for grown in times], n_bytes
 
     for stride in (digit * 10**power for power in range(9) for digit in (1, 2, 5)):
-        seconds, memory = costs_of(n // stride)
-        is_fine = not _against(sum(seconds.values()), max(memory.values()))
-        if is_fine or n // stride < 2 * last.n_points:
+        seconds, n_bytes = costs_of(n // stride)
+        if n // stride < 2 * last.n_points or not _against(seconds.sum(), n_bytes.max()):
             break
-    seconds, memory = costs_of(n)
-    costs = sum(seconds.values()), max(memory.values()), seconds, memory
-    return Plan(n, last.n_landmarks, tuple(sizes), *costs, last.seconds_per_point, last.latency, stride)
+    steps, most = (dict(zip(names, costs.tolist(), strict=True)) for costs in costs_of(n))
+    totals = sum(steps.values()), max(most.values())
+    return Plan(n, last.n_landmarks, tuple(sizes), *totals, steps, most, *last.per_point, stride)
 
 
 def _against(seconds: float, n_bytes: float) -> list[str]:
     """Return what speaks against a fit, in sentences."""
     reasons = []
     if seconds > PATIENCE:
-        reasons.append(f"{as_duration(seconds)} is long.")
+        reasons.append(f"{_written(seconds)} is long.")
     if n_bytes > resident_bytes() + free_bytes():
-        reasons.append(f"This machine has only {as_bytes(free_bytes())} of memory left.")
+        reasons.append(f"This machine has only {_written(free_bytes(), _BYTES)} of memory left.")
     return reasons
+
+
+def _written(amount: float, units: Mapping[str, float] = _SECONDS) -> str:
+    """Write an amount in the largest unit that it reaches: "3 µs", "1.5 min", "1,300 h", "300 MB"."""
+    unit = next((name for name, size in units.items() if amount >= size), list(units)[-1])
+    return f"{float(f'{amount / units[unit]:.2g}'):,.12g} {unit}"

@@ -5,39 +5,51 @@ All N points make the exact map, M landmarks with their cells the landmark map, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ldmaps.diffusion.connectivity import (
+from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
+from ldmaps.diffusion.spectrum import (
+    MAX_GAP_COMPONENTS,
+    Spectrum,
+    check_extensible,
+    check_time,
+    solve_spectrum,
+    spectral_gap,
+    warn_of_standstill,
+)
+from ldmaps.diffusion.walk import (
     BULK_LANDMARK_HOP,
     FEWEST_POINTS,
     REACH,
     SMALL_GROUP,
+    Walk,
     check_bulk,
     check_landmarks_connected,
     check_points_connected,
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.pairwise import gaussian_kernel, nearest
-from ldmaps.diffusion.spectrum import Spectrum, solve_spectrum
-from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import DisconnectedError
+from ldmaps.errors import DisconnectedError, InvalidInputError, Named
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.extension.nystrom import nystrom_coefficients
 from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
-from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, settle
+from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.maps.fitted_map import Solution
-from ldmaps.metrics.base import Points
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.quality.diagnosis import handfuls
+from ldmaps.quality.sampling import coordinates_kept
+
+if TYPE_CHECKING:
+    from ldmaps.maps.training import SampledMap
 
 #: Landmarks that lie apart are not replaced if they are at most this share of all.
 FEW_LANDMARKS = 0.05
@@ -72,6 +84,22 @@ class SolvedMap:
             self, spectrum=self.spectrum.leading(n_components), solution=self.solution.leading(n_components)
         )
 
+    def kept(self, n_components: int | str, sampled: SampledMap | None) -> SolvedMap:
+        """Return the map into as many coordinates as were asked for, or as resamples and the gap say."""
+        values, dtype = self.spectrum.eigenvalues, self.points.dtype
+        if n_components != "gap":
+            count = int(n_components)
+        elif sampled is None:
+            count = spectral_gap(values)
+        else:
+            with stage("resampling", unit=""):
+                count = coordinates_kept(values, sampled.judged)
+        leading = self.leading(count)
+        warn_of_standstill(self.spectrum, self.multiplicities, dtype)
+        check_extensible(leading.spectrum.eigenvalues, dtype)
+        check_time(leading.spectrum.eigenvalues, self.walk.time)
+        return leading
+
     def embedder(self) -> Embedder:
         """Return the map's own Nyström extension."""
         step = OnlineStep(
@@ -93,6 +121,28 @@ class SolvedMap:
             rest = self.walk.points.take(wanted[~is_own])
             out[~is_own] = self.embedder().extend(rest, self.walk.n_threads).coordinates
         return out
+
+
+def eigenvalues_for(n_components: int | str, n_points: int, extra: int) -> int:
+    """Return how many eigenpairs to solve for, ``extra`` beyond the coordinates, or raise where points are too few."""
+    most = n_points - 1
+    if n_components == "gap":
+        return min(most, MAX_GAP_COMPONENTS + 1)
+    count = int(n_components)
+    if count > most:
+        raise InvalidInputError(
+            Named("n_components", count),
+            f" needs at least {count + 1} landmarks (the trivial eigenvector takes one), but there are "
+            f"{n_points}; lower ",
+            Named("n_components"),
+            " or use more points or landmarks",
+        )
+    return min(most, count + extra)
+
+
+def coordinates_for(n_components: int | str) -> int | Callable[[NDArray[np.float64]], int]:
+    """Return how many coordinates were asked for, or the rule that finds their number in the eigenvalues."""
+    return spectral_gap if n_components == "gap" else int(n_components)
 
 
 def solve(
@@ -192,6 +242,8 @@ def _among_others(
         return assign(walk, drawn[selector.select(walk.take(drawn), rng).indices])
     chosen = selector.select(walk.take(others), rng)
     indices = others[chosen.indices]
+    if isinstance(walk.points, PointsElsewhere):
+        return assign(walk, indices)
     assignment = np.empty(len(held), dtype=np.intp)
     squared = np.empty(len(held), dtype=chosen.squared_distances.dtype)
     assignment[others], squared[others] = chosen.assignment, chosen.squared_distances
@@ -222,9 +274,9 @@ class LandmarkFit:
         embedder = Embedder.build(walk.metric, points, walk.epsilon, step, landmarks.squared_radii)
         return cls(landmarks, step, embedder, solved)
 
-    def landmark_embedding(self, extended: NDArray[Any]) -> NDArray[Any]:
-        """Return the landmarks' coordinates: from their own eigenvectors where there are any, else as extended."""
+    def landmark_embedding(self, points: Points, n_threads: int | None) -> NDArray[Any]:
+        """Return the coordinates of the points at the landmarks' indices: their own eigenvectors' if there are any."""
         if self.solved is None:
-            return extended
+            return self.embedder.extend(points, n_threads).coordinates
         own = self.solved.own_coordinates[:, : self.embedder.n_components]
-        return own.astype(extended.dtype)
+        return own.astype(points.dtype)

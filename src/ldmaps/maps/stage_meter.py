@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import nnls
@@ -30,15 +30,12 @@ INTERVAL = 2e-3
 
 
 class StageMeter(Progress):
-    """Takes the time and the highest memory of each outermost stage that opens while it runs."""
+    """Takes what each outermost stage that opens while it runs costs: [seconds, seconds on processors, most bytes]."""
 
     def __init__(self) -> None:
         super().__init__(show=False)
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.work: defaultdict[str, float] = defaultdict(float)  # seconds on processors
-        self.memory: defaultdict[str, float] = defaultdict(float)
-        self._open = OUTSIDE
-        self._since = 0.0, 0.0
+        self.costs: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        self._open, self._since = OUTSIDE, (0.0, 0.0)
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look_on, daemon=True)
 
@@ -53,30 +50,29 @@ class StageMeter(Progress):
         self._looking.join()
 
     @contextmanager
-    def stage(
-        self, name: str, total: int | None = None, unit: str = "points", *, ticked: bool = False
-    ) -> Iterator[Stage]:
+    def stage(self, name: str, *arguments: Any, **settings: Any) -> Iterator[Stage]:
         """Open a stage; one inside another is part of it."""
-        with super().stage(name, total, unit, ticked=ticked) as stage:
-            if self._open != OUTSIDE:
-                yield stage
-                return
-            self._begin(name)
+        is_part = self._open != OUTSIDE
+        with super().stage(name, *arguments, **settings) as stage:
+            if not is_part:
+                self._begin(name)
             try:
                 yield stage
             finally:
-                self._begin(OUTSIDE)
+                if not is_part:
+                    self._begin(OUTSIDE)
 
     def _begin(self, name: str) -> None:
         """Count what has passed for the stage that was open, and open another."""
         self._look()
-        now = time.perf_counter(), time.process_time()
-        self.seconds[self._open] += now[0] - self._since[0]
-        self.work[self._open] += now[1] - self._since[1]
+        cost, now = self.costs[self._open], (time.perf_counter(), time.process_time())
+        cost[0] += now[0] - self._since[0]
+        cost[1] += now[1] - self._since[1]
         self._open, self._since = name, now
 
     def _look(self) -> None:
-        self.memory[self._open] = max(self.memory[self._open], resident_bytes())
+        cost = self.costs[self._open]
+        cost[2] = max(cost[2], resident_bytes())
 
     def _look_on(self) -> None:
         while not self._ended.wait(INTERVAL):
@@ -123,20 +119,3 @@ def free_bytes() -> float:
     with suppress(AttributeError, OSError, ValueError):
         return float(os.sysconf("SC_PHYS_PAGES")) * mmap.PAGESIZE
     return math.inf
-
-
-def as_duration(seconds: float) -> str:
-    """Write a time with a unit that suits it: "3 µs", "1.5 min", "1,300 h"."""
-    units = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3}
-    unit, length = next((pair for pair in units.items() if seconds >= pair[1]), ("µs", 1e-6))
-    return f"{_two_digits(seconds / length)} {unit}"
-
-
-def as_bytes(count: float) -> str:
-    """Write an amount of memory: "300 MB", "1.3 GB"."""
-    return f"{_two_digits(count / 1e6)} MB" if count < 1e9 else f"{_two_digits(count / 1e9)} GB"
-
-
-def _two_digits(value: float) -> str:
-    rounded = float(f"{value:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.2g}"

@@ -14,26 +14,27 @@ from sklearn.utils.validation import validate_data
 from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.extension.embedder import Coverage
-from ldmaps.inputs.objects import as_source
+from ldmaps.extension.calibration import calibrate, calibrate_by_others, memory_of, scored_rows
+from ldmaps.extension.embedder import Embedder
+from ldmaps.inputs.opening import as_source
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, PointsElsewhere
 from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
 from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.metrics import Metric
-from ldmaps.metrics.base import Points
-from ldmaps.metrics.checked_arrays import check_real
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.metrics.scaled import least_range
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.point_faults import check_real
 from ldmaps.quality.error_estimate import Reference, sample_reference
-from ldmaps.quality.held_out import calibrate
 from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, Sampling, judge_sampling
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
 LARGEST_WEIGHT, _WIDEST_SPREAD = 1e30, 1e-100
+#: Rows in order, and the time of each.
+Timed = tuple[NDArray[np.intp], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ class Training:
     metric: Metric
     points: Points  # all N of them
     weights: NDArray[np.float64]  # (N,)
-    frames: NDArray[Any] | None = None  # number and time of each frame in its file, and which file that is
+    #: number and time of each frame in its file, and which file that is; of points elsewhere, found when asked for
+    frames: Any = None
     times: NDArray[Any] | None = None
-    files: NDArray[Any] | None = None
+    files: Any = None
     units: str | None = None  # as in :class:`~ldmaps.maps.fitted_map.FittedMap`
     source: dict[str, Any] | None = None
     bandwidth: Bandwidth | None = None  # ε, where it is found already
@@ -79,20 +81,38 @@ class Training:
         """The points of positive weight, which the walk is over; the others are only embedded."""
         return np.flatnonzero(self.weights > 0)
 
-    @property
+    @cached_property
     def uses_all(self) -> bool:
         """Whether every point has a positive weight."""
-        return len(self.used) == len(self.points)
+        return bool(self.weights.min() > 0)
 
     @cached_property
     def members(self) -> Points:
         """The points of positive weight."""
+        if isinstance(self.points, PointsElsewhere):
+            return self.points.weighed(self.weights)
         return self.points if self.uses_all else self.points.take(self.used)
 
     @property
     def member_weights(self) -> NDArray[np.float64]:
         """Their weights."""
-        return self.weights[self.used]
+        return self.weights if self.uses_all else self.weights[self.used]
+
+    @property
+    def held_members(self) -> NDArray[np.bool_] | None:
+        """Which of them no landmark is chosen from."""
+        return self.held if self.held is None or self.uses_all else self.held[self.used]
+
+    @property
+    def n_free(self) -> int:
+        """How many of them landmarks are chosen from."""
+        return len(self.members) - (0 if self.held is None else int((self.held & (self.weights > 0)).sum()))
+
+    def timed(self, landmarks: Landmarks | None) -> Timed | None:
+        """Return rows whose times are known, in order, and these: all of them, or those that landmarks noted."""
+        if self.times is None:
+            return None
+        return np.arange(len(self.points)), np.asarray(self.times, dtype=np.float64)
 
     def walk(self, bandwidth: Bandwidth, settings: Any) -> Walk:
         """Return the walk over the points of positive weight, with the settings of an estimator."""
@@ -119,24 +139,49 @@ class Training:
         self, fit: LandmarkFit, n_features: int, n_threads: int | None
     ) -> tuple[dict[str, Any], Reference]:
         """Embed all points with a fit to those of positive weight; return parts of a map, and what errors need."""
-        extended = fit.embedder.extend(self.points, n_threads)
-        landmarks, coverage = fit.landmarks, fit.embedder.coverage_of(extended)
-        labels = extended.nearest
-        labels[self.used] = landmarks.assignment
-        landmark_indices = self.used[landmarks.indices]
-        parts = {
-            "embedding": extended.coordinates,
-            "labels": labels,
-            "landmark_indices": landmark_indices,
-            "landmark_embedding": fit.landmark_embedding(extended.coordinates[landmark_indices]),
-            "representatives": None if fit.step.moved is None else self.points.take(landmark_indices),
-            "training": self.record(landmark_indices, coverage),
-            "embedder": fit.embedder,
-        }
+        landmarks, embedder = fit.landmarks, fit.embedder
+        rows = self.rows_of(landmarks.indices)
+        recorded = thinned_rows(len(self.points), rows)
+        scored = np.arange(0) if self.held is None else scored_rows(self.held, self.memory)
+        asked = np.union1d(recorded, scored)
+        embedding, labels, distance, nearest = self.extended(fit, asked, recorded, n_threads)
+        shown, known = self.members.take(landmarks.indices), self.timed(landmarks)
         if self.held is not None:
-            known = calibrate(self.held, coverage.distance, self.memory, self.times)
-            parts["embedder"] = replace(fit.embedder, calibration=known)
+            scores = distance[np.searchsorted(asked, scored)].astype(np.float64)
+            embedder = replace(
+                embedder, calibration=calibrate(scored, scores, self.memory, time_steps(known))
+            )
+        parts = {
+            "embedding": embedding,
+            "labels": labels,
+            "landmark_indices": rows,
+            "landmark_embedding": fit.landmark_embedding(shown, n_threads),
+            "representatives": None if fit.step.moved is None else shown,
+            "training": self.record(
+                recorded, known, distance=distance[np.searchsorted(asked, recorded)], nearest=nearest
+            ),
+            "embedder": embedder,
+        }
         return parts, sample_reference(self.members, self.member_weights, landmarks, n_features)
+
+    def compared(self, embedder: Embedder, rng: np.random.Generator, n_threads: int | None) -> Embedder:
+        """Return an embedder whose landmarks are all the points, calibrated by how far each is from the others."""
+        memory, known = memory_of(self.metric, self.points, self.files, rng, n_threads), self.timed(None)
+        compared = self.metric, self.points, embedder.epsilon, memory, time_steps(known), rng
+        return replace(embedder, calibration=calibrate_by_others(*compared))
+
+    def rows_of(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which of all rows some of the ``members`` are."""
+        return indices if self.uses_all else self.used[indices]
+
+    def extended(
+        self, fit: LandmarkFit, asked: NDArray[Any], recorded: NDArray[Any], n_threads: int | None
+    ) -> tuple[Any, Any, NDArray[Any], NDArray[np.intp]]:
+        """Return coordinates and landmarks of all rows, distances of those asked for, landmarks of those recorded."""
+        extended = fit.embedder.extend(self.points, n_threads)
+        labels, distance = extended.nearest, fit.embedder.coverage_of(extended).distance
+        labels[self.used] = fit.landmarks.assignment
+        return extended.coordinates, labels, distance[asked], labels[recorded]
 
     def sampled(self, rng: np.random.Generator) -> Training:
         """Return as many of the data as a search for the number of landmarks takes: all, if they are here."""
@@ -150,16 +195,19 @@ class Training:
         """Return a fit to :meth:`sampled` data with the cells of all."""
         return fit
 
-    def record(self, landmark_indices: NDArray[np.intp], coverage: Coverage | None = None) -> TrainingRecord:
-        """Return where the points are from and how far landmarks are, for looking at the map."""
-        known: dict[str, Any] = {name: getattr(self, name) for name in ("frames", "times", "files")}
-        if coverage is not None:
-            known |= {"distance": coverage.distance, "nearest": coverage.nearest}
-        if (self.weights != 1.0).any():
-            known["weights"] = self.weights
-        return TrainingRecord.of(thinned_rows(len(self.weights), landmark_indices), **known)
+    def record(self, rows: NDArray[np.int64], times: Timed | None, **known: NDArray[Any]) -> TrainingRecord:
+        """Return where some points are from and how far landmarks are, for looking at the map."""
+        columns = {"frames": self.frames, "files": self.files}
+        if not self.weights.min() == self.weights.max() == 1.0:
+            columns["weights"] = self.weights
+        known |= {name: column[rows] for name, column in columns.items() if column is not None}
+        if times is not None:
+            known["times"] = times[1][np.searchsorted(times[0], rows)]
+        return TrainingRecord.of(rows, **known)
 
 
+#: Of more points elsewhere there are neither resamples nor held-out rows: for both, numbers of every row are kept here.
+MOST_ELSEWHERE = 10_000_000
 #: Of more landmarks than this a few stand for all (errors are those of data, and change little with M), which settle
 #: well enough in so many iterations.
 MOST_LANDMARKS, ITERATIONS = 1000, 3
@@ -177,14 +225,15 @@ class SampledMap:
 
     @classmethod
     def of(cls, training: Training, walk: Walk, landmarks: Landmarks | None = None) -> SampledMap | None:
-        """Take what resampling needs of a walk over all points or landmarks; None where the points are elsewhere."""
-        if isinstance(training.points, PointsElsewhere):
-            return None
+        """Take what resampling needs of a walk over all points or landmarks; None where these are not all here."""
         cells = np.arange(len(walk.points))
+        if isinstance(walk.points, PointsElsewhere) and (landmarks is None or len(cells) > MOST_ELSEWHERE):
+            return None
+        order = order_of(training, landmarks)
         if landmarks is not None:
+            cells = landmarks.cells_of(cells)
             walk = replace(walk.take(landmarks.indices), weights=landmarks.multiplicities)
-            cells = landmarks.assignment
-        return cls(walk, cells, training.member_weights, order_of(training))
+        return cls(walk, cells, training.member_weights, order)
 
     def told_of(self, landmarks: NDArray[np.intp]) -> SampledMap:
         """Return the same with errors told of some of the walk's points."""
@@ -222,14 +271,21 @@ def few_landmarks(walk: Walk) -> tuple[Walk, NDArray[np.intp] | None]:
     return replace(walk.take(few.indices), weights=few.multiplicities), few.assignment
 
 
-def order_of(training: Training) -> Order:
+def time_steps(known: Timed | None) -> NDArray[np.float64]:
+    """Return the time from one row to the next, by those whose times are known."""
+    return np.empty(0) if known is None else np.asarray(np.diff(known[1]) / np.diff(known[0]))
+
+
+def order_of(training: Training, landmarks: Landmarks | None = None) -> Order:
     """Return in which order points of positive weight are: that of time where they have times, or are frames."""
     used, is_frames = training.used, training.metric.takes_frames
     files = None if training.files is None else training.files[used].astype(np.int32)
-    steps = np.empty(0)
-    if training.times is not None:
-        steps = np.diff(np.asarray(training.times, dtype=np.float64)[used])
-        steps = steps if files is None else steps[np.diff(files) == 0]
+    steps, known = np.empty(0), training.timed(landmarks)
+    if known is not None:
+        is_used = training.weights[known[0]] > 0
+        places = np.searchsorted(used, known[0][is_used])
+        steps = time_steps((places, known[1][is_used]))
+        steps = steps if files is None else steps[np.diff(files[places]) == 0]
     has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
     if has_times and is_frames and np.median(steps) > 0:
         return Order(True, files, float(np.median(steps)), "ps")
@@ -303,7 +359,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArr
         return np.ones(n_points)
     check_real(sample_weight, "sample_weight")
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.array(sample_weight, dtype=np.float64)  # a copy: it is kept
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"sample_weight must be numbers: {error}") from error
     if weights.ndim == 0:

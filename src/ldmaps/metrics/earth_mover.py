@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError, LdmapsError
-from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.base import LARGEST, Metric, Points
 from ldmaps.metrics.euclidean import ColumnPoints, RowPoints
+from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
 #: How far a ground distance may be from symmetric, relative to its largest entry.
 _ASYMMETRY = 1e-8

@@ -20,7 +20,7 @@ from ldmaps.metrics.base import (
     Points,
     SquaresGradient,
 )
-from ldmaps.metrics.checked_arrays import as_float_array
+from ldmaps.point_faults import as_float_array
 
 #: Up to here direct differences over columns are as fast as a matrix product, exact, and independent of tiling.
 MAX_COLUMN_FEATURES = 32

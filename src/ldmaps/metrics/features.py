@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Array, Metric, OneRow, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import LARGEST, as_float_array, check_stored_names, stored_array
+from ldmaps.metrics.base import LARGEST, Array, Metric, OneRow, Points, SquaresGradient
 from ldmaps.metrics.euclidean import ColumnPoints
 from ldmaps.metrics.feature_choice import KINDS, checked_atoms, chosen_features
 from ldmaps.metrics.periodic import Periodic
 from ldmaps.metrics.rmsd_frames import WeighedAtoms, resolve_atoms
+from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
 #: Distance in nm at which a contact is half one, and the power with which it falls: 1/(1 + (r/r0)⁶).
 CONTACT_RADIUS, CONTACT_POWER = 0.8, 6

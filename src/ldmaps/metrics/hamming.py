@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.checked_arrays import as_float_array
 from ldmaps.metrics.euclidean import ColumnPoints
+from ldmaps.point_faults import as_float_array
 
 
 class Hamming(Metric):

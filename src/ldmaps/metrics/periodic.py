@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Array, Metric, OneRow, Places, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import LARGEST, as_float_array
+from ldmaps.metrics.base import LARGEST, Array, Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.euclidean import ColumnPoints, vector_gradient
+from ldmaps.point_faults import as_float_array
 
 
 class Periodic(Metric):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
+from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
 #: How far d² may be from symmetric, or from 0 on the diagonal, relative to the largest d². On squares,
 #: because the rounding of single-precision programs is even there and grows without bound in d near 0.

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Array, Metric, OneRow, Places, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.rmsd_frames import (
     RMSDPoints,
     WeighedAtoms,
@@ -24,6 +23,7 @@ from ldmaps.metrics.rmsd_frames import (
     resolve_atoms,
     to_panels,
 )
+from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
 
 class RMSD(Metric):

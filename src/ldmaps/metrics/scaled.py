@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Array, Places, Points, SquaresGradient
-from ldmaps.metrics.checked_arrays import as_float_array, check_stored_names, stored_array
 from ldmaps.metrics.euclidean import ColumnPoints, Euclidean, RowPoints
+from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
 #: Rules by which a fit finds the scales.
 SCALES = ("standard", "robust")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.atom_order import atom_indices
+from ldmaps.inputs.topology import atom_indices
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 

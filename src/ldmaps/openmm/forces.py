@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
-from ldmaps.inputs.atom_order import atom_indices
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.inputs.topology import atom_indices
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.openmm.atoms import check_atoms, fitted_on_frames, number_in_unit, positions_in_nm
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number

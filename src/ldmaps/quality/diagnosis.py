@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.connectivity import OUTLIER_SHARE, RAISED
+from ldmaps.diffusion.walk import OUTLIER_SHARE, RAISED
 from ldmaps.errors import Named, OutlierWarning
 
 #: Points that make up this much of Σ_j c_j ψ_lj² carry coordinate l.

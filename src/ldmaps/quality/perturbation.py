@@ -26,8 +26,7 @@ from ldmaps import kernels
 from ldmaps.diffusion.pairwise import apply_operator, extend, squared_tile
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning, InvalidInputError
-from ldmaps.metrics.base import Points
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.settings import is_whole_number
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 

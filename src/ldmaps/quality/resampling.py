@@ -1,4 +1,4 @@
-r"""Maps of other data from the same system: blocks of training points drawn again, and the eigenpairs that this gives.
+r"""Maps of other data from the same system: blocks of training points drawn again, and which modes that gives again.
 
 A block bootstrap changes the landmarks' multiplicities alone: c'_j is the weight of the points of cell j in as many
 blocks as there are, drawn with replacement. A block must be longer than points remember. With c' the walk is
@@ -7,6 +7,9 @@ point. The fitted modes span a first guess (Rayleigh–Ritz), which is solved ag
 residuals r_i = P'f_i − λ_i f_i are divided by λ_i − λ_l mode by mode, as first-order perturbation theory has it,
 
     z_i = Σ_{l ≥ q} ψ_l ⟨ψ_l, r_i⟩/(λ_i − λ_l) + (1/λ_i)(1 − Σ_l ψ_l⟨ψ_l, ·⟩) r_i.
+
+Two modes of nearly the same eigenvalue span a plane that is well defined, but any two axes in it are as good. So what
+is compared with each resample is the span of a group: the smallest cosine between it and that of its matches.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from ldmaps.correlation_times import runs_of
 from ldmaps.errors import InvalidInputError
-from ldmaps.quality.correlation_times import runs_of
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
 #: Most blocks: a variance of so many is known to 4 %.
@@ -35,6 +38,10 @@ FURTHER = 8
 STEPS = 1
 #: Values per tile of resamples.
 TILE_VALUES = 200_000
+#: A group is reproducible when its cosine is at least this in all resamples but LOST of them.
+REPRODUCIBLE, LOST = 0.9, 0.05
+#: Most modes that are taken as a group.
+LARGEST_GROUP = 4
 
 _Array = NDArray[np.float64]
 
@@ -240,3 +247,37 @@ def _rayleigh_ritz(
     values, mixed = np.linalg.eigh(form)
     mixed = turns @ mixed[:, :, ::-1][:, :, :keep]
     return values[:, ::-1][:, :keep], basis @ mixed, images @ mixed
+
+
+def matched(measure: _Array, fitted: _Array, vectors: _Array) -> tuple[NDArray[np.intp], _Array]:
+    """Return which mode of each resample is matched to which fitted one, and all correlations."""
+    lengths = np.sqrt(np.einsum("m,nmi->ni", measure, vectors**2))
+    correlations = (fitted.T * measure) @ vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
+    places = np.stack([scipy.optimize.linear_sum_assignment(-(table**2))[1] for table in correlations])
+    return places, correlations
+
+
+def reproduced(places: NDArray[np.intp], correlations: _Array) -> tuple[_Array, NDArray[np.int32], _Array]:
+    """Return 5 % quantiles of each mode's |correlation| with its match, the group it is in, and quantiles of that."""
+    # A group is the smallest that is reproducible; a mode that is in none stands alone.
+    taken = np.take_along_axis(correlations, places[:, None], axis=2)  # matched ones on the diagonal
+    count = taken.shape[1]
+    alone = np.quantile(np.abs(np.einsum("nii->ni", taken)), LOST, axis=0)
+    strengths = np.mean(taken**2, axis=0)
+    strengths = strengths + strengths.T
+    groups: list[tuple[int, ...]] = [(mode,) for mode in range(count)]
+    found = {group: float(alone[group]) for group in groups}
+    for mode in range(count):
+        group = next(group for group in groups if mode in group)
+        while found[group] < REPRODUCIBLE and len(group) < min(LARGEST_GROUP, count):
+            others = [other for other in range(count) if other not in group]
+            nearest = max(others, key=lambda other: strengths[list(group), other].sum())
+            group = tuple(sorted({*group, *next(other for other in groups if nearest in other)}))
+            block = taken[:, list(group)][:, :, list(group)]
+            found[group] = float(np.quantile(np.linalg.svd(block, compute_uv=False)[:, -1], LOST))
+        if found[group] >= REPRODUCIBLE and len(group) > 1:
+            groups = [other for other in groups if not set(other) & set(group)] + [group]
+    numbers, together = np.empty(count, np.int32), np.empty(count)
+    for number, group in enumerate(sorted(groups)):
+        numbers[list(group)], together[list(group)] = number, found[group]
+    return alone, numbers, together

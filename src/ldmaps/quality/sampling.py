@@ -1,4 +1,4 @@
-"""How sure a map is of itself: errors of eigenvalues and coordinates, which are reproducible, and which are slow.
+"""How sure a map is of itself: errors of eigenvalues and coordinates, which are reproducible, new and slow.
 
 All is read off the landmarks' M×M eigenproblem and the cells of the training points; a coordinate's course in time is
 that of its value at each point's landmark, whose correlation times are right to 5 %. What this leaves out: other
@@ -16,8 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
-from ldmaps.quality.correlation_times import (
+from ldmaps.correlation_times import (
     FEW_INDEPENDENT,
     autocorrelation,
     correlation_time,
@@ -25,11 +24,14 @@ from ldmaps.quality.correlation_times import (
     lagged_pairs,
     runs_of,
 )
-from ldmaps.quality.mode_verdicts import REPRODUCIBLE, find_harmonics, matched, reproduced
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, spectral_gap
 from ldmaps.quality.resampling import (
+    REPRODUCIBLE,
     Blocks,
     FittedModes,
     cut_blocks,
+    matched,
+    reproduced,
     resampled_modes,
     resampled_multiplicities,
 )
@@ -54,6 +56,12 @@ NEEDED = (
 NO_STRUCTURE = 0.1
 #: A replica disagrees when a coordinate's mean in it is so many standard errors from that in the others.
 DISAGREES = 4.0
+#: A mode that earlier ones predict so well is a harmonic of them.
+HARMONIC = 0.95
+#: Widths of the weights by which that is judged, in standard deviations of the earlier modes.
+WIDTHS = (0.1, 0.2, 0.4)
+#: Most landmarks that are looked at for it.
+MOST_LANDMARKS = 300
 
 _Array = NDArray[np.float64]
 
@@ -289,6 +297,49 @@ def _replicas(
     others = (sums.sum(axis=0) - sums) / (weights.sum() - totals)[:, None]
     variance = unit * (1.0 / totals + 1.0 / (weights.sum() - totals))[:, None]
     return np.asarray((means - others) / np.sqrt(np.maximum(variance, 1e-300)))
+
+
+def held_out_r2(predictors: _Array, values: _Array, weights: _Array) -> float:
+    """Return how much of a mode's variance local linear fits to all other points predict, at the best width."""
+    # Local linear regression as Dsilva, Talmon, Coifman & Kevrekidis (2018) have it.
+    n, d = predictors.shape
+    mean = weights @ predictors / weights.sum()
+    scaled = (predictors - mean) / np.sqrt(weights @ (predictors - mean) ** 2 / weights.sum())
+    squared = ((scaled[:, None] - scaled[None]) ** 2).sum(axis=2)
+    design = np.column_stack([np.ones(n), scaled])
+    products = (design[:, :, None] * design[:, None]).reshape(n, -1)
+    centred = values - weights @ values / weights.sum()
+    total = weights @ centred**2
+    best = -np.inf
+    for width in WIDTHS:
+        # Where nobody is near, all others count a little: the fit is then that of all.
+        near = (np.exp(-squared / (2.0 * width**2)) + 1e-9) * weights
+        np.fill_diagonal(near, 0.0)
+        moments = (near @ products).reshape(n, d + 1, d + 1)
+        ridge = 1e-8 * np.trace(moments, axis1=1, axis2=2)[:, None, None] * np.eye(d + 1)
+        slopes = np.linalg.solve(moments + ridge, (near @ (design * centred[:, None]))[:, :, None])[:, :, 0]
+        errors = centred - (design * slopes).sum(axis=1)
+        best = max(best, 1.0 - float(weights @ errors**2) / float(total))
+    return best
+
+
+def find_harmonics(modes: _Array, weights: _Array) -> tuple[_Array, NDArray[np.bool_]]:
+    """Return R² of each mode as a function of earlier ones that are new, and which it follows, (p, p)."""
+    if len(modes) > MOST_LANDMARKS:
+        rows = np.linspace(0, len(modes) - 1, MOST_LANDMARKS).round().astype(np.intp)
+        modes, weights = modes[rows], weights[rows]
+    count = modes.shape[1]
+    r2, new, follows = np.zeros(count), [0], np.zeros((count, count), dtype=np.bool_)
+    for place in range(1, count):
+        r2[place] = held_out_r2(modes[:, new], modes[:, place], weights)
+        if r2[place] < HARMONIC:
+            new.append(place)
+            continue
+        # The fewest that suffice: one alone, if one does.
+        alone = [held_out_r2(modes[:, [other]], modes[:, place], weights) for other in new]
+        best = int(np.argmax(alone))
+        follows[place, new[best] if alone[best] >= HARMONIC else new] = True
+    return r2, follows
 
 
 def coordinates_kept(spectrum: _Array, sampling: Sampling) -> int:

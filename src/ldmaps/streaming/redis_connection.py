@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, LdmapsError, needed, one_line
+from ldmaps._lazy import needed
+from ldmaps.errors import InvalidInputError, LdmapsError, one_line
 from ldmaps.settings import check_seconds
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.atom_order import Atoms
+from ldmaps.inputs.topology import Atoms
 from ldmaps.metrics import RMSD
-from ldmaps.metrics.squared_matrix import squared_matrix
+from ldmaps.metrics.base import squared_matrix
 
 #: Of columns that ldmaps embed and ldmaps correlate write.
 UNITS = {"rg": "nm", "end_to_end": "nm", "rmsd": "nm", "time": "ps", "distance": "√ε"}

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ldmaps._lazy import needed
 from ldmaps.diffusion.spectrum import places_in_spectrum
-from ldmaps.errors import InvalidInputError, Named, needed
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
 from ldmaps.views.observables import UNITS
 from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.atom_order import Atoms
 from ldmaps.inputs.frame_blocks import Block
-from ldmaps.inputs.objects import is_atom_group, select_group
+from ldmaps.inputs.objects import select_group
+from ldmaps.inputs.opening import is_atom_group
+from ldmaps.inputs.selection import SelectedFrames, Selection, select_atoms
 from ldmaps.inputs.source import FrameChunk, Reading
-from ldmaps.inputs.topology import SelectedFrames, Selection, load_topology, select_atoms
+from ldmaps.inputs.topology import Atoms, load_topology
 from ldmaps.point_faults import wrong_width
 from ldmaps.streaming.records import Rejected
 

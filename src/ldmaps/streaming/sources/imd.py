@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import door
-from ldmaps.errors import InvalidInputError, Named, SourceError, needed, one_line
+from ldmaps._lazy import needed
+from ldmaps.errors import InvalidInputError, Named, SourceError, one_line
 from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.inputs.prefetch import NOTHING, Ahead
 from ldmaps.streaming.records import Position, Records

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, SourceError, one_line
 from ldmaps.inputs.source import FrameChunk, PointSource
-from ldmaps.metrics.checked_arrays import check_real, check_unmasked
+from ldmaps.point_faults import check_real, check_unmasked
 from ldmaps.streaming.gathering import Batch
 from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.sources.base import Source

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.atom_order import bonds_among
+from ldmaps.inputs.topology import bonds_among
 from ldmaps.metrics import RMSD
 
 #: Covalent radii in nm (Cordero et al., Dalton Trans. 2008, 2832), and masses, of what molecules are made of.

@@ -17,21 +17,21 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 
-from ldmaps.diffusion.connectivity import (
+from ldmaps.diffusion.solver_choice import sparse_squares
+from ldmaps.diffusion.walk import (
     REACH,
+    Walk,
     all_within_hops,
     check_connected,
     check_landmarks_connected,
     is_connected,
     minimum_spanning_tree,
 )
-from ldmaps.diffusion.solver_choice import sparse_squares
-from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.metrics import Euclidean, Periodic, Precomputed
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.metrics.squared_matrix import squared_matrix
 
 METRICS = {
     "euclidean": (Euclidean(), sheet, euclidean_squares),

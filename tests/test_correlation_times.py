@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import eig
 from scipy.signal import lfilter
 
-from ldmaps.quality.correlation_times import (
+from ldmaps.correlation_times import (
     FEW_INDEPENDENT,
     autocorrelation,
     correlation_time,

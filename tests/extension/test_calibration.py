@@ -6,9 +6,8 @@ import pytest
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.archive import read_archive
 from ldmaps.errors import InvalidInputError, ModelFileError
-from ldmaps.extension.calibration import KEPT, Calibration
+from ldmaps.extension.calibration import KEPT, Calibration, calibrate, held_out_rows, memory_of, scored_rows
 from ldmaps.metrics import resolve_metric
-from ldmaps.quality.held_out import calibrate, held_out_rows, memory_of
 from tests.maps.test_model_file import edit_archive, edit_header
 
 # A few points of a normal distribution carry a coordinate of their own, which is not what is tested.
@@ -132,7 +131,8 @@ def test_rows_beside_fitted_ones_have_no_score():
     place = np.arange(1000) % 100
     held = (place >= 40) & (place < 60)
     distance = np.where((place >= 43) & (place < 57), 1.0, 7.0)  # the edges of each block stand out
-    known = calibrate(held, distance, 3.0)
+    rows = scored_rows(held, 3.0)
+    known = calibrate(rows, distance[rows], 3.0, np.empty(0))
     assert set(known.scores.tolist()) == {1.0}
     assert known.n_points == 10 * 14
 
@@ -243,7 +243,8 @@ def test_rows_at_random_of_a_series_would_promise_too_much():
     known = model.embedder_.calibration
     assert known.n_independent < 0.5 * known.n_points
     at_random = held_out_rows(2000, 0.2, 0.5, np.random.default_rng(0))
-    broken = calibrate(at_random, model.coverage(X).distance, 0.5)
+    rows = scored_rows(at_random, 0.5)
+    broken = calibrate(rows, model.coverage(X).distance[rows], 0.5, np.empty(0))
     distance = model.coverage(new).distance
     assert (known.p_values(distance) <= 0.1).mean() < (broken.p_values(distance) <= 0.1).mean()
 
