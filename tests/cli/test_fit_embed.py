@@ -437,6 +437,8 @@ def test_terminal_escapes_of_a_file_are_not_obeyed(roll_map, tmp_path, capsys, f
         {"settings": {"t": -1.0}},
         {"library_version": None},
         {"epsilon": 1e-320},
+        {"epsilon": 1e-250},
+        {"epsilon": 1e250},
         {"epsilon": 10**400},
     ],
     ids=str,

@@ -159,7 +159,7 @@ def add_worker_options(parser: argparse.ArgumentParser) -> None:
 
 def asks_for_workers(arguments: argparse.Namespace) -> bool:
     """Say whether a cluster is to do the work."""
-    return bool(getattr(arguments, "workers", None) or getattr(arguments, "scheduler", None))
+    return bool(arguments.workers or arguments.scheduler)
 
 
 def window(text: str) -> int | str:

@@ -617,8 +617,9 @@ def refused(socket_, patience=20.0):
         return False
 
 
-def test_idle_connections_leave_descriptors_for_files(model):
+def test_idle_connections_leave_descriptors_for_files(model, monkeypatch):
     """They send nothing, so that nothing of them is read that could be turned away."""
+    monkeypatch.setattr("ldmaps.views.live.server.VISIT", 1e9)  # else they are dropped for staying too long
     with LivePage(model, max_viewers=1) as page, ExitStack() as stack:
         most = 2 + 100 + DROPPED_BEYOND
         idle = [
