@@ -99,7 +99,8 @@ def nearest(
             return
         block = scratch.rows(rows.stop - rows.start)
         metric.squared_block(a, rows, b, slice(0, len(b)), block)
-        kernels.nearest_in_rows(block, index[rows], lowest[rows])
+        block.argmin(axis=1, out=index[rows])
+        lowest[rows] = block[np.arange(len(block)), index[rows]]
 
     run_tiles(len(a), tile, work, resolve_threads(n_threads), asks_metric=stored)
     return index, lowest

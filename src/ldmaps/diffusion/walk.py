@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -216,24 +217,35 @@ def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
     if not scipy.sparse.issparse(squares):
         return all_within_hops(squares, epsilon, np.zeros(len(squares)))
-    kept = squares.data <= epsilon
-    starts = np.append(0, np.cumsum(kept))[squares.indptr]
-    graph = scipy.sparse.csr_array((kept[kept], squares.indices[kept], starts), shape=squares.shape)
-    # The matrix is symmetric: what is reached can be left, and asking for no more than that takes no transposed copy.
-    n_parts, _ = scipy.sparse.csgraph.connected_components(graph, connection="strong")
-    return bool(n_parts == 1)
+    starts, columns, data = squares.indptr.tolist(), squares.indices, squares.data
+
+    def near(here: int) -> NDArray[Any]:
+        row = slice(starts[here], starts[here + 1])
+        return np.asarray(columns[row][data[row] <= epsilon])
+
+    return _reaches_all(len(starts) - 1, near)
 
 
 def all_within_hops(squared: NDArray[Any], cutoff: float, radii: NDArray[np.float64]) -> bool:
     """Say whether hops join all points; between i and j they reach √cutoff + r_i + r_j."""
-    unseen, waiting, hop = np.arange(1, len(squared)), [0], math.sqrt(cutoff)
-    while waiting and len(unseen):
-        here = waiting.pop()
-        both = radii[here] + radii[unseen]
-        near = squared[here, unseen] <= cutoff + both * (2.0 * hop + both)
-        waiting += unseen[near].tolist()
-        unseen = unseen[~near]
-    return len(unseen) == 0
+
+    def near(here: int) -> NDArray[Any]:
+        both = radii[here] + radii
+        return np.flatnonzero(squared[here] <= cutoff + both * (2.0 * math.sqrt(cutoff) + both))
+
+    return _reaches_all(len(squared), near)
+
+
+def _reaches_all(n: int, near: Callable[[int], NDArray[Any]]) -> bool:
+    """Say whether hops to the points that are ``near`` one lead from the first to all; O(n) memory."""
+    outside, waiting, n_outside = np.arange(n) > 0, [0], n - 1
+    while waiting and n_outside:
+        others = near(waiting.pop())
+        reached = others[outside[others]]
+        outside[reached] = False
+        waiting += reached.tolist()
+        n_outside -= len(reached)
+    return n_outside == 0
 
 
 def check_landmarks_connected(

@@ -72,7 +72,6 @@ struct Parameter<Array<T, N>> {
 
 inline PyObject* to_python(bool value) { return PyBool_FromLong(value); }
 inline PyObject* to_python(Index value) { return PyLong_FromSsize_t(value); }
-inline PyObject* to_python(double value) { return PyFloat_FromDouble(value); }
 template <class... Values>
 PyObject* to_python(const std::tuple<Values...>& values) {
     PyObject* result = PyTuple_New(sizeof...(Values));

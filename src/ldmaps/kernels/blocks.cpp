@@ -117,25 +117,6 @@ void judge(Row<const Real> squared, Row<const Index> nearest, Row<const double> 
 }
 KERNEL(judge, "squared[n] nearest[n] squared_radii slack epsilon distance[n] inside[n]")
 
-// Find the smallest entry of each row and the first place where it stands.
-template <class Real>
-void nearest_in_rows(Matrix<const Real> squared, Row<Index> nearest, Row<Real> lowest) {
-    expect(squared.shape(1) > 0, "squared must have a column");
-    for (Index i = 0; i < squared.shape(0); ++i) {
-        const Row<const Real> row = squared[i];
-        // Only a minimum can be vectorised, not its place; so the place is looked for in one block alone.
-        Real low = lowest_of<Real>(row.slice(0, BLOCK));
-        Index closest = 0;
-        for (Index start = BLOCK; start < row.size(); start += BLOCK) {
-            const Real part = lowest_of<Real>(row.slice(start, start + BLOCK));
-            if (part < low) low = part, closest = start;
-        }
-        nearest[i] = closest + first_equal<Real>(row.slice(closest, closest + BLOCK), low);
-        lowest[i] = low;
-    }
-}
-KERNEL(nearest_in_rows, "squared[n,m] nearest[n] lowest[n]")
-
 KERNEL(distance_sums, "squared[n,m] weights[m] sums[n]")
 
 // Add the sums of w_i w_j exp(-r d²) and of w_i w_j r d² exp(-r d²) over a block, for every rate r.

@@ -245,13 +245,10 @@ KERNEL(rmsd_gradients, "frames[n,a,3] kept[e] weights[e] panels moments squared[
 // (tr S - S) w = v(dN Rᵀ), S = N Rᵀ, where v(D) is the vector of D - Dᵀ; and tr(Rᵀ M) then changes by v(M Rᵀ)·w.
 inline void write_turning(const Matrix3& fit, const Matrix3& whole, const Matrix3& rotation, double (&u)[3]) {
     Matrix3 s = {}, p = {};
-    for (int row = 0; row < 3; ++row) {
-        for (int column = 0; column < 3; ++column) {
-            for (int axis = 0; axis < 3; ++axis) {
-                s[row][column] += fit[row][axis] * rotation[column][axis];
-                p[row][column] += whole[row][axis] * rotation[column][axis];
-            }
-        }
+    for (int q = 0; q < 27; ++q) {
+        const int row = q / 9, column = q / 3 % 3, axis = q % 3;
+        s[row][column] += fit[row][axis] * rotation[column][axis];
+        p[row][column] += whole[row][axis] * rotation[column][axis];
     }
     const double trace = s[0][0] + s[1][1] + s[2][2];
     const double d = -0.5 * (s[0][1] + s[1][0]), e = -0.5 * (s[0][2] + s[2][0]), f = -0.5 * (s[1][2] + s[2][1]);
@@ -278,9 +275,7 @@ void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<con
     double centre[3];
     for (Index n = 0; n < frames.shape(0); ++n) {
         write_centre(frames[n], kept, fit_weights, centre);
-        for (Index a = 0; a < n_atoms; ++a) {
-            for (int axis = 0; axis < 3; ++axis) x(a, axis) = frames(n, kept[a], axis) - centre[axis];
-        }
+        for (Index p = 0; p < 3 * n_atoms; ++p) x_memory[p] = frames(n, kept[p / 3], p % 3) - centre[p % 3];
         sum_memory.row().fill(0.0);
         for (Index j = 0; j < landmarks.shape(0); ++j) {
             const Matrix<const double> z = landmarks[j];

@@ -26,22 +26,12 @@ template <class Real>
 void block_tree(Matrix<const Real> squared, Row<Index> parents, Row<Real> lengths) {
     const Index n = squared.shape(0);
     expect(n > 0, "squared must have a row");
-    const Scratch<Index> outside(n);
-    for (Index j = 0; j < n; ++j) parents[j] = 0, lengths[j] = squared(0, j), outside[j] = j;
-    Index n_outside = n - 1;
-    outside[0] = outside[n_outside];
-    while (n_outside > 0) {
-        Index closest = 0;
-        for (Index place = 1; place < n_outside; ++place) {
-            if (lengths[outside[place]] < lengths[outside[closest]]) closest = place;
-        }
-        const Index newest = outside[closest];
-        outside[closest] = outside[--n_outside];
-        const Row<const Real> row = squared[newest];
-        for (Index place = 0; place < n_outside; ++place) {
-            const Index other = outside[place];
-            if (row[other] < lengths[other]) lengths[other] = row[other], parents[other] = newest;
-        }
+    const Scratch<bool> reached(n, false);
+    parents.fill(0);
+    lengths.fill(std::numeric_limits<Real>::infinity());
+    for (Index newest = 0; newest >= 0;
+         newest = attach_nearest<Real>(squared[newest], newest, lengths, parents, reached.row())) {
+        reached[newest] = true;
     }
 }
 KERNEL(block_tree, "squared[n,n] parents[n] lengths[n]")

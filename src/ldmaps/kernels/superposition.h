@@ -32,6 +32,10 @@ struct Invariants {
     }
 };
 
+inline double product_of_columns(const Matrix3& u, int p, int q) {
+    return u[0][p] * u[0][q] + u[1][p] * u[1][q] + u[2][p] * u[2][q];
+}
+
 // Turn the columns of u to right angles from the right, and write to v by what rotation. One-sided Jacobi: the lengths
 // of the columns become the singular values, each to nearly full relative accuracy, and no case is ill-conditioned.
 inline void orthogonal_columns(Matrix3& u, Matrix3& v) {
@@ -42,9 +46,8 @@ inline void orthogonal_columns(Matrix3& u, Matrix3& v) {
         bool turned = false;
         for (int p = 0; p < 2; ++p) {
             for (int q = p + 1; q < 3; ++q) {
-                const double pp = u[0][p] * u[0][p] + u[1][p] * u[1][p] + u[2][p] * u[2][p];
-                const double qq = u[0][q] * u[0][q] + u[1][q] * u[1][q] + u[2][q] * u[2][q];
-                const double pq = u[0][p] * u[0][q] + u[1][p] * u[1][q] + u[2][p] * u[2][q];
+                const double pp = product_of_columns(u, p, p), qq = product_of_columns(u, q, q);
+                const double pq = product_of_columns(u, p, q);
                 if (std::abs(pq) <= 1e-16 * std::sqrt(pp * qq) || pq == 0.0) continue;
                 turned = true;
                 const double tau = (qq - pp) / (2.0 * pq);
@@ -64,9 +67,7 @@ inline void orthogonal_columns(Matrix3& u, Matrix3& v) {
     }
 }
 
-inline double column_length(const Matrix3& u, int p) {
-    return std::sqrt(u[0][p] * u[0][p] + u[1][p] * u[1][p] + u[2][p] * u[2][p]);
-}
+inline double column_length(const Matrix3& u, int p) { return std::sqrt(product_of_columns(u, p, p)); }
 
 // A coordinate of the cross product of two columns.
 inline double cross_of_columns(const Matrix3& axes, int p, int q, int i) {

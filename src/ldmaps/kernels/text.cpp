@@ -139,8 +139,8 @@ KERNEL_OF(read_rows, "text begin delimiter is_json longest targets block", form(
 constexpr Index CELL_BYTES = 24;
 CONSTANT(CELL_BYTES)
 constexpr int MOST_DIGITS = 17;
-// Five to this power is the last one below 2^64.
-constexpr int HIGHEST_POWER = 27;
+// Of five, for numbers that are written without an exponent.
+constexpr int HIGHEST_POWER = MOST_DIGITS + 3;
 
 struct Powers {
     std::uint64_t of_five[HIGHEST_POWER + 1] = {1};
@@ -163,13 +163,14 @@ std::uint64_t scaled(std::uint64_t m, int e, int q) {
     return whole + (rest > half || (rest == half && (whole & 1)));
 }
 
-// Write a finite number as "%.{digits}g" does. Numbers of usual size take a third of the time that to_chars needs.
+// Write a finite number as "%.{digits}g" does. Numbers of usual size, without an exponent, take half of the time that
+// to_chars needs, which would be a sixth of the time to embed a table of points.
 char* write_number(double value, int digits, char* at) {
     const auto bits = bits_of<std::uint64_t>(value);
     const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
     // The decimal exponent, from that of the power of two; at most one too low.
     int x = ((exponent - 1023) * 315653) >> 20;
-    if (exponent == 0 || digits - 1 - x > HIGHEST_POWER || digits - 2 - x < 0) {
+    if (x < -4 || x > digits - 2) {
         return std::to_chars(at, at + CELL_BYTES, value, std::chars_format::general, digits).ptr;
     }
     const std::uint64_t m = (bits & ((1ull << 52) - 1)) | 1ull << 52;
@@ -182,14 +183,6 @@ char* write_number(double value, int digits, char* at) {
     while (end[-1] == '0') --end;
     const int count = static_cast<int>(end - text);
     if (bits >> 63) *at++ = '-';
-    if (x < -4) {
-        *at++ = text[0];
-        if (count > 1) *at++ = '.';
-        at = std::copy(text + 1, end, at);
-        *at++ = 'e', *at++ = '-';
-        if (x > -10) *at++ = '0';
-        return std::to_chars(at, at + 3, -x).ptr;
-    }
     if (x < 0) {
         *at++ = '0', *at++ = '.';
         at = std::fill_n(at, -x - 1, '0');

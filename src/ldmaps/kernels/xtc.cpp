@@ -88,7 +88,7 @@ private:
     Index at_ = 0;
 };
 
-// A number to divide by: one product instead of a division, which takes ten times as long.
+// A number to divide by: one product instead of a division, which takes ten times as long before Ice Lake and Zen 2.
 struct Divisor {
     std::uint64_t value = 1, inverse = ~0ull;
     constexpr Divisor() = default;

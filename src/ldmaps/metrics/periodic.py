@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import LARGEST, Metric, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.base import LARGEST, Array, Metric, OneRow, Places, Points, SquaresGradient
 from ldmaps.metrics.euclidean import ColumnPoints, vector_gradient
 from ldmaps.point_faults import as_float_array
 
@@ -63,12 +63,7 @@ class Periodic(Metric):
         return self._column_row(landmarks, row, column, (1, n_features), lambda X: wrap(X, periods, column))
 
     def _column_row(
-        self,
-        landmarks: Points,
-        row: NDArray[Any],
-        column: NDArray[Any],
-        shape: tuple[int, ...],
-        write: Callable[[NDArray[Any]], Any],
+        self, landmarks: Points, row: Array, column: Array, shape: tuple[int, ...], write: Callable[..., Any]
     ) -> OneRow:
         """Return a way to measure points of a shape, whose features ``write`` puts into a column."""
         b, settings = cast(ColumnPoints, landmarks).columns, self.period
