@@ -539,3 +539,26 @@ def test_new_points_continue_the_coordinates_across_the_border(kind, roll, known
     jumps = np.diff(steps)
     assert (np.sign(jumps) == np.sign(jumps[0])).all()
     assert np.abs(jumps).max() < 0.1 * np.ptp(values)
+
+
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.AccuracyWarning")
+@pytest.mark.parametrize("edge", [11.0, 12.0])
+def test_new_points_begin_where_the_old_coordinates_end(edge, roll):
+    """Much of the roll is new, so the walk has other modes; yet one cubic fits both sides of the border."""
+    known = roll.position < edge
+    new = absorb(
+        LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=200).fit(roll.points[known]), roll.points[~known]
+    )
+    values, along = new.transform(roll.points)[:, 0], roll.position
+    there = np.abs(along - edge) < 1
+    left = values[there] - np.polyval(np.polyfit(along[there], values[there], 3), along[there])
+    assert left.std() < 0.03 * np.ptp(values)
+
+
+def test_a_coordinate_that_the_walk_has_lost_stays_what_it_is_at_the_border(roll, known):
+    model = LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=200, alpha=1.0).fit(roll.points[known])
+    with pytest.warns(AccuracyWarning, match="has less than half in common with any mode"):
+        new = absorb(model, roll.points[~known])
+    values, along = new.transform(roll.points)[:, 0], roll.position
+    before, after = (np.median(values[(along > at) & (along < at + 0.1)]) for at in (12.9, 13.0))
+    assert abs(after - before) < 0.02 * np.ptp(values)
