@@ -101,6 +101,13 @@ def test_groups_that_are_large_raise_epsilon(fit):
     assert (sides[:600] == -sides[600:]).all()
 
 
+def test_a_group_of_one_in_fifty_is_no_outlier():
+    apart = np.concatenate([ROLL, ROLL[:24] * 0.1 + 500.0])
+    with pytest.warns(BandwidthWarning, match="the data fall into groups that no hop joins"):
+        model = FITS["exact"]().fit(apart)
+    assert len(model.diagnosis_.left_out) == 0
+
+
 def test_many_small_groups_raise_epsilon():
     rng = np.random.default_rng(0)
     scattered = np.concatenate([rng.random((340, 2)), 1000.0 * rng.random((60, 2))])
