@@ -205,7 +205,8 @@ def files() -> dict[str, Callable[[], Case]]:
         run.save_xtc(str(path))
 
     def points_map(path: Path) -> None:
-        model(roll(4000), 100, **ROLL).save(path)
+        # Of as many points that few records of the stream are off the map: what is said of those has changed.
+        model(roll(100_000), 100, **ROLL).save(path)
 
     def frames_map(path: Path) -> None:
         model(frames(4000, 22), 8, **FRAMES).save(path)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.diffusion.pairwise import squared_tile
 from ldmaps.extension.embedder import Embedder
-from ldmaps.metrics.base import squared_matrix
 
 #: Data with a smaller share of points inside the map do not belong to it.
 FEW_INSIDE = 0.01
@@ -187,12 +187,12 @@ def contributions(embedder: Embedder, point: ArrayLike, landmark: int) -> NDArra
     space = metric.of_places()
     here, there = embedder.prepare(np.asarray(point)[None]), embedder.landmarks.take(np.array([landmark]))
     values, scales = metric.places(here)
-    squared, gradient = squared_matrix(metric, here, there), np.empty((1, 1, values.shape[1]))
+    squared, gradient = squared_tile(metric, here, slice(0, 1), there), np.empty((1, 1, values.shape[1]))
     sums = space.squares_gradient(space.prepare(metric.places(there).values))
     sums(np.ascontiguousarray(values), squared.astype(np.float64), np.ones((1, 1, 1)), gradient)
     slopes = gradient[0, 0]
     parts = np.square(np.divide(slopes, 2.0 * scales, out=np.zeros_like(slopes), where=scales > 0))
-    if not np.isclose(parts.sum(), squared[0, 0], rtol=1e-2):
+    if not math.isclose(parts.sum(), squared[0, 0], rel_tol=1e-2, abs_tol=1e-8):
         return None  # frames superposed on some of their atoms: moving these turns all the others
     return np.asarray(parts.reshape(-1, 3).sum(axis=1) if space.takes_frames else parts)
 
