@@ -188,6 +188,10 @@ SMALL_GROUP, BULK_HOP, BULK_LANDMARK_HOP = 0.005, 2.0, 2.5
 FEWEST_POINTS = 20
 
 
+#: Points whose neighbours are looked up together.
+_AT_ONCE = 16
+
+
 def check_bulk(
     tree: SpanningTree,
     weights: NDArray[np.float64],
@@ -216,12 +220,12 @@ def check_bulk(
 def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
     if not scipy.sparse.issparse(squares):
-        return all_within_hops(squares, epsilon, np.zeros(len(squares)))
+        return _reaches_all(len(squares), lambda rows: (squares[rows] <= epsilon).any(axis=0))
     starts, columns, data = squares.indptr.tolist(), squares.indices, squares.data
 
-    def near(here: int) -> NDArray[Any]:
-        row = slice(starts[here], starts[here + 1])
-        return np.asarray(columns[row][data[row] <= epsilon])
+    def near(rows: NDArray[np.intp]) -> NDArray[Any]:
+        parts = [slice(starts[row], starts[row + 1]) for row in rows.tolist()]
+        return np.concatenate([columns[part][data[part] <= epsilon] for part in parts])
 
     return _reaches_all(len(starts) - 1, near)
 
@@ -229,23 +233,21 @@ def is_connected(squares: Any, epsilon: float) -> bool:
 def all_within_hops(squared: NDArray[Any], cutoff: float, radii: NDArray[np.float64]) -> bool:
     """Say whether hops join all points; between i and j they reach √cutoff + r_i + r_j."""
 
-    def near(here: int) -> NDArray[Any]:
-        both = radii[here] + radii
-        return np.flatnonzero(squared[here] <= cutoff + both * (2.0 * math.sqrt(cutoff) + both))
+    def near(rows: NDArray[np.intp]) -> NDArray[Any]:
+        both = radii[rows][:, None] + radii
+        return np.asarray((squared[rows] <= cutoff + both * (2.0 * math.sqrt(cutoff) + both)).any(axis=0))
 
     return _reaches_all(len(squared), near)
 
 
-def _reaches_all(n: int, near: Callable[[int], NDArray[Any]]) -> bool:
-    """Say whether hops to the points that are ``near`` one lead from the first to all; O(n) memory."""
-    outside, waiting, n_outside = np.arange(n) > 0, [0], n - 1
-    while waiting and n_outside:
-        others = near(waiting.pop())
-        reached = others[outside[others]]
-        outside[reached] = False
-        waiting += reached.tolist()
-        n_outside -= len(reached)
-    return n_outside == 0
+def _reaches_all(n: int, near: Callable[[NDArray[np.intp]], NDArray[Any]]) -> bool:
+    """Say whether hops to what is ``near`` some points, places or a mask, lead from the first to all; O(n) memory."""
+    outside, waiting = np.arange(n) > 0, np.zeros(1, np.intp)
+    while len(waiting) and outside.any():
+        before = outside.copy()
+        outside[near(waiting[-_AT_ONCE:])] = False
+        waiting = np.concatenate([waiting[:-_AT_ONCE], np.flatnonzero(before & ~outside)])
+    return not outside.any()
 
 
 def check_landmarks_connected(
