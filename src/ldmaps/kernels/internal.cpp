@@ -74,26 +74,47 @@ inline void differentiate(const Vec (&p)[4], Vec (&d)[4]) {
     d[2] = -1.0 * (s + d[3]);
 }
 
-// Call `work(lane, positions)` for up to BESIDE frames, and then `done(feature, start, count)`, feature by feature.
+// Call `work(lane, positions)` for `count` frames, and then `done(feature)`, feature by feature. The frames'
+// coordinates stand one frame after the other or, if `Beside`, BESIDE frames side by side.
+template <int Order, bool Beside, class Given, class Work, class Done>
+void for_each_feature(const Given* frames, Index frame_size, Index count, Matrix<const Index> atoms, Work work,
+                      Done done) {
+    constexpr Index step = Beside ? BESIDE : 1;
+    for (Index feature = 0; feature < atoms.shape(0); ++feature) {
+        const Given* from[Order];
+        for (int k = 0; k < Order; ++k) from[k] = frames + 3 * atoms(feature, k) * step;
+#pragma omp simd
+        for (Index lane = 0; lane < count; ++lane) {
+            Vec p[Order];
+#pragma GCC unroll 4
+            for (int k = 0; k < Order; ++k) {
+                const Given* at = from[k] + (Beside ? lane : lane * frame_size);
+                p[k] = {double(at[0]), double(at[step]), double(at[2 * step])};
+            }
+            work(lane, p);
+        }
+        done(feature);
+    }
+}
+
+// The same for all frames, up to BESIDE at a time; `done(feature, start, count)`.
 template <int Order, class Given, class Work, class Done>
 void for_features(Cube<const Given> frames, Matrix<const Index> atoms, Work work, Done done) {
     const Index frame_size = frames.shape(1) * 3;
+    // Copying pays where most of a frame is read, and several frames are.
+    const bool is_copied = frames.shape(0) >= BESIDE && 2 * atoms.size() >= frames.shape(1);
+    const Scratch<Given> beside(is_copied ? frame_size * BESIDE : 0);
     for (Index start = 0; start < frames.shape(0); start += BESIDE) {
         const Index count = std::min(BESIDE, frames.shape(0) - start);
-        for (Index feature = 0; feature < atoms.shape(0); ++feature) {
-            const Given* from[Order];
-            for (int k = 0; k < Order; ++k) from[k] = frames(start, atoms(feature, k)).data();
-#pragma omp simd
+        const Given* from = frames[start].data();
+        const auto end = [&](Index feature) { done(feature, start, count); };
+        if (is_copied) {
             for (Index lane = 0; lane < count; ++lane) {
-                Vec p[Order];
-#pragma GCC unroll 4
-                for (int k = 0; k < Order; ++k) {
-                    const Given* at = from[k] + lane * frame_size;
-                    p[k] = {double(at[0]), double(at[1]), double(at[2])};
-                }
-                work(lane, p);
+                for (Index p = 0; p < frame_size; ++p) beside.data()[p * BESIDE + lane] = from[lane * frame_size + p];
             }
-            done(feature, start, count);
+            for_each_feature<Order, true>(beside.data(), frame_size, count, atoms, work, end);
+        } else {
+            for_each_feature<Order, false>(from, frame_size, count, atoms, work, end);
         }
     }
 }
