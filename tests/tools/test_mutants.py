@@ -16,6 +16,7 @@ def test_every_snippet_stands_in_the_sources_once():
     for mutant in MUTANTS:
         changed = mutant.applied(ROOT / "src")
         assert mutant.new != mutant.old, mutant.name
+        assert ".." not in mutant.file, "only the sources of the package are copied"
         if mutant.file.endswith(".py"):
             compile(changed, mutant.file, "exec")
 
