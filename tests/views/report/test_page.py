@@ -446,15 +446,15 @@ def test_text_columns_are_colours(roll_map):
 
 
 def test_points_are_inside_as_coverage_says(roll_map, roll):
-    points = roll.points[:60] * np.linspace(1.0, 1.4, 60)[:, None]  # some of them hardly inside, or hardly outside
+    points = roll.points[:1000] * np.linspace(1.0, 1.4, 1000)[:, None]  # some hardly inside, or hardly outside
     coverage = roll_map.coverage(points)
-    assert 0 < coverage.inside.sum() < 60
+    assert 0 < coverage.inside.sum() < 1000
     text = report_html(
         roll_map,
         points=roll_map.transform(points),
         distance=coverage.distance,
         nearest=coverage.nearest,
-        files=["a.csv"] * 60,
+        files=["a.csv"] * 1000,
     )
     np.testing.assert_array_equal(unpack(payload(text)["inside"]), coverage.inside)
     assert f"<dd>{100 * coverage.inside.mean():.4g} %</dd><dt>inside the map</dt>" in text
