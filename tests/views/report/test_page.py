@@ -446,7 +446,8 @@ def test_text_columns_are_colours(roll_map):
 
 
 def test_points_are_inside_as_coverage_says(roll_map, roll):
-    points = roll.points[:1000] * np.linspace(1.0, 1.4, 1000)[:, None]  # some hardly inside, or hardly outside
+    # Some are hardly inside, or hardly outside.
+    points = roll.points[:1000] * np.linspace(1.0, 1.4, 1000)[:, None]
     coverage = roll_map.coverage(points)
     assert 0 < coverage.inside.sum() < 1000
     text = report_html(
