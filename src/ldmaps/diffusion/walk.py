@@ -220,7 +220,7 @@ def check_bulk(
 def is_connected(squares: Any, epsilon: float) -> bool:
     """Say whether the √ε-graph of a dense matrix, or a sparse one that holds all its edges, is connected."""
     if not scipy.sparse.issparse(squares):
-        return _reaches_all(len(squares), lambda rows: (squares[rows] <= epsilon).any(axis=0))
+        return _reaches_all(len(squares), lambda rows: np.flatnonzero((squares[rows] <= epsilon).any(axis=0)))
     starts, columns, data = squares.indptr.tolist(), squares.indices, squares.data
 
     def near(rows: NDArray[np.intp]) -> NDArray[Any]:
@@ -235,19 +235,23 @@ def all_within_hops(squared: NDArray[Any], cutoff: float, radii: NDArray[np.floa
 
     def near(rows: NDArray[np.intp]) -> NDArray[Any]:
         both = radii[rows][:, None] + radii
-        return np.asarray((squared[rows] <= cutoff + both * (2.0 * math.sqrt(cutoff) + both)).any(axis=0))
+        reach = cutoff + both * (2.0 * math.sqrt(cutoff) + both)
+        return np.flatnonzero((squared[rows] <= reach).any(axis=0))
 
     return _reaches_all(len(squared), near)
 
 
 def _reaches_all(n: int, near: Callable[[NDArray[np.intp]], NDArray[Any]]) -> bool:
-    """Say whether hops to what is ``near`` some points, places or a mask, lead from the first to all; O(n) memory."""
-    outside, waiting = np.arange(n) > 0, np.zeros(1, np.intp)
-    while len(waiting) and outside.any():
-        before = outside.copy()
-        outside[near(waiting[-_AT_ONCE:])] = False
-        waiting = np.concatenate([waiting[:-_AT_ONCE], np.flatnonzero(before & ~outside)])
-    return not outside.any()
+    """Say whether hops to the places that are ``near`` some points lead from the first to all; O(n) memory."""
+    outside, waiting, n_outside = np.arange(n) > 0, [0], n - 1
+    while waiting and n_outside:
+        others = near(np.array(waiting[-_AT_ONCE:]))
+        del waiting[-_AT_ONCE:]
+        reached = np.unique(others[outside[others]])
+        outside[reached] = False
+        waiting += reached.tolist()
+        n_outside -= len(reached)
+    return n_outside == 0
 
 
 def check_landmarks_connected(
