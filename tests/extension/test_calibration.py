@@ -6,8 +6,10 @@ import pytest
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.archive import read_archive
 from ldmaps.errors import InvalidInputError, ModelFileError
+from ldmaps.extension import calibration
 from ldmaps.extension.calibration import KEPT, Calibration, calibrate, held_out_rows, memory_of, scored_rows
 from ldmaps.metrics import resolve_metric
+from ldmaps.metrics.base import squared_matrix
 from tests.maps.test_model_file import edit_archive, edit_header
 
 # A few points of a normal distribution carry a coordinate of their own, which is not what is tested.
@@ -301,3 +303,15 @@ def test_scores_must_be_in_order(saved, how):
     edit_archive(saved, arrays={"calibration/scores": how(array)})
     with pytest.raises(ModelFileError, match=r"calibration"):
         load(saved)
+
+
+def test_an_exact_map_is_calibrated_on_as_many_threads_as_were_asked_for(monkeypatch):
+    asked = set()
+
+    def watched(metric, a, b=None, n_threads=None):
+        asked.add(n_threads)
+        return squared_matrix(metric, a, b, n_threads)
+
+    monkeypatch.setattr(calibration, "squared_matrix", watched)
+    assert DiffusionMap(2, 8.0, n_threads=1).fit(normal(600, 0)).embedder_.calibration is not None
+    assert asked == {1}

@@ -217,6 +217,7 @@ def calibrate_by_others(
     memory: float,
     steps: NDArray[np.float64],
     rng: np.random.Generator,
+    n_threads: int | None = None,
 ) -> Calibration | None:
     """Return the calibration of a map whose landmarks are all its points: distances from the nearest of the others."""
     # A new point has one more to be near to, so that its p is never too small: with it among the points, the ranks of
@@ -228,7 +229,7 @@ def calibrate_by_others(
     scores = np.empty(len(rows))
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]
-        squared = squared_matrix(metric, points.take(part), points, None)
+        squared = squared_matrix(metric, points.take(part), points, n_threads)
         for row, own in zip(part, squared, strict=True):
             own[max(row - gap, 0) : row + gap + 1] = np.inf
         scores[start : start + _AT_ONCE] = np.sqrt(squared.min(axis=1) / epsilon)

@@ -183,7 +183,8 @@ Registered::Registered(const char* name, const char* signature, std::vector<Form
 }
 
 bool Given::take(PyObject* object, const Wanted& wanted) {
-    if (wanted.kind == 'u' && wanted.bytes == 1 && !wanted.is_written && PyBytes_Check(object)) {
+    const bool may_be_bytes = wanted.dimensions == 1 && wanted.kind == 'u' && wanted.bytes == 1 && !wanted.is_written;
+    if (may_be_bytes && PyBytes_Check(object)) {
         whole_ = PyBytes_Size(object);
         data_ = PyBytes_AsString(object), shape_ = &whole_;
         return true;

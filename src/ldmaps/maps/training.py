@@ -182,7 +182,7 @@ class Training:
     def compared(self, embedder: Embedder, rng: np.random.Generator, n_threads: int | None) -> Embedder:
         """Return an embedder whose landmarks are all the points, calibrated by how far each is from the others."""
         memory, known = memory_of(self.metric, self.points, self.files, rng, n_threads), self.timed(None)
-        compared = self.metric, self.points, embedder.epsilon, memory, time_steps(known), rng
+        compared = self.metric, self.points, embedder.epsilon, memory, time_steps(known), rng, n_threads
         return replace(embedder, calibration=calibrate_by_others(*compared))
 
     def rows_of(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
