@@ -30,8 +30,9 @@ from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import LdmapsError
 from ldmaps.extension import Distilled, Embedder
+from ldmaps.fit.landmark_fit import LandmarkFit
+from ldmaps.fit.solve import SolvedMap
 from ldmaps.landmarks import KMedoids, Landmarks
-from ldmaps.maps.solved_map import LandmarkFit, SolvedMap
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.quality.fidelity import alignment, rms_error
 from ldmaps.threads import single_threaded_blas

@@ -24,7 +24,7 @@ from point_sources import Source, sources
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.errors import LdmapsWarning, ToleranceError
-from ldmaps.maps.tolerance import CONFIDENCE
+from ldmaps.fit.certify import CONFIDENCE
 from ldmaps.quality.fidelity import rms_error
 
 STORE = DOCS / "certificates.csv"

@@ -13,7 +13,7 @@ import numpy as np
 from ldmaps import DiffusionMap
 from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
-from ldmaps.maps.solved_map import SolvedMap
+from ldmaps.fit.solve import SolvedMap
 from ldmaps.metrics.base import Points
 from reproduction.laboratory import Laboratory
 from reproduction.pieces import Arrays, Piece

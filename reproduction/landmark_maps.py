@@ -12,9 +12,9 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import DisconnectedError
 from ldmaps.extension import Distilled, Embedder
+from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.landmarks import KMedoids, LandmarkSelector, PrunedSpanningTree
 from ldmaps.landmarks.base import assign
-from ldmaps.maps.solved_map import LandmarkFit
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import alignment, rms_error, zeta
 from reproduction.exact_maps import solved_map

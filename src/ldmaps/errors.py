@@ -99,9 +99,11 @@ class DisconnectedError(InvalidInputError):
         Number of points (or landmarks) in each group, largest first.
     epsilon : float
         Bandwidth that was tried.
+    accepted_epsilon : float
+        Smallest bandwidth that the same fit accepts. Where landmarks stand in for the points, that of these
+        landmarks; more landmarks need less.
     joining_epsilon : float
-        Smallest bandwidth at which hops of √ε join all groups, which a fit accepts. Where landmarks stand in
-        for the points, that of these landmarks; more landmarks need less.
+        Smallest bandwidth at which hops of √ε join all groups.
     """
 
     def __init__(
@@ -111,15 +113,16 @@ class DisconnectedError(InvalidInputError):
         joining_epsilon: float,
         reach: float = 1.0,
         counted: str = "points",
+        accepted_epsilon: float | None = None,
+        rule: str = "",
     ) -> None:
+        accepted = joining_epsilon / reach**2 if accepted_epsilon is None else accepted_epsilon
         # Exceptions travel between processes as their args, so args are all that is needed to make them again.
-        super().__init__(component_sizes, epsilon, joining_epsilon, reach, counted)
+        super().__init__(component_sizes, epsilon, joining_epsilon, reach, counted, accepted, rule)
         self.component_sizes = tuple(sorted(map(int, component_sizes), reverse=True))
         self.epsilon, self.joining_epsilon = float(epsilon), float(joining_epsilon)
-        self.reach, self.counted = float(reach), counted
-        #: Which points are in small groups apart, and the landmarks that are not, where a fit may leave them out.
-        self.outside: Any = None
-        self.remaining: Any = None
+        self.accepted_epsilon = float(accepted)
+        self.reach, self.counted, self.rule = float(reach), counted, rule
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -127,17 +130,18 @@ class DisconnectedError(InvalidInputError):
         sizes = self.component_sizes
         shown = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
         hop = "sqrt(epsilon)" if self.reach == 1.0 else f"{self.reach:.2g}*sqrt(epsilon)"
-        which, less, more = "is the smallest that joins them", "", ""
-        if self.counted != "points":
-            which, less = "joins these landmarks", ", and more landmarks need less"
-            more = "use more landmarks, "
+        are_landmarks = self.counted == "landmarks"
+        more = "use more landmarks, which need a smaller epsilon, " if are_landmarks else ""
+        # The rule that has just failed is no remedy.
+        joined = () if self.rule == "connected" else ("use ", Named("epsilon", "connected"), ", ")
         return (
             f"at epsilon = {self.epsilon:.6g} the graph of {self.counted} closer than {hop} falls into "
-            f"{len(sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map spans the data; "
-            f"epsilon = {self.joining_epsilon:.9g} {which} in hops of sqrt(epsilon){less}. Pass a larger epsilon, "
-            f"{more}use ",
-            Named("epsilon", "connected"),
-            ", or fit each component separately.",
+            f"{len(sizes)} components (sizes in {self.counted}: {shown}), so no single diffusion map spans the data. "
+            f"Pass a larger epsilon (the smallest that is accepted is {self.accepted_epsilon:.9g}; at "
+            f"{self.joining_epsilon:.9g} hops of sqrt(epsilon) join all {self.counted}), ",
+            more,
+            *joined,
+            "or fit each component separately.",
         )
 
 

@@ -17,7 +17,7 @@ from ldmaps.cluster.points import BlockedPoints, Blocks
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps import blocked_training, training
+from ldmaps.fit import blocks, coordinates, recipe
 from ldmaps.metrics import RMSD, Euclidean
 
 ROLL = swiss_roll(3000).points
@@ -79,7 +79,8 @@ def test_the_default_is_the_map_of_the_same_points_in_memory(monkeypatch):
     assert_same_fit(plain, blocked)
     assert repr(plain) == repr(blocked)
     np.testing.assert_array_equal(plain.resample(20).errors, blocked.resample(20).errors)
-    monkeypatch.setattr(training, "MOST_ELSEWHERE", 2000)
+    for module in (recipe, coordinates):
+        monkeypatch.setattr(module, "MOST_BLOCKED", 2000)
     many = LandmarkDiffusionMap(2).fit(da.from_array(ROLL, chunks=700))
     assert many.embedder_.calibration is None
     with pytest.raises(InvalidInputError, match="holds no cells"):
@@ -159,7 +160,7 @@ def test_what_needs_all_points_is_done_here_while_they_are_few(settings):
 
 
 def test_large_results_stay_in_blocks(monkeypatch, in_memory, tmp_path):
-    monkeypatch.setattr(blocked_training, "MAX_RECORDED", 1000)
+    monkeypatch.setattr(blocks, "MAX_RECORDED", 1000)
     blocked = roll_map().fit(da.from_array(ROLL, chunks=(800, 3)))
     assert is_dask_array(blocked.embedding_)
     assert is_dask_array(blocked.labels_)
@@ -192,8 +193,8 @@ def test_a_reference_that_is_a_sample_has_the_same_weights(monkeypatch):
 
     monkeypatch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 500)
     weights = np.random.default_rng(3).choice([0.0, 1.0, 2.5], len(ROLL))
-    expected = roll_map().fit(ROLL, sample_weight=weights)._reference
-    found = roll_map().fit(da.from_array(ROLL, chunks=(800, 3)), sample_weight=weights)._reference
+    expected = roll_map().fit(ROLL, sample_weight=weights)._fit_result.reference
+    found = roll_map().fit(da.from_array(ROLL, chunks=(800, 3)), sample_weight=weights)._fit_result.reference
     np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-12)
     np.testing.assert_array_equal(found.points.values, expected.points.values)
 
@@ -209,12 +210,12 @@ def test_a_reference_that_is_a_sample_comes_with_the_first_gather(monkeypatch):
     found = roll_map(**settings).fit(da.from_array(ROLL, chunks=(800, 3)))
     assert len(gathers) == 1
     assert 500 < gathers[0] <= 650
-    expected = roll_map(**settings).fit(ROLL)._reference
-    np.testing.assert_array_equal(found._reference.points.values, expected.points.values)
+    expected = roll_map(**settings).fit(ROLL)._fit_result.reference
+    np.testing.assert_array_equal(found._fit_result.reference.points.values, expected.points.values)
 
 
 def test_a_tolerance_is_searched_for_in_a_sample(monkeypatch):
-    monkeypatch.setattr(blocked_training, "GATHERED", 2000)
+    monkeypatch.setattr(recipe, "GATHERED", 2000)
     X = da.from_array(ROLL, chunks=(800, 3))
     model = LandmarkDiffusionMap(2, 4.0, tolerance=20.0, memory_limit=8 * 1500**2).fit(X)
     assert model.certificate_.upper_bound <= 20.0
@@ -330,7 +331,7 @@ def test_the_bracket_of_frames_and_without_points_of_weight_zero(monkeypatch):
 
 
 def test_a_fit_of_many_points_uses_the_bracket(monkeypatch):
-    monkeypatch.setattr(blocked_training, "GATHERED", 1000)
+    monkeypatch.setattr(recipe, "GATHERED", 1000)
     points = np.random.default_rng(0).normal(size=(3000, 2))
     model = LandmarkDiffusionMap(2, "connected", n_landmarks=100).fit(da.from_array(points, chunks=(800, 2)))
     assert 0 < model.bandwidth_.lower_bound <= model.epsilon_ == model.bandwidth_.epsilon

@@ -14,9 +14,9 @@ from ldmaps.cluster.points import BlockedPoints, Blocks
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
+from ldmaps.fit import recipe
 from ldmaps.landmarks import FarthestPoint, LandmarkSelector, PrunedSpanningTree, elsewhere
 from ldmaps.landmarks.base import assign
-from ldmaps.maps import blocked_training
 from ldmaps.metrics import RMSD, Euclidean
 
 ROLL = swiss_roll(3000).points
@@ -24,7 +24,7 @@ ROLL = swiss_roll(3000).points
 
 @pytest.fixture(autouse=True)
 def few_points_are_many(monkeypatch):
-    monkeypatch.setattr(blocked_training, "GATHERED", 100)
+    monkeypatch.setattr(recipe, "GATHERED", 100)
     monkeypatch.setattr(elsewhere, "SAMPLE", 300)
     monkeypatch.setattr(elsewhere, "BROUGHT", 40)
 
@@ -181,7 +181,7 @@ def test_outliers_of_many_points_by_the_remedy_that_the_error_names(monkeypatch)
     X = da.from_array(points, chunks=(800, 3))
     with pytest.raises(InvalidInputError, match="outliers=0.01 needs a spanning tree.*sample_weight=few"):
         LandmarkDiffusionMap(2, 9.0, outliers=0.01).fit(X)
-    monkeypatch.setattr(blocked_training, "GATHERED", 1500)
+    monkeypatch.setattr(recipe, "GATHERED", 1500)
     few = LandmarkDiffusionMap(2, 9.0, outliers=0.01, n_landmarks=300).fit(X[::2])
     model = LandmarkDiffusionMap(2, 9.0, n_landmarks=300).fit(X, sample_weight=few.coverage(X).distance <= 5)
     np.testing.assert_array_equal(np.flatnonzero(model.training_.weights == 0), [100, 2000, 2999])

@@ -12,7 +12,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.cluster import engine, is_dask_array
 from ldmaps.cluster.engine import client_in_use, computed, shared, task
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.maps import blocked_training
+from ldmaps.fit import blocks
 
 ROLL = swiss_roll(4000).points
 #: Nothing is held out: these tests count how often blocks are read, or end workers while they assign points.
@@ -28,7 +28,7 @@ def in_memory():
     ("workers", "chunk"), [(1, 700), (2, 1500), pytest.param(4, 333, marks=pytest.mark.slow)]
 )
 def test_the_same_map_on_one_two_and_four_processes(with_workers, monkeypatch, in_memory, workers, chunk):
-    monkeypatch.setattr(blocked_training, "MAX_RECORDED", 1000)
+    monkeypatch.setattr(blocks, "MAX_RECORDED", 1000)
     client = with_workers(workers)
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == workers
     X = da.from_array(ROLL, chunks=(chunk, 3))

@@ -11,7 +11,8 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.cluster import open_blocks, points, reading
 from ldmaps.cluster.engine import computed, threads_in_use
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps import blocked_training, fitted_map
+from ldmaps.fit import blocks as fit_blocks
+from ldmaps.fit import fitted_map
 from ldmaps.metrics import Euclidean
 
 ROWS = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
@@ -134,7 +135,7 @@ def test_a_fit_to_files_is_that_of_one_process(trajectories):
 @pytest.mark.parametrize("most", [fitted_map.MAX_RECORDED, 300])
 def test_the_default_map_of_a_trajectory_is_that_of_one_process(tmp_path, monkeypatch, most):
     """Of many rows some times are noted, which tell how far apart all are."""
-    for module in (fitted_map, blocked_training):
+    for module in (fitted_map, fit_blocks):
         monkeypatch.setattr(module, "MAX_RECORDED", most)
     monkeypatch.setattr(fitted_map.thinned_rows, "__defaults__", (most,))
     whole = mdtraj_trajectory(30)

@@ -25,8 +25,8 @@ from ldmaps.diffusion import streamed_kernel
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import ConvergenceWarning, InvalidInputError
+from ldmaps.fit.reference import landmark_start
 from ldmaps.landmarks import Landmarks
-from ldmaps.maps.exact_map import landmark_start
 from ldmaps.progress import Progress, reporting
 
 #: What a converged result may differ by, beside the roundings of its tiles.

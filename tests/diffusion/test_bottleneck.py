@@ -12,13 +12,15 @@ from ldmaps.diffusion.bottleneck import bottleneck_edges, cells_pay
 from ldmaps.diffusion.walk import (
     OUTLIER_SHARE,
     RAISED,
+    REACH,
     SpanningTree,
     Walk,
-    check_points_connected,
     connecting_tree,
+    disconnected_tree,
+    groups_in,
     minimum_spanning_tree,
 )
-from ldmaps.errors import DisconnectedError, OutlierWarning
+from ldmaps.errors import OutlierWarning
 from ldmaps.metrics import RMSD, Euclidean, Function, Periodic
 from ldmaps.metrics.precomputed import StoredSquares
 
@@ -165,12 +167,13 @@ def test_connectivity_at_a_given_bandwidth():
     def walk(epsilon):
         return Walk(metric, points, np.ones(len(X)), epsilon)
 
-    check_points_connected(walk(joining / 25.0 * (1 + 1e-9)))
-    with pytest.raises(DisconnectedError, match="300, 200"):
-        check_points_connected(walk(joining / 25.0 * (1 - 1e-6)))
+    assert disconnected_tree(walk(joining / 25.0 * (1 + 1e-9)), None, REACH) is None
+    epsilon = joining / 25.0 * (1 - 1e-6)
+    tree = disconnected_tree(walk(epsilon), None, REACH)
+    assert groups_in(tree, epsilon).sizes == (300, 200)
 
 
 def test_a_bandwidth_that_is_plenty_takes_no_search(monkeypatch):
     monkeypatch.setattr(bottleneck._Cells, "ways_out", lambda *args: pytest.fail("nothing needs to be cut"))
     metric, points = prepared("gauss")
-    check_points_connected(Walk(metric, points, np.ones(len(points)), 1000.0))
+    assert disconnected_tree(Walk(metric, points, np.ones(len(points)), 1000.0), None, REACH) is None

@@ -1,5 +1,4 @@
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -22,12 +21,12 @@ from ldmaps.diffusion.walk import (
     REACH,
     Walk,
     all_within_hops,
-    check_connected,
-    check_landmarks_connected,
+    groups_in,
     is_connected,
+    landmark_groups,
     minimum_spanning_tree,
+    stored_spanning_tree,
 )
-from ldmaps.errors import DisconnectedError
 from ldmaps.landmarks import FarthestPoint, KMedoids, Uniform
 from ldmaps.metrics import Euclidean, Periodic, Precomputed
 from ldmaps.metrics.base import squared_matrix
@@ -179,9 +178,8 @@ def test_points_exactly_root_epsilon_apart_are_joined():
     for squares in (dense, dense.astype(np.float32), stored):
         assert is_connected(squares, 9.0)
         assert not is_connected(squares, np.nextafter(9.0, 0.0))
-    check_connected(tree, 9.0, reach=1.0)
-    with pytest.raises(DisconnectedError):
-        check_connected(tree, np.nextafter(9.0, 0.0), reach=1.0)
+    assert groups_in(tree, 9.0, reach=1.0) is None
+    assert groups_in(tree, np.nextafter(9.0, 0.0), reach=1.0) is not None
 
 
 # -- errors -------------------------------------------------------------------------------
@@ -190,10 +188,8 @@ def test_points_exactly_root_epsilon_apart_are_joined():
 def test_check_passes_at_the_joining_epsilon_and_fails_below():
     X = blobs((30, 12, 5), gap=4.0, seed=0)
     tree = tree_of(X)
-    check_connected(tree, tree.connecting_epsilon, reach=1.0)
-    with pytest.raises(DisconnectedError) as caught:
-        check_connected(tree, 0.5, reach=1.0)
-    error = caught.value
+    assert groups_in(tree, tree.connecting_epsilon, reach=1.0) is None
+    error = groups_in(tree, 0.5, reach=1.0).error()
     assert error.component_sizes == (30, 12, 5)
     assert error.epsilon == 0.5
     assert error.joining_epsilon == tree.connecting_epsilon
@@ -201,8 +197,9 @@ def test_check_passes_at_the_joining_epsilon_and_fails_below():
         "at epsilon = 0.5 the graph of points closer than sqrt(epsilon) falls into 3 components "
         "(sizes in points: 30, 12, 5)"
     )
-    assert re.search(rf"epsilon = {tree.connecting_epsilon:.9g} .*joins them", str(error))
+    assert f"at {tree.connecting_epsilon:.9g} hops of sqrt(epsilon) join all points" in str(error)
     assert 'use epsilon="connected"' in str(error)
+    assert 'epsilon="connected"' not in str(groups_in(tree, 0.5, reach=1.0).error("connected"))
     assert "landmarks" not in str(error)
 
 
@@ -210,26 +207,21 @@ def test_reach_lengthens_the_hops():
     tree = tree_of(blobs((30, 12, 5), gap=4.0, seed=0))
     lowest = tree.connecting_epsilon / REACH**2
     assert REACH > 1
-    check_connected(tree, lowest * (1 + 1e-9))
-    with pytest.raises(
-        DisconnectedError, match=rf"closer than {REACH:.2g}\*sqrt\(epsilon\) falls into 2 comp"
-    ) as caught:
-        check_connected(tree, lowest * (1 - 1e-9))
-    assert sum(caught.value.component_sizes) == 47
-    assert caught.value.joining_epsilon == tree.connecting_epsilon
+    assert groups_in(tree, lowest * (1 + 1e-9)) is None
+    error = groups_in(tree, lowest * (1 - 1e-9)).error()
+    assert f"closer than {REACH:.2g}*sqrt(epsilon) falls into 2 comp" in str(error)
+    assert sum(error.component_sizes) == 47
+    assert error.joining_epsilon == tree.connecting_epsilon
+    assert error.accepted_epsilon == pytest.approx(lowest)
 
 
 def test_many_components_are_not_all_listed():
-    with pytest.raises(
-        DisconnectedError, match=r"12 components \(sizes in points: 1, 1, 1, 1, 1, 1, 1, 1, \.\.\.\)"
-    ):
-        check_connected(tree_of(np.arange(12.0)[:, None]), 0.1, reach=1.0)
+    error = groups_in(tree_of(np.arange(12.0)[:, None]), 0.1, reach=1.0).error()
+    assert "12 components (sizes in points: 1, 1, 1, 1, 1, 1, 1, 1, ...)" in str(error)
 
 
 def test_error_travels_between_processes():
-    with pytest.raises(DisconnectedError) as caught:
-        check_connected(tree_of(blobs((8, 4), gap=4.0, seed=0)), 0.001)
-    error = caught.value
+    error = groups_in(tree_of(blobs((8, 4), gap=4.0, seed=0)), 0.001).error("connected")
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
     assert again.component_sizes == error.component_sizes
@@ -241,11 +233,12 @@ def test_error_travels_between_processes():
 
 
 def landmark_check(X, selector, epsilon, seed, metric=None):
+    """Return the groups into which landmarks of the points fall, or None."""
     metric = Euclidean() if metric is None else metric
     points = metric.prepare(X)
     chosen = selector.select(Walk(metric, points, np.ones(len(X)), epsilon), np.random.default_rng(seed))
     squared = squared_matrix(metric, points.take(chosen.indices))
-    check_landmarks_connected(squared, chosen.squared_radii, epsilon, obeys_triangle=metric.is_true_metric)
+    return landmark_groups(squared, chosen.squared_radii, epsilon, obeys_triangle=metric.is_true_metric)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -255,10 +248,10 @@ def test_connected_data_with_enough_landmarks_are_never_refused(make_selector, d
         for metric, make, _ in METRICS.values():
             X = make(200, seed, dtype)
             epsilon = tree_of(X, metric).connecting_epsilon
-            landmark_check(X, make_selector(40), epsilon, seed, metric)
-            landmark_check(X, make_selector(200), epsilon, seed, metric)
+            assert landmark_check(X, make_selector(40), epsilon, seed, metric) is None
+            assert landmark_check(X, make_selector(200), epsilon, seed, metric) is None
             distances = metric.pairwise(X)
-            landmark_check(distances, make_selector(40), epsilon, seed, Precomputed())
+            assert landmark_check(distances, make_selector(40), epsilon, seed, Precomputed()) is None
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -272,11 +265,10 @@ def test_triangle_bound_itself_refuses_no_connected_data(dtype):
             Walk(Euclidean(), points, np.ones(len(X)), epsilon), np.random.default_rng(seed)
         )
         squared = squared_matrix(Euclidean(), points.take(chosen.indices))
-        with pytest.raises(DisconnectedError) as caught:
-            check_landmarks_connected(squared, chosen.squared_radii, epsilon, obeys_triangle=True)
-        # Refused, because landmarks so far apart have no kernel between them; not because the data fall apart.
-        assert caught.value.reach != REACH
-        assert "use more landmarks" in str(caught.value)
+        groups = landmark_groups(squared, chosen.squared_radii, epsilon, obeys_triangle=True)
+        # In groups, because landmarks so far apart have no kernel between them; not because the data fall apart.
+        assert groups.reach != REACH
+        assert "use more landmarks" in str(groups.error())
 
 
 @pytest.mark.parametrize("metric", [Euclidean(), Precomputed()], ids=["euclidean", "precomputed"])
@@ -286,9 +278,7 @@ def test_far_blobs_are_refused(make_selector, metric):
         X = blobs((80, 60), gap=12.0, seed=seed)
         between = smallest_connecting_epsilon(euclidean_squares(X))
         data = X if metric.is_true_metric else np.sqrt(euclidean_squares(X))
-        with pytest.raises(DisconnectedError) as caught:
-            landmark_check(data, make_selector(30), 0.1, seed, metric)
-        error = caught.value
+        error = landmark_check(data, make_selector(30), 0.1, seed, metric).error()
         assert len(error.component_sizes) == 2
         assert sum(error.component_sizes) == 30
         assert error.counted == "landmarks"
@@ -296,15 +286,28 @@ def test_far_blobs_are_refused(make_selector, metric):
         assert "use more landmarks" in str(error)
         # What it names as joining is the right size: blobs are one unit wide, landmarks lie inside them.
         assert error.joining_epsilon == pytest.approx(between, rel=0.3)
-        landmark_check(data, make_selector(30), error.joining_epsilon, seed, metric)
+        assert landmark_check(data, make_selector(30), error.joining_epsilon, seed, metric) is None
+        # And what it names as accepted is the smallest that is.
+        assert landmark_check(data, make_selector(30), error.accepted_epsilon, seed, metric) is None
+        assert (
+            landmark_check(data, make_selector(30), 0.999 * error.accepted_epsilon, seed, metric) is not None
+        )
 
 
 def test_triangle_bound_tells_what_the_kernel_alone_cannot():
     # Two blobs 5.3 √ε apart: the kernel between them is above float32 rounding, yet no hop within reach joins them.
     X = np.concatenate([np.linspace(0, 1, 20), np.linspace(6.3, 7.3, 20)])[:, None]
     squares = euclidean_squares(X)
-    with pytest.raises(DisconnectedError):
-        check_landmarks_connected(squares, np.zeros(40), 1.0, obeys_triangle=True)
-    check_landmarks_connected(squares, np.zeros(40), 1.0, obeys_triangle=False)
+    assert landmark_groups(squares, np.zeros(40), 1.0, obeys_triangle=True) is not None
+    assert landmark_groups(squares, np.zeros(40), 1.0, obeys_triangle=False) is None
     # With wide cells the data between the landmarks may join them.
-    check_landmarks_connected(squares, np.full(40, 0.3**2), 1.0, obeys_triangle=True)
+    assert landmark_groups(squares, np.full(40, 0.3**2), 1.0, obeys_triangle=True) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_tree_of_stored_distances_is_the_minimum_spanning_tree(dtype):
+    squares = euclidean_squares(blobs((40, 25, 10), gap=4.0, seed=1)).astype(dtype)
+    tree = stored_spanning_tree(squares)
+    expected = np.sort(scipy_tree(squares.astype(np.float64)).data)
+    np.testing.assert_allclose(np.sort(tree.squares), expected, rtol=1e-6)
+    np.testing.assert_array_equal(tree.squares, squares[tree.ends[:, 0], tree.ends[:, 1]])

@@ -12,8 +12,9 @@ from point_sets import sheet
 
 from ldmaps.diffusion.walk import Walk
 from ldmaps.extension import EXTENSIONS, OnlineStep, resolve_extension
+from ldmaps.fit.landmark_fit import LandmarkFit
+from ldmaps.fit.solve import solve
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps.solved_map import LandmarkFit, solve
 from ldmaps.metrics import Euclidean
 from ldmaps.quality.fidelity import rms_error
 

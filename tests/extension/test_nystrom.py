@@ -5,7 +5,7 @@ from extension.contract import ExtensionContract, a_walk, landmarks_of
 from point_sets import sheet
 
 from ldmaps.extension import Nystrom
-from ldmaps.maps.solved_map import solve
+from ldmaps.fit.solve import solve
 
 
 class TestNystromContract(ExtensionContract):

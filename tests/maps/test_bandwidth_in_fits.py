@@ -21,7 +21,7 @@ def test_the_error_counts_landmarks_and_its_epsilon_works(epsilon):
     with pytest.raises(DisconnectedError, match="falls into 80 components") as caught:
         LandmarkDiffusionMap(2, epsilon, n_landmarks=80).fit(DIGITS)
     assert caught.value.component_sizes == (1,) * 80
-    printed = float(str(caught.value).split("; epsilon = ")[1].split()[0])
+    printed = float(str(caught.value).split("; at ")[1].split()[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error", SpectrumWarning)
         LandmarkDiffusionMap(2, printed, n_landmarks=80).fit(DIGITS)

@@ -11,7 +11,7 @@ from ldmaps.__main__ import main
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps import solved_map
+from ldmaps.fit import resample
 from ldmaps.maps.bandwidth_scan import scan_bandwidth
 
 ROLL = swiss_roll(900).points
@@ -57,7 +57,7 @@ def test_an_exact_map_is_scanned_through_its_medoids(monkeypatch):
     exact = DiffusionMap(2).fit(ROLL)
     whole = scan_bandwidth(exact)
     np.testing.assert_allclose(whole.eigenvalues[whole.own, :2], exact.eigenvalues_, rtol=1e-6)
-    monkeypatch.setattr(solved_map, "MOST_LANDMARKS", 300)
+    monkeypatch.setattr(resample, "MOST_RESAMPLED", 300)
     few = scan_bandwidth(exact)
     np.testing.assert_allclose(few.eigenvalues[few.own, :3], whole.eigenvalues[whole.own, :3], atol=0.02)
 

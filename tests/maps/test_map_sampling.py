@@ -9,8 +9,8 @@ import ldmaps
 from ldmaps.archive import read_archive, write_archive
 from ldmaps.datasets import c24h50
 from ldmaps.errors import InvalidInputError, ModelFileError
+from ldmaps.fit import resample
 from ldmaps.inputs import open as open_inputs
-from ldmaps.maps import solved_map
 from ldmaps.quality.resampling import fitted_modes
 from ldmaps.quality.sampling import Order, judge_sampling
 
@@ -59,7 +59,7 @@ def test_a_given_number_of_coordinates_is_judged_on_request_alone():
 @pytest.mark.parametrize("most", [1000, 50])
 def test_exact_and_distilled_maps_have_errors_around_their_own_eigenvalues(most, monkeypatch):
     """With and without landmarks that stand for all points; errors of the three kinds of maps agree."""
-    monkeypatch.setattr(solved_map, "MOST_LANDMARKS", most)
+    monkeypatch.setattr(resample, "MOST_RESAMPLED", most)
     X = plane(500)
     exact = ldmaps.DiffusionMap(2, epsilon=2.0).fit(X)
     distilled = ldmaps.LandmarkDiffusionMap(2, epsilon=2.0, extension="distilled", n_landmarks=60).fit(X)

@@ -41,7 +41,7 @@ def tried(monkeypatch):
         ({"epsilon": 4.0}, ["bandwidth", "landmarks", "eigenproblem", "resampling", "embedding"]),
         (
             {"outliers": 0.01, "n_components": 2},
-            ["outliers", "bandwidth", "landmarks", "eigenproblem", "embedding"],
+            ["outliers", "landmarks", "eigenproblem", "embedding"],
         ),
         (
             {"epsilon": 9.0, "extension": "distilled", "n_components": 2},

@@ -17,7 +17,7 @@ from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion import solver_state, streamed_kernel
 from ldmaps.diffusion.solver_choice import streamed_room
 from ldmaps.errors import CheckpointError, ConvergenceWarning, InvalidInputError, OutlierWarning
-from ldmaps.maps import exact_map
+from ldmaps.fit import reference
 from ldmaps.metrics import RMSD, Periodic
 from ldmaps.quality.fidelity import align, rms_error
 
@@ -54,7 +54,7 @@ DATA = {
 def small_bands(monkeypatch):
     """Bands so small that a few hundred points have several, and few medoids to begin with."""
     monkeypatch.setattr(streamed_kernel, "MIN_BAND_ROWS", 32)
-    monkeypatch.setattr(exact_map, "MIN_START", 60)
+    monkeypatch.setattr(reference, "MIN_START", 60)
 
 
 # -- the same map ------------------------------------------------------------------
@@ -312,9 +312,9 @@ def test_memory_limit_is_kept(solver, kind, limit, outcome):
 def test_bases_are_as_large_as_memory_allows(monkeypatch):
     """A slow spectrum fills whatever room there is."""
     given = {}
-    solve = exact_map.solve_streamed
+    solve = reference.solve_streamed
     monkeypatch.setattr(
-        exact_map,
+        reference,
         "solve_streamed",
         lambda *args, **settings: given.update(settings) or solve(*args, **settings),
     )

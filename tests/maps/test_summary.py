@@ -8,7 +8,7 @@ from sklearn.base import clone
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.cli import main
 from ldmaps.datasets import swiss_roll
-from ldmaps.maps.fitted_map import summary_lines
+from ldmaps.maps.summary import summary_lines
 
 ROLL = swiss_roll(400, random_state=0).points
 

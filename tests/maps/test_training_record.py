@@ -8,7 +8,7 @@ import numpy as np
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
-from ldmaps.maps.fitted_map import TrainingRecord, thinned_rows
+from ldmaps.fit.fitted_map import TrainingRecord, thinned_rows
 
 ROLL = swiss_roll(400, random_state=0).points
 

@@ -117,7 +117,7 @@ def test_a_bounded_sample_of_the_training_points_will_do(monkeypatch):
             patch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 700)
             estimate = model.fit(X).error_estimate(X[::3])
         np.testing.assert_array_equal(model.embedding_, embedding)
-        kept = model._reference
+        kept = model._fit_result.reference
         assert 700 <= len(kept.points) <= 780
         assert kept.weights.sum() == pytest.approx(len(X))
         assert estimate.n_reference == len(kept.points)

@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from ldmaps.cli import workers
     from ldmaps.cli.info import facts_of
-    from ldmaps.maps.fitted_map import summary_lines
+    from ldmaps.maps.summary import summary_lines
     from ldmaps.progress import reporting
     from ldmaps.quality.sampling import N_RESAMPLES
 

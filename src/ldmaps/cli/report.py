@@ -78,7 +78,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
     """Estimate the errors of the training points that the page shows."""
     import numpy as np
 
-    from ldmaps.maps.fitted_map import thinned_rows
+    from ldmaps.fit.fitted_map import thinned_rows
     from ldmaps.progress import reporting
 
     if arguments.data is not None:

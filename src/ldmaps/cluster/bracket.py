@@ -11,18 +11,20 @@ before; a pass over the blocks tells both. Few points decide ε (those that lie 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.cluster.blocks import Cover, RawBlock, prepared, rows_of
-from ldmaps.cluster.points import BlockedPoints
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import squared_tile
 from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
 from ldmaps.threads import single_threaded_blas
+
+if TYPE_CHECKING:
+    from ldmaps.cluster.points import BlockedPoints
 
 #: Points of S to begin with, farthest ones taken in at a pass, and most passes.
 FIRST, FARTHEST, PASSES = 2000, 500, 3

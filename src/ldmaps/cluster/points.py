@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,17 @@ from ldmaps.cluster.blocks import (
     add_farthest,
     assign_block,
     distance_block,
+    embed_training_block,
     joined_times,
     pick_rows,
     prepare_block,
 )
+from ldmaps.cluster.bracket import connected_bracket
 from ldmaps.cluster.engine import computed, fits_in_workers, keep, shared, task, tree_sum
+from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import nearest
+from ldmaps.diffusion.walk import Walk
+from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import base as landmarks_base
 from ldmaps.landmarks.base import Landmarks, PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
@@ -125,11 +130,13 @@ class BlockedPoints(PointsElsewhere):
         blocks: Blocks,
         weights: NDArray[np.float64] | None = None,
         recorded: Callable[[NDArray[np.intp]], NDArray[np.intp]] = np.unique,
+        most_here: int = 100_000,
     ) -> None:
         self.metric = metric
         self.blocks = blocks
         self.weights = weights
         self.recorded = recorded
+        self.most_here = most_here  # coordinates of more rows than these stay with the workers
         self._used = None if weights is None or weights.all() else np.flatnonzero(weights)
         self.dtype = np.dtype(np.float32 if blocks.dtype == np.float32 else np.float64)
         self._gathers: list[tuple[NDArray[np.intp], Points]] = []
@@ -220,22 +227,57 @@ class BlockedPoints(PointsElsewhere):
             add_cells,
         )
         return BlockedLandmarks(
-            indices,
-            cells.multiplicities,
-            array_of("labels", labels, self.blocks.sizes, np.dtype(np.int32)),
-            None,
-            cells.squared_radii,
-            self,
-            noted,
-            cells.noted,
-            cells.times,
+            indices=indices,
+            multiplicities=cells.multiplicities,
+            assignment=array_of("labels", labels, self.blocks.sizes, np.dtype(np.int32)),
+            squared_distances=None,
+            cell_squared_radii=cells.squared_radii,
+            points=self,
+            noted_rows=noted,
+            noted_cells=cells.noted,
+            noted_times=cells.times,
         )
+
+    def brought(self, most: int) -> Points:
+        """Return the points in this process if they are at most ``most``, otherwise where they are."""
+        return self.take(slice(None)) if len(self) <= most else self
+
+    def take_with_times(self, rows: NDArray[np.intp]) -> tuple[Points, NDArray[np.float64] | None]:
+        """Bring some rows here, given in rising order, and their times if their files tell them."""
+        values, times = self.blocks.gather(rows)
+        return self.metric.prepare(values), times
+
+    def connecting_bandwidth(self) -> Bandwidth:
+        """Return an ε at which hops of √ε join all points; see :mod:`ldmaps.cluster.bracket`."""
+        return connected_bracket(self)
+
+    def embed_all(
+        self, embedder: Embedder, landmarks: Landmarks, asked: NDArray[np.intp]
+    ) -> tuple[Any, Any, NDArray[Any]]:
+        """Embed all rows where they are; their coordinates and landmarks stay there if they are many."""
+        blocks, assigned = self.blocks, cast(BlockedLandmarks, landmarks)
+        travelling = shared("map", embedder)
+        sources, _ = assigned.points.blocks_to_pass()
+        parts = zip(sources, blocks.starts.tolist(), blocks.split(asked), strict=False)
+        results = [
+            task("embed", embed_training_block, block, start, travelling, some)
+            for block, start, some in parts
+        ]
+        coordinates = [task("embedding", itemgetter(0), result) for result in results]
+        squares = [task("record", itemgetter(1), result) for result in results]
+        kept = keep([*coordinates, *squares], blocks.sizes)
+        dtype, count = embedder.landmarks.dtype, len(results)
+        embedding = array_of("embedding", kept[:count], blocks.sizes, dtype, (embedder.n_components,))
+        labels = assigned.assignment.astype(np.intp)
+        if len(blocks) <= self.most_here:
+            embedding, labels = computed([embedding, labels])
+        return embedding, labels, np.concatenate(computed(kept[count:]))
 
     def weighed(self, weights: NDArray[np.float64]) -> BlockedPoints:
         """Return the points of positive weight, which count by it."""
         if weights.min() == weights.max() == 1.0:
             return self
-        points = BlockedPoints(self.metric, self.blocks, weights, self.recorded)
+        points = BlockedPoints(self.metric, self.blocks, weights, self.recorded, self.most_here)
         points._gathers = self._gathers  # what one brings here, the other need not
         return points
 
@@ -278,6 +320,11 @@ class BlockedLandmarks(Landmarks):
     noted_times: NDArray[np.float64] | None  # where their files tell them
 
     @property
+    def known_times(self) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+        """The rows whose cells are known here and their times, if the files tell them."""
+        return None if self.noted_times is None else (self.noted_rows, self.noted_times)
+
+    @property
     def squared_radii(self) -> NDArray[np.float64]:
         """Squared distance from each landmark to the farthest point of its cell."""
         return self.cell_squared_radii
@@ -308,6 +355,11 @@ class BlockedLandmarks(Landmarks):
             some = members[first : first + FETCHED]
             far.append(some[nearest(self.points.metric, self.points.take(some), landmarks)[1] > squared])
         return np.concatenate(far)
+
+    def without(self, walk: Walk, left_out: NDArray[np.intp], apart: NDArray[np.bool_]) -> BlockedLandmarks:
+        """Return the landmarks that stay when some points are left out; a pass finds their cells."""
+        stay = cast(BlockedPoints, walk.points)
+        return stay.assigned(stay.places(self.points.rows(self.indices[~apart])))
 
     def in_order(self, order: NDArray[np.intp]) -> BlockedLandmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th."""

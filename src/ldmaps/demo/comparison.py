@@ -22,9 +22,9 @@ from ldmaps.datasets import alanine_dipeptide
 from ldmaps.datasets.molecules import MolecularFrames
 from ldmaps.errors import InvalidInputError, ToleranceError
 from ldmaps.extension.embedder import Embedder
+from ldmaps.fit.certify import Certificate
 from ldmaps.maps.diffusion_map import DiffusionMap
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import alignment, rms_error, zeta
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.pairwise import kernel_curve, rank_distances, squared_tile
-from ldmaps.diffusion.walk import REACH, SpanningTree, connecting_tree, minimum_spanning_tree
-from ldmaps.errors import BandwidthWarning, DisconnectedError, InvalidInputError, Named
+from ldmaps.diffusion.walk import REACH, Groups, SpanningTree, connecting_tree, minimum_spanning_tree
+from ldmaps.errors import BandwidthWarning, InvalidInputError, Named
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import LANDMARK_FIT
 
@@ -90,8 +90,8 @@ def leave_out_outliers(
         bandwidth = choose_bandwidth(rule, metric, points, weights, rng, n_threads)
     hop = max(bandwidth.epsilon, joining)
     if hop > REACH**2 * bandwidth.epsilon:
-        sizes = tree.component_sizes(REACH**2 * bandwidth.epsilon).tolist()
-        raise DisconnectedError(sizes, bandwidth.epsilon, joining, REACH)
+        groups = Groups.of(tree, bandwidth.epsilon, REACH, accepted=joining / REACH**2 * (1.0 + 1e-9))
+        raise replace(groups, joining_epsilon=joining).error(rule)
     stay = tree.in_largest_component(hop)
     return replace(bandwidth, tree=tree.among(stay)), stay
 

@@ -21,7 +21,6 @@ from ldmaps.diffusion.bottleneck import Edges, bottleneck_edges, cells_pay
 from ldmaps.diffusion.pairwise import squared_row, squared_tile
 from ldmaps.errors import DisconnectedError
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.progress import tick
 
 #: Share of a row's points that are in the tree already before they are dropped from the rows.
@@ -39,14 +38,10 @@ class Walk:
     alpha: float = 0.0  # density normalisation
     time: float = 0.0  # diffusion time t: coordinates are λᵗψ
     n_threads: int | None = None
-    leaves_out: bool = False  # whether small groups of points that lie apart are to be left out of the walk
-    is_connected: bool = False  # whether it is known already that the walk reaches all points
 
     def take(self, indices: NDArray[np.intp]) -> Walk:
         """Return the walk over some of the points."""
-        return replace(
-            self, points=self.points.take(indices), weights=self.weights[indices], is_connected=False
-        )
+        return replace(self, points=self.points.take(indices), weights=self.weights[indices])
 
 
 class SpanningTree(Edges):
@@ -106,6 +101,15 @@ def minimum_spanning_tree(metric: Metric, points: Points) -> SpanningTree:
     return _both_ways(metric, points, *_prim(metric, points))
 
 
+def stored_spanning_tree(squared: NDArray[Any]) -> SpanningTree:
+    """Return the minimum spanning tree of points whose d² are stored, (n, n)."""
+    n = len(squared)
+    parents, lengths = np.empty(n, dtype=np.intp), np.empty(n, dtype=squared.dtype)
+    kernels.block_tree(np.ascontiguousarray(squared), parents, lengths)
+    edges = np.stack([parents[1:], np.arange(1, n)], axis=1)
+    return SpanningTree(edges, lengths[1:].astype(np.float64))
+
+
 def _both_ways(
     metric: Metric, points: Points, edges: NDArray[np.intp], squared: NDArray[np.float64]
 ) -> SpanningTree:
@@ -154,31 +158,111 @@ def _prim(metric: Metric, points: Points) -> tuple[NDArray[np.intp], NDArray[np.
 #: Farthest hop, in units of √ε, that still counts as holding the walk together. Its kernel entry is 4e-6: two parts
 #: of the data joined by nothing closer are separate for every purpose. (The paper speaks of "a few multiples of √ε".)
 REACH = 5.0
+#: Farthest hop between landmarks whose kernel entry is above rounding in single precision.
+NUMERICAL_REACH = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
+#: Room for rounding in a bandwidth that is just large enough.
+_ROOM = 1.0 + 1e-9
+#: Points whose neighbours are looked up together.
+_AT_ONCE = 16
 
 
-def check_connected(tree: SpanningTree, epsilon: float, *, reach: float = REACH) -> None:
-    """Raise :class:`~ldmaps.errors.DisconnectedError` when hops of up to ``reach``·√ε leave the data in pieces."""
-    joining = tree.connecting_epsilon
-    if reach**2 * epsilon < joining:
-        raise DisconnectedError(tree.component_sizes(reach**2 * epsilon).tolist(), epsilon, joining, reach)
+@dataclass(frozen=True)
+class Groups:
+    """Groups of points that no hop of the walk joins, so that no single map spans them."""
+
+    sizes: tuple[int, ...]  # in points or landmarks, largest first
+    epsilon: float  # at which they fall apart
+    reach: float  # the longest hop that was allowed, in units of √ε
+    joining_epsilon: float  # smallest ε at which hops of √ε join all
+    accepted_epsilon: float  # smallest ε that a fit accepts
+    counted: str = "points"  # or "landmarks"
+
+    @classmethod
+    def of(
+        cls,
+        tree: SpanningTree,
+        epsilon: float,
+        reach: float,
+        *,
+        accepted: float | None = None,
+        counted: str = "points",
+    ) -> Groups:
+        """Return the groups into which hops of ``reach``·√ε leave the points of a tree."""
+        joining = tree.connecting_epsilon
+        return cls(
+            sizes=tuple(tree.component_sizes(reach**2 * epsilon).tolist()),
+            epsilon=epsilon,
+            reach=reach,
+            joining_epsilon=joining,
+            accepted_epsilon=_ROOM * joining / reach**2 if accepted is None else accepted,
+            counted=counted,
+        )
+
+    def error(self, rule: Any = None) -> DisconnectedError:
+        """Return what to raise for them, given the rule by which ε was found."""
+        return DisconnectedError(
+            component_sizes=self.sizes,
+            epsilon=self.epsilon,
+            joining_epsilon=self.joining_epsilon,
+            reach=self.reach,
+            counted=self.counted,
+            accepted_epsilon=self.accepted_epsilon,
+            rule=rule if isinstance(rule, str) else "",
+        )
 
 
-def check_points_connected(walk: Walk, squared: Any = None) -> None:
-    """Raise when hops leave the points in pieces, by their d² if given; the tree that shows them is built only then."""
-    enough = (BULK_HOP if walk.leaves_out else REACH) ** 2 * walk.epsilon
+def groups_in(tree: SpanningTree, epsilon: float, *, reach: float = REACH) -> Groups | None:
+    """Return the groups that hops of up to ``reach``·√ε leave the points of a tree in; None if they are one."""
+    if reach**2 * epsilon >= tree.connecting_epsilon:
+        return None
+    return Groups.of(tree, epsilon, reach)
+
+
+def disconnected_tree(walk: Walk, squared: Any, hop: float) -> SpanningTree | None:
+    """Return the points' spanning tree if hops of ``hop``·√ε do not join them all; None, without a tree, if they do.
+
+    ``squared`` are their d², stored or sparse, or None where they are not known.
+    """
+    enough = hop**2 * walk.epsilon
     if squared is None:
         edges = bottleneck_edges(walk.metric, walk.points, walk.n_threads, enough=enough)
         if edges is not None and edges.squares.max(initial=0.0) <= enough:
-            return
+            return None
     elif is_connected(squared, enough):
-        return
+        return None
     if squared is None or scipy.sparse.issparse(squared):
-        tree = minimum_spanning_tree(walk.metric, walk.points)
-    else:
-        tree = minimum_spanning_tree(StoredSquares(), StoredPoints(squared))
-    if walk.leaves_out:
-        check_bulk(tree, walk.weights, walk.epsilon, len(walk.points))
-    check_connected(tree, walk.epsilon)
+        return minimum_spanning_tree(walk.metric, walk.points)
+    return stored_spanning_tree(squared)
+
+
+def landmark_groups(
+    squared: NDArray[Any], squared_radii: NDArray[np.float64], epsilon: float, *, obeys_triangle: bool
+) -> Groups | None:
+    """Return the groups in which landmarks show that the data, or the walk over the landmarks, falls; None if whole.
+
+    Points of two cells closer than the reach put their landmarks within the reach plus both cells' radii, so a graph
+    that falls apart even with that allowance proves that the data do. And a kernel that is zero to rounding between
+    groups of landmarks has no single map, however the data lie.
+    """
+    reach = 0.0
+    # The gap between wide cells is a small difference of long distances, and keeps all of their rounding.
+    shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
+    radii = np.sqrt(squared_radii) / shrunk
+    widened = 1.0 / (slack * shrunk**2)
+    if obeys_triangle and not all_within_hops(squared, REACH**2 * epsilon * widened, radii):
+        reach = REACH
+    elif not is_connected(squared, NUMERICAL_REACH**2 * epsilon):
+        reach = NUMERICAL_REACH
+    if not reach:
+        return None
+    stored = np.asarray(squared, dtype=np.float64)
+    tree = stored_spanning_tree(stored)
+    accepted = tree.connecting_epsilon / NUMERICAL_REACH**2
+    if obeys_triangle:
+        gaps = np.maximum(np.sqrt(stored) - radii - radii[:, None], 0.0)
+        joining = stored_spanning_tree(gaps**2).connecting_epsilon
+        accepted = max(accepted, joining / (REACH**2 * widened))
+    return Groups.of(tree, epsilon, reach, accepted=_ROOM * accepted, counted="landmarks")
 
 
 #: A group of at most this share of the points belongs to the map if a hop of so many √ε leads there: one between
@@ -188,33 +272,19 @@ SMALL_GROUP, BULK_HOP, BULK_LANDMARK_HOP = 0.005, 2.0, 2.5
 FEWEST_POINTS = 20
 
 
-#: Points whose neighbours are looked up together.
-_AT_ONCE = 16
+def in_small_groups(
+    tree: SpanningTree, weights: NDArray[np.float64], epsilon: float, n_points: int, *, hop: float
+) -> NDArray[np.intp]:
+    """Return which points of a tree are in small groups that no hop of ``hop``·√ε joins to the others.
 
-
-def check_bulk(
-    tree: SpanningTree,
-    weights: NDArray[np.float64],
-    epsilon: float,
-    n_points: int,
-    *,
-    landmarks: bool = False,
-) -> None:
-    """Raise where small groups lie apart; the error's ``outside`` says which points of the tree these are."""
-    # The walk would stay in such a group, and show it as a coordinate of its own.
-    hop = BULK_LANDMARK_HOP if landmarks else BULK_HOP
+    The walk would stay in such a group, and show it as a coordinate of its own.
+    """
     labels = tree.components(hop**2 * epsilon)
     shares = np.bincount(labels, weights=weights) / weights.sum()
     single = 1.5 / n_points if n_points >= FEWEST_POINTS else 0.0
     small = shares <= max(SMALL_GROUP, single)
     small[np.argmax(shares)] = False
-    if not small.any():
-        return
-    sizes = tree.component_sizes(hop**2 * epsilon).tolist()
-    counted = "landmarks" if landmarks else "points"
-    error = DisconnectedError(sizes, epsilon, tree.connecting_epsilon, hop, counted)
-    error.outside = np.flatnonzero(small[labels])
-    raise error
+    return np.flatnonzero(small[labels])
 
 
 def is_connected(squares: Any, epsilon: float) -> bool:
@@ -252,29 +322,3 @@ def _reaches_all(n: int, near: Callable[[NDArray[np.intp]], NDArray[Any]]) -> bo
         waiting += reached.tolist()
         n_outside -= len(reached)
     return n_outside == 0
-
-
-def check_landmarks_connected(
-    squared: NDArray[Any], squared_radii: NDArray[np.float64], epsilon: float, *, obeys_triangle: bool
-) -> None:
-    """Raise when landmarks show that the data, or the walk over the landmarks, falls apart; M² comparisons."""
-    # Points of two cells closer than the reach put their landmarks within the reach plus both cells' radii, so a graph
-    # that falls apart even with that allowance proves that the data do. And a kernel that is zero to rounding
-    # between groups of landmarks has no single map, however the data lie.
-    if obeys_triangle:
-        # Of wide cells the gap is a small difference of long distances, and keeps all of their rounding.
-        shrunk, slack = 1.0 - 128.0 * float(np.finfo(squared.dtype).eps), 1.0 - 1e-4
-        radii = np.sqrt(squared_radii)
-        if not all_within_hops(squared, REACH**2 * epsilon / slack / shrunk**2, radii / shrunk):
-            _raise_disconnected(squared, epsilon, REACH)
-    numerical = math.sqrt(-2.0 * math.log(float(np.finfo(np.float32).eps)))
-    if not is_connected(squared, numerical**2 * epsilon):
-        _raise_disconnected(squared, epsilon, numerical)
-
-
-def _raise_disconnected(squared: NDArray[Any], epsilon: float, reach: float) -> None:
-    """Say into which groups hops of ``reach``·√ε between the landmarks themselves fall, and which ε joins those."""
-    # Cells are left aside: an ε that joins landmarks only across their cells would be refused in turn.
-    tree = minimum_spanning_tree(StoredSquares(), StoredPoints(np.asarray(squared, dtype=np.float64)))
-    sizes = tree.component_sizes(reach**2 * epsilon).tolist()
-    raise DisconnectedError(sizes, epsilon, tree.connecting_epsilon, reach, "landmarks")

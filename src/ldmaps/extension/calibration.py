@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from ldmaps.correlation_times import correlation_time, runs_of
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.metrics.base import Metric, Points, squared_matrix
 
 #: The largest scores are all kept, and as many of the others, at ranks that grow by the same factor.
@@ -169,7 +168,7 @@ def memory_of(
     if n > _STRETCHES * _ROWS:
         starts = np.linspace(0, n - _ROWS, _STRETCHES).astype(np.intp)
         rows = (starts[:, None] + np.arange(_ROWS)).ravel()
-    if len(rows) < n or isinstance(points, PointsElsewhere):
+    if len(rows) < n or not points.are_here:
         points = points.take(rows)
     parts = np.zeros(len(rows), np.int64) if files is None else files[rows].astype(np.int64)
     edges = np.append(False, (np.diff(rows) != 1) | (np.diff(parts) != 0))

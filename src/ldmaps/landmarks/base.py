@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps import kernels
+from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError, Named
@@ -50,9 +51,18 @@ class Landmarks:
         np.maximum.at(radii, self.assignment, self.squared_distances)
         return radii
 
+    @property
+    def known_times(self) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+        """Rows and their times, if these were found while points were assigned, as happens with files in blocks."""
+        return None
+
     def cells_of(self, points: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return which landmark the training points at indices ``points`` belong to."""
         return self.assignment[points]
+
+    def cells_of_rows(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return which landmark some of the ``rows`` belong to, where every row is a point."""
+        return self.assignment[rows]
 
     def points_in(self, cells: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return which points belong to some of the landmarks: those of which ``cells``, (M,), is True."""
@@ -61,6 +71,26 @@ class Landmarks:
     def beyond(self, squared: float) -> NDArray[np.intp]:
         """Return the indices of points whose d² from their landmark is above ``squared``."""
         return np.flatnonzero(self.squared_distances > squared)
+
+    def without(self, walk: Walk, left_out: NDArray[np.intp], apart: NDArray[np.bool_]) -> Landmarks:
+        """Return the landmarks that stay when some points are left out, and with them the landmarks that lie apart.
+
+        Parameters
+        ----------
+        walk : Walk
+            Over the points that stay.
+        left_out : ndarray of int
+            Points that go: all those of the landmarks that go, and perhaps others.
+        apart : ndarray of bool, shape (M,)
+            Which landmarks go.
+        """
+        # Every point that stays keeps its landmark, so its cell is known.
+        stays = np.ones(len(self.assignment), dtype=bool)
+        stays[left_out] = False
+        place, number = np.cumsum(stays) - 1, np.cumsum(~apart) - 1
+        indices = place[self.indices[~apart]]
+        assignment = number[self.assignment[stays]]
+        return settle(indices, assignment, self.squared_distances[stays], walk.weights)
 
     def in_order(self, order: NDArray[np.intp]) -> Landmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th; ``order`` is a permutation."""
@@ -73,17 +103,28 @@ class Landmarks:
 class PointsElsewhere(Points):
     """Points that are not all in this process: :meth:`take` fetches some, workers handle the rest in place."""
 
+    are_here = False
+
     @abstractmethod
     def assigned(self, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
         """Assign every point to the nearest landmark; see :func:`assign`."""
 
     @abstractmethod
-    def weighed(self, weights: NDArray[np.float64]) -> PointsElsewhere:
-        """Return the points of positive weight, which count by their ``weights``, of shape (N,)."""
-
-    @abstractmethod
     def cover(self) -> Cover:
         """Begin to cover the points with landmarks that are chosen step by step."""
+
+    @abstractmethod
+    def connecting_bandwidth(self) -> Bandwidth:
+        """Return an ε at which hops of √ε join all points, with a lower bound of the smallest such ε."""
+
+    @abstractmethod
+    def embed_all(
+        self, embedder: Any, landmarks: Landmarks, asked: NDArray[np.intp]
+    ) -> tuple[Any, Any, NDArray[Any]]:
+        """Embed all rows where they are; return their coordinates, their landmarks, and d² of the rows ``asked`` for.
+
+        Coordinates and landmarks stay with the workers as dask arrays if they are many.
+        """
 
 
 class Cover(ABC):
@@ -112,6 +153,8 @@ class LandmarkSelector(ABC):
     needs_all_points: ClassVar[bool] = True
     #: Whether :meth:`select` takes points elsewhere all the same: it chooses among a sample and what that leaves out.
     covers_from_sample: ClassVar[bool] = False
+    #: Whether other landmarks are chosen at another ε.
+    depends_on_epsilon: ClassVar[bool] = False
 
     @abstractmethod
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
@@ -119,6 +162,10 @@ class LandmarkSelector(ABC):
 
         Must not hold an N×N matrix.
         """
+
+    def for_any_points(self) -> Self:
+        """Return the same method for points that need not be connected; most never ask whether they are."""
+        return self
 
     def of_size(self, n_landmarks: int) -> Self:
         """Return a selector with the same settings for ``n_landmarks``."""

@@ -13,7 +13,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks.base import (
     Landmarks,
     LandmarkSelector,
-    PointsElsewhere,
     assign,
     check_n_landmarks,
     settle,
@@ -81,7 +80,7 @@ class KMedoids(LandmarkSelector):
     def _iterate(self, walk: Walk, count: int, rng: np.random.Generator) -> Landmarks:
         n_points, most = len(walk.points), sample_size(count)
         drawn = np.sort(rng.choice(n_points, most, replace=False)) if n_points > most else None
-        if drawn is None and isinstance(walk.points, PointsElsewhere):
+        if drawn is None and not walk.points.are_here:
             drawn = np.arange(n_points)
         sample = walk if drawn is None else walk.take(drawn)
         if self.init == "k-means++":

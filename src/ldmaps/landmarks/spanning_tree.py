@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
+from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.pairwise import squared_row
 from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
-from ldmaps.diffusion.walk import Walk, check_connected, minimum_spanning_tree
+from ldmaps.diffusion.walk import Walk, groups_in, minimum_spanning_tree
 from ldmaps.errors import InvalidInputError, LdmapsError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign
 from ldmaps.landmarks.elsewhere import cover_elsewhere
@@ -41,18 +43,24 @@ class PrunedSpanningTree(LandmarkSelector):
     name = "pst"
     is_automatic = True
     covers_from_sample = True
+    depends_on_epsilon = True
+    _may_fall_apart = False  # not a setting: the fit asks for it
 
     def __init__(self, *, growth: str = "adopting") -> None:
         self.growth = growth
+
+    def for_any_points(self) -> Self:
+        """Return the same method for points that hops of √ε need not join: every part of them gets landmarks."""
+        tolerant = copy.copy(self)
+        tolerant._may_fall_apart = True
+        return tolerant
 
     def select(self, walk: Walk, rng: np.random.Generator) -> Landmarks:
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
         if self.growth == "adopting":
             if isinstance(walk.points, PointsElsewhere):
                 return assign(walk, cover_elsewhere(walk, walk.points, _sampled_tree, rng))
-            if walk.leaves_out:  # hops of √ε need not join all points, the check of the walk decides
-                return assign(walk, _sampled_tree(walk, rng))
-            parent = _grow_adopting(walk, rng)
+            parent = _grow_adopting(walk, rng, may_fall_apart=self._may_fall_apart)
         elif self.growth == "literal" and isinstance(walk.points, PointsElsewhere):
             raise InvalidInputError(
                 f'PrunedSpanningTree(growth="literal") compares all points with all, and {len(walk.points):,} in '
@@ -61,10 +69,10 @@ class PrunedSpanningTree(LandmarkSelector):
                 ' or "kmedoids"',
             )
         elif self.growth == "literal":
-            parent = _grow_literal(walk, rng)
+            parent = _grow_literal(walk, rng, may_fall_apart=self._may_fall_apart)
         else:
             raise InvalidInputError(f'growth must be "adopting" or "literal", got {self.growth!r}')
-        return assign(walk, _prune(parent))
+        return assign(walk, _prune_forest(parent) if self._may_fall_apart else _prune(parent))
 
 
 def _degrees(parent: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -87,16 +95,22 @@ def _prune(parent: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def _sampled_tree(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return the landmarks of a sample that may fall apart, as the points between its parts are missing."""
-    parent = _grow_adopting(walk, rng, may_fall_apart=True)
+    return _prune_forest(_grow_adopting(walk, rng, may_fall_apart=True))
+
+
+def _prune_forest(parent: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the nodes of degree above one of several trees, and for a tree without any its root."""
     inner, stays = _degrees(parent) > 1, parent < 0
     # A root alone, or with one leaf, stands for its part.
     stays[parent[inner & (parent >= 0)]] = False
     return np.flatnonzero(inner | stays)
 
 
-def _fail_disconnected(walk: Walk) -> None:
+def _fail_disconnected(walk: Walk) -> NoReturn:
     """Say how the graph falls apart: only now is the whole tree worth its N rows of distances."""
-    check_connected(minimum_spanning_tree(walk.metric, walk.points), walk.epsilon, reach=1.0)
+    groups = groups_in(minimum_spanning_tree(walk.metric, walk.points), walk.epsilon, reach=1.0)
+    if groups is not None:
+        raise groups.error()
     raise LdmapsError(
         f"epsilon = {walk.epsilon:.9g} is within rounding of the smallest that connects the data; "
         "make it slightly larger"
@@ -177,7 +191,8 @@ def _tree_adopter(walk: Walk, root: int) -> Callable[[int], NDArray[np.intp]] | 
     return adopt
 
 
-def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
+def _grow_literal(walk: Walk, rng: np.random.Generator, *, may_fall_apart: bool = False) -> NDArray[np.intp]:
+    """Return every node's parent, -1 for the root; for several roots where points may fall apart."""
     # Drawing an edge uniformly is drawing an outside node in proportion to its number of tree neighbours, and then
     # one of those uniformly. The latter is kept up to date by reservoir sampling, so no edge is ever stored.
     points, metric = walk.points, walk.metric
@@ -199,11 +214,14 @@ def _grow_literal(walk: Walk, rng: np.random.Generator) -> NDArray[np.intp]:
         # The n-th neighbour replaces the one kept before with probability 1/n.
         sampled[near[draws[near] * degree[near] < 1]] = newest
         totals = np.cumsum(degree)
-        if totals[-1] == 0:
+        if totals[-1] > 0:
+            drawn = int(np.searchsorted(totals, rng.integers(totals[-1]), side="right"))
+            parent[outside[drawn]] = sampled[drawn]
+        elif may_fall_apart:
+            drawn = int(np.argmin(in_tree))  # the root of another tree
+        else:
             _fail_disconnected(walk)
-        drawn = int(np.searchsorted(totals, rng.integers(totals[-1]), side="right"))
         newest = int(outside[drawn])
-        parent[newest] = sampled[drawn]
         degree[drawn] = 0
         in_tree[drawn] = True
         if np.count_nonzero(in_tree) * 8 > len(outside) > 64:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
     from ldmaps.maps.loading import load as load
     from ldmaps.maps.planning import plan as plan
-    from ldmaps.maps.tolerance import Certificate as Certificate
 
 load_on_first_use(
     __name__,
@@ -25,6 +24,5 @@ load_on_first_use(
         "landmark_diffusion_map": "LandmarkDiffusionMap",
         "loading": "load",
         "planning": "plan",
-        "tolerance": "Certificate",
     },
 )

@@ -21,10 +21,10 @@ from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible
 from ldmaps.diffusion.walk import REACH, Walk, minimum_spanning_tree
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.extension import Embedder, OnlineStep
+from ldmaps.fit.data import LARGEST_WEIGHT
+from ldmaps.fit.solve import solve
 from ldmaps.maps.landmark_cover import choose_landmarks, grow_cells
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.maps.solved_map import solve
-from ldmaps.maps.training import LARGEST_WEIGHT
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import SAME_SHARE, in_common, turn_modes
 from ldmaps.settings import check_whole
@@ -260,8 +260,15 @@ def _changed(
     # A distilled map may have its landmarks too far apart for its ε.
     joining = minimum_spanning_tree(model.metric_, landmarks).connecting_epsilon
     epsilon = max(model.epsilon_, joining / REACH**2)
-    settings = model.alpha, model.t, model.n_threads
-    walk = Walk(model.metric_, landmarks, weights, epsilon, *settings, is_connected=True)
+    walk = Walk(
+        metric=model.metric_,
+        points=landmarks,
+        weights=weights,
+        epsilon=epsilon,
+        alpha=model.alpha,
+        time=model.t,
+        n_threads=model.n_threads,
+    )
     # A few modes more than asked for, as an old coordinate may stand behind new ones now; but a few landmarks agree
     # with one of many modes by chance.
     count = max(k + n_further, min(k + n_further + MAX_GAP_COMPONENTS, n_old // LANDMARKS_PER_MODE))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.pairwise import gaussian_kernel
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, solve_spectrum, spectral_gap
-from ldmaps.diffusion.walk import Walk, check_landmarks_connected
-from ldmaps.errors import DisconnectedError, InvalidInputError, Named
-from ldmaps.maps.solved_map import few_landmarks
+from ldmaps.diffusion.walk import Walk, landmark_groups
+from ldmaps.errors import InvalidInputError, Named
+from ldmaps.fit.resample import coarse_walk
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.error_estimate import can_be_rows
@@ -74,9 +74,9 @@ def scan_bandwidth(model: Any) -> BandwidthScan:
             Named("n_landmarks", 400),
         )
     alpha = model.alpha if hasattr(model, "alpha") else model.fit_settings["alpha"]
-    walk, _ = few_landmarks(
+    walk = coarse_walk(
         Walk(embedder.metric, embedder.landmarks, model.multiplicities_, embedder.epsilon, alpha)
-    )
+    ).walk
     squared = squared_matrix(walk.metric, walk.points)
     n_modes = min(MAX_GAP_COMPONENTS + 1, len(squared) - 1)
     epsilons = np.asarray(FACTORS * walk.epsilon, dtype=np.float64)
@@ -103,9 +103,7 @@ def _solved(
     walk: Walk, squared: NDArray[Any], n_modes: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return eigenvalues and vectors, or None where the kernel between groups of landmarks is zero to rounding."""
-    try:
-        check_landmarks_connected(squared, np.zeros(len(squared)), walk.epsilon, obeys_triangle=False)
-    except DisconnectedError:
+    if landmark_groups(squared, np.zeros(len(squared)), walk.epsilon, obeys_triangle=False) is not None:
         return None
     gaussian_kernel(squared, walk.epsilon)
     found = solve_spectrum(squared, walk.weights, n_modes, alpha=walk.alpha)

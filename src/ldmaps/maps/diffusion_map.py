@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.solver_choice import check_memory, near_fraction, sparse_bytes, stored_bytes
 from ldmaps.errors import InvalidInputError
+from ldmaps.fit.fit_map import fit_map
+from ldmaps.fit.settings import FitSettings, Limits, seed_of
 from ldmaps.maps.estimator import DiffusionEstimator
-from ldmaps.maps.exact_map import Limits, solve_exact, solver_for
-from ldmaps.maps.fitted_map import FittedMap, thinned_rows
-from ldmaps.maps.solved_map import SolvedMap, coordinates_for, eigenvalues_for, solve
-from ldmaps.maps.training import Training
-from ldmaps.metrics.base import squared_matrix
-from ldmaps.progress import stage
+from ldmaps.progress import reporting
 from ldmaps.settings import EXACT_FIT
 
 
@@ -123,108 +116,36 @@ class DiffusionMap(DiffusionEstimator):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
-        limits = self._limits()
-        self._kept: tuple[Training, NDArray[Any]] | None = None
-        members = training.members
-        count = eigenvalues_for(self.n_components, len(members), extra=1)
-        needed = stored_bytes(len(members), members.dtype.itemsize, count)
-        bandwidth, solver = self._early_bandwidth(training), self.solver
-        # Where ε takes all distances to find, they are kept if they fit.
-        if self.keep_distances or (solver == "auto" and bandwidth is None and needed <= self.memory_limit):
-            solver = "stored"
-        if solver != "stored":
-            if bandwidth is None:
-                with stage("bandwidth", len(members)):
-                    bandwidth = training.choose_bandwidth(self, self._generator())
-            walk = training.walk(bandwidth, self)
-            if solver == "auto":
-                solver = solver_for(walk, count, self.memory_limit, self._generator())
-            elif solver == "sparse":
-                near = near_fraction(walk.metric, walk.points, walk.epsilon, self._generator())
-                sparse = sparse_bytes(len(members), members.dtype.itemsize, near)
-                check_memory("sparse", sparse, self.memory_limit)
-            if solver != "stored":
-                solved = solve_exact(walk, count, solver, limits, self._generator())
-                return self._adopted(training, solved, bandwidth)
-        if self.keep_distances:
-            needed += float(len(members)) ** 2 * members.dtype.itemsize
-        check_memory("stored", needed, self.memory_limit)
-        with stage("distances", len(members), "rows"):
-            squared = squared_matrix(training.metric, members, n_threads=self.n_threads)
-        with stage("eigenvectors", unit=""):
-            return self._solve_stored(training, squared, bandwidth)
-
     def refit(self, epsilon: float | str) -> Self:
-        """Solve again at another bandwidth ``epsilon``, a rule or a number, from the kept distances."""
+        """Fit again at another bandwidth ``epsilon``, a rule or a number, from the distances that were kept.
+
+        The result is that of a new fit with this ``epsilon``; the constructor's argument stays what it was.
+        """
         check_is_fitted(self, "embedder_")
-        kept = getattr(self, "_kept", None)
+        kept = None if self._fit_result is None else self._fit_result.kept_distances
         if kept is None:
             raise InvalidInputError(
                 "there are no kept distances to refit from; construct with keep_distances=True (stored kernel only), "
                 "or set epsilon and fit again"
             )
-        self.epsilon = epsilon
-        return self._solve_stored(kept[0], kept[1], None)
+        EXACT_FIT["epsilon"].check(epsilon)
+        # Points that ``outliers`` left out stay so.
+        settings = replace(self._fit_settings(), epsilon=epsilon, outliers=0.0)
+        with reporting(bool(self.verbose)):
+            return self._fitted(fit_map(kept[0], settings, squared=kept[1]))
 
-    def _early_bandwidth(self, training: Training) -> Bandwidth | None:
-        """Return ε where it takes few distances to find; else it is left for when all are there."""
-        needs_all = self.epsilon == "connected" and not training.metric.is_euclidean
-        if needs_all or (self.epsilon == "bulk" and training.metric.is_slow and training.bandwidth is None):
-            return None
-        return training.choose_bandwidth(self, self._generator())
-
-    def _limits(self) -> Limits:
-        """Return what solving may take, or raise where settings contradict each other."""
-        if self.keep_distances and self.solver not in ("auto", "stored"):
-            raise InvalidInputError(
-                f'keep_distances=True needs the stored kernel; leave it or solver="{self.solver}" out'
-            )
-        return Limits(
-            self.memory_limit, int(self.max_passes), self.resume, coordinates_for(self.n_components)
-        )
-
-    def _generator(self) -> np.random.Generator:
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-
-    def _solve_stored(self, training: Training, squared: NDArray[Any], bandwidth: Bandwidth | None) -> Self:
-        if bandwidth is None:
-            bandwidth = training.choose_bandwidth(self, self._generator(), squared)
-        if self.keep_distances:
-            self._kept = training, squared
-            squared = squared.copy()
-        walk = training.walk(bandwidth, self)
-        solved = solve(walk, eigenvalues_for(self.n_components, len(walk.points), extra=1), squared=squared)
-        return self._adopted(training, solved, bandwidth)
-
-    def _adopted(self, training: Training, solved: SolvedMap, bandwidth: Bandwidth) -> Self:
-        """Become a solved map, and embed the points of weight 0."""
-        walk = solved.walk
-        sampled = training.sampled_map(walk)
-        kept = solved.kept(self.n_components, sampled)
-        embedder = kept.embedder()
-        own = kept.own_coordinates.astype(walk.points.dtype)
-        embedding = own
-        if not training.uses_all:
-            embedding = np.empty((len(training.points), embedder.n_components), dtype=own.dtype)
-            embedding[training.used] = own
-            rest = np.setdiff1d(np.arange(len(training.points)), training.used)
-            embedding[rest] = embedder.extend(training.points.take(rest), self.n_threads).coordinates
-        return self._diagnosed(
-            training,
-            FittedMap(
-                embedder=embedder,
-                bandwidth=bandwidth,
-                eigenvalues=kept.spectrum.eigenvalues,
-                spectrum=solved.spectrum.eigenvalues,
-                landmark_indices=training.used,
-                landmark_embedding=own,
-                multiplicities=walk.weights,
-                units=training.units,
-                source=training.source,
-                training=training.record(thinned_rows(len(embedding), training.used), training.timed(None)),
-                embedding=embedding,
-                solution=kept.solution,
-            ),
-            sampled,
+    def _fit_settings(self) -> FitSettings:
+        return FitSettings(
+            is_exact=True,
+            n_components=self.n_components,
+            epsilon=self.epsilon,
+            outliers=self.outliers,
+            alpha=self.alpha,
+            time=self.t,
+            n_threads=self.n_threads,
+            seed=seed_of(self.random_state),
+            limits=Limits(self.memory_limit, int(self.max_passes), self.resume),
+            calibration=self.calibration,
+            solver=self.solver,
+            keep_distances=self.keep_distances,
         )

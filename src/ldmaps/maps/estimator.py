@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,26 +11,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.diffusion.bandwidth import leave_out_outliers
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension.embedder import Coverage, Embedder, Placed
+from ldmaps.extension.embedder import Coverage, Placed
+from ldmaps.fit.assemble import Fit
+from ldmaps.fit.data import Data, array_shape, check_frames_taken, prepare_data
+from ldmaps.fit.fit_map import fit_map
+from ldmaps.fit.fitted_map import FittedMap
+from ldmaps.fit.settings import FitSettings
 from ldmaps.inputs.opening import as_source, is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
-from ldmaps.maps.bulk_fit import fit_bulk
 from ldmaps.maps.embed_chunks import embed_chunks
-from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, summary_html, summary_lines
+from ldmaps.maps.learned_attributes import LearnedAttributes
 from ldmaps.maps.model_file import StoredMap, write_model
-from ldmaps.maps.solved_map import SampledMap
-from ldmaps.maps.training import Training, array_shape, check_frames_taken, prepare_training
+from ldmaps.maps.summary import summary_html, summary_lines
 from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.point_faults import check_real, wrong_width
-from ldmaps.progress import reporting, stage
-from ldmaps.quality.diagnosis import diagnose
+from ldmaps.progress import reporting
 from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling
 from ldmaps.settings import Setting, check_settings, check_whole
 
@@ -61,8 +60,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     verbose: bool
     calibration: float = 0.2
 
-    #: What resampling needs of the training points; not kept in files.
-    _sampled: SampledMap | None = None
+    #: What later questions need of the training data; None for a map that was read from a file.
+    _fit_result: Fit | None = None
 
     # -- public -------------------------------------------------------------
 
@@ -148,24 +147,21 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         """
         check_settings(self.settings, self.get_params(deep=False))
         with reporting(bool(self.verbose)):
-            return self._fit(X, sample_weight)
-
-    def _fit(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        """Learn the map; what :meth:`fit` does inside its progress display."""
-        seed = check_random_state(self.random_state).randint(2**31)
-        rng = np.random.default_rng(seed)
-        training = self._without_outliers(self._training(X, sample_weight), rng)
-        if self.epsilon != "bulk":
-            return self._fit_training(training, rng)
-        return fit_bulk(
-            lambda part: self._fit_training(part, np.random.default_rng(seed)),
-            lambda rule, part: part.choose_bandwidth(clone(self).set_params(epsilon=rule), rng),
-            training,
-        )
+            return self._fitted(fit_map(self._prepared(X, sample_weight), self._fit_settings()))
 
     @abstractmethod
-    def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
-        """Learn the map of data that were checked and prepared."""
+    def _fit_settings(self) -> FitSettings:
+        """Return what the estimator was constructed with, as the fit takes it."""
+
+    def _prepared(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Data:
+        """Check and prepare training data."""
+        return prepare_data(self, resolve_metric(self.metric), X, sample_weight)
+
+    def _fitted(self, fit: Fit) -> Self:
+        """Hold the result of a fit."""
+        self.adopt(fit.map)
+        self._fit_result = fit
+        return self
 
     def resample(
         self, n_resamples: int = MANY_RESAMPLES, *, blocks: str = "auto", lag: float | None = None
@@ -195,12 +191,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 f"lag must be a positive number, got {lag!r}; leave it out for a first answer"
             )
-        if self._sampled is None:
+        resampled = None if self._fit_result is None else self._fit_result.resampled
+        if resampled is None:
             raise InvalidInputError(
                 "this map holds no cells of training points to resample (maps from files do not, nor distilled ones "
                 "or ones of over 10 million points of data in blocks); fit again in memory"
             )
-        judged = self._sampled.judge(n_resamples=int(n_resamples), resample=blocks, lag=lag)
+        judged = resampled.judge(n_resamples=int(n_resamples), blocks=blocks, lag=lag)
         self.sampling_ = found = judged.around(self.spectrum_)
         return found
 
@@ -278,51 +275,10 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
 
     # -- for the subclasses ---------------------------------------------------
 
-    def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
-        """Check and prepare training data."""
-        return prepare_training(self, resolve_metric(self.metric), X, sample_weight)
-
-    def _without_outliers(self, training: Training, rng: np.random.Generator) -> Training:
-        """Return the training data with the most isolated points at weight 0, if some may be left out."""
-        if not self.outliers:
-            return training
-        with stage("outliers", len(training.members)):
-            members = training.metric, training.members, training.member_weights
-            bandwidth, stay = leave_out_outliers(self.epsilon, *members, self.outliers, rng, self.n_threads)
-        return training.without(np.flatnonzero(~stay), bandwidth)
-
-    def _diagnosed(self, training: Training, fitted: FittedMap, sampled: SampledMap | None) -> Self:
-        """Adopt a new fit; warn when a few points decide it."""
-        diagnosis = diagnose(
-            fitted.landmark_embedding,
-            fitted.multiplicities,
-            fitted.landmark_indices,
-            None if training.uses_all else training.used,
-            fitted.bandwidth,
-            len(training.points),
-        )
-        warning = diagnosis.warning(fitted.bandwidth.epsilon, training.place)
-        if warning is not None:
-            warnings.warn(warning, stacklevel=4)
-        self.adopt(replace(fitted, diagnosis=diagnosis, embedder=self._calibrated(training, fitted.embedder)))
-        self._sampled = sampled
-        if sampled is not None and self.n_components == "gap":
-            self.sampling_ = sampled.judged.around(fitted.spectrum)
-        return self
-
-    def _calibrated(self, training: Training, embedder: Embedder) -> Embedder:
-        """Return the embedder with a calibration, where all points are landmarks and none was held out."""
-        keeps = getattr(self, "keep_distances", False)  # to try settings without computing any again
-        is_every = training.uses_all and embedder.n_landmarks == len(training.points)
-        if embedder.calibration is not None or keeps or not (self.calibration and is_every):
-            return embedder
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        return training.compared(embedder, rng, self.n_threads)
-
     def adopt(self, fitted: FittedMap) -> Self:
         """Become the estimator of a map that was ``fitted`` elsewhere, such as read from a file."""
         self.map_ = fitted
-        self._sampled = None
+        self._fit_result = None
         return self
 
     def _placed(self, X: Any) -> Placed:

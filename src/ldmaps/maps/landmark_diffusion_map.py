@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.diffusion.bandwidth import Bandwidth
-from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import DisconnectedError, InvalidInputError
-from ldmaps.extension import Distillation, Extension, resolve_extension
-from ldmaps.extension.calibration import FEWEST_HELD, is_worth_it
+from ldmaps.errors import InvalidInputError
+from ldmaps.extension import Distillation, resolve_extension
+from ldmaps.fit.assemble import Fit
+from ldmaps.fit.certify import Certificate
+from ldmaps.fit.data import Data
+from ldmaps.fit.settings import FitSettings, Limits, seed_of
+from ldmaps.fit.solve import solve
 from ldmaps.inputs.opening import is_blocked
-from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
-from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.maps.estimator import DiffusionEstimator
-from ldmaps.maps.exact_map import REFERENCE_EXTRA, Limits, reference_passes, reference_size, solve_reference
-from ldmaps.maps.fitted_map import FittedMap, Learned
-from ldmaps.maps.solved_map import (
-    LandmarkFit,
-    SampledMap,
-    SolvedMap,
-    coordinates_for,
-    eigenvalues_for,
-    select_landmarks,
-    solve,
-)
-from ldmaps.maps.tolerance import Certificate, hold_out
-from ldmaps.maps.tolerance_search import ToleranceSearch, check_number_is_free
-from ldmaps.maps.training import Training
+from ldmaps.maps.learned_attributes import Learned
 from ldmaps.metrics import resolve_metric
-from ldmaps.metrics.base import squared_matrix
-from ldmaps.progress import stage
 from ldmaps.quality.error_estimate import (
     EXTRA_MODES,
     ErrorEstimate,
     ErrorEstimator,
     JudgedMap,
-    Reference,
     can_be_rows,
     stand_in_reference,
 )
@@ -215,202 +196,38 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     @property
     def extension_(self) -> str:
         """The extension that ``extension`` stands for: "nystrom" or "distilled"."""
-        return self._extension().name
+        return resolve_extension(self.extension, for_tolerance=self.tolerance is not None).name
 
-    def _extension(self) -> Extension:
-        return resolve_extension(self.extension, for_tolerance=self.tolerance is not None)
-
-    def _fit_training(self, training: Training, rng: np.random.Generator) -> Self:
-        extension, selector = self._extension(), self._selector(training)
-        if self.tolerance is not None:
-            few = training.sampled(rng)
-            try:
-                found = self._meet_tolerance(float(self.tolerance), extension, selector, few, rng)
-            except DisconnectedError as error:
-                if error.outside is not None:
-                    error.outside = training.places(error.outside, few)
-                raise
-            fit, bandwidth, solved, certificate, held, sampled = found
-            is_all, rows = few is training, None
-            if is_all and training.held is not None:
-                # These have chosen nothing but the number of landmarks.
-                rows = np.zeros(len(training.points), dtype=bool)
-                rows[training.used[held]] = True
-            training = replace(training, held=rows)
-            fit = training.adopted(fit, few)
-            if fit.solved is not None:
-                sampled = training.sampled_map(training.walk(bandwidth, self), fit.landmarks)
-            else:
-                sampled = sampled.told_of(fit.landmarks.indices) if is_all and sampled else None
-        else:
-            training = self._held_out(training, selector, extension)
-            fit, bandwidth, solved, sampled = self._fit_once(extension, selector, training, rng)
-            certificate = None
-        n_components, spectrum = fit.embedder.n_components, solved.spectrum.eigenvalues
-        with stage("embedding", len(training.points)):
-            parts, reference = training.embedded(fit, self.n_features_in_, self.n_threads)
-        known = parts["embedder"].calibration
-        if certificate is None and training.held is not None and not is_worth_it(known):
-            return self._fit_training(replace(training, held=None), rng)
-        self._reference: Reference | None = reference
-        self._error_estimator: ErrorEstimator | None = None
-        return self._diagnosed(
-            training,
-            FittedMap(
-                **parts,
-                bandwidth=bandwidth,
-                eigenvalues=spectrum[:n_components],
-                spectrum=spectrum,
-                multiplicities=fit.landmarks.multiplicities,
-                units=training.units,
-                source=training.source,
-                distillation=fit.step if isinstance(fit.step, Distillation) else None,
-                certificate=certificate,
-                solution=solved.leading(n_components).solution if extension.learns_from_reference else None,
-            ),
-            sampled,
+    def _fit_settings(self) -> FitSettings:
+        return FitSettings(
+            is_exact=False,
+            n_components=self.n_components,
+            epsilon=self.epsilon,
+            outliers=self.outliers,
+            alpha=self.alpha,
+            time=self.t,
+            n_threads=self.n_threads,
+            seed=seed_of(self.random_state),
+            limits=Limits(self.memory_limit, self.max_passes, self.resume),
+            calibration=self.calibration,
+            landmarks=self.landmarks,
+            n_landmarks=self.n_landmarks,
+            tolerance=self.tolerance,
+            extension=self.extension,
         )
 
-    def _training(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Training:
-        """Check and prepare training data; those in blocks stay there unless the settings need them all here."""
+    def _prepared(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Data:
+        """Check and prepare training data; those in blocks stay there until the fit needs them here."""
         metric = resolve_metric(self.metric)
         if not is_blocked(X) or metric.takes_distances:
-            return self._holding_out(super()._training(X, sample_weight))
-        from ldmaps.maps.blocked_training import GATHERED, prepare_blocked_training
+            return super()._prepared(X, sample_weight)
+        from ldmaps.fit.blocks import prepare_blocked_data
 
-        training = prepare_blocked_training(self, metric, X, sample_weight)
-        selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
-        few = 0
-        if self.tolerance is not None or self._extension().learns_from_reference:
-            few = max(GATHERED, self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS))
-        return self._holding_out(training.gathered_for(selector, self.outliers, few))
+        return prepare_blocked_data(self, metric, X, sample_weight)
 
-    def _selector(self, training: Training) -> LandmarkSelector:
-        if self.tolerance is not None:
-            check_number_is_free(self.landmarks, self.n_landmarks, self.tolerance)
-        if training.landmarks is not None:
-            return Given(training.landmarks).among(training.used, len(training.points))
-        n_points = len(training.members)
-        most = min(DEFAULT_LANDMARKS, training.n_free) if n_points > DEFAULT_LANDMARKS else n_points
-        selector = resolve_selector(self.landmarks, self.n_landmarks, most)
-        if isinstance(selector, Given) and not training.uses_all:
-            return selector.among(training.used, len(training.points))
-        return selector
-
-    def _holding_out(self, training: Training) -> Training:
-        """Return the data with some points marked that no landmark may be chosen from."""
-        if self.calibration * len(training.points) < FEWEST_HELD:
-            return training
-        if self.tolerance is None:
-            selector = resolve_selector(self.landmarks, self.n_landmarks, DEFAULT_LANDMARKS)
-            if selector.is_automatic:  # which knows by itself what to choose
-                return training
-        # A generator of its own: what else is drawn does not depend on it.
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        return training.holding_out(self.calibration, rng, self.n_threads)
-
-    def _held_out(self, training: Training, selector: LandmarkSelector, extension: Extension) -> Training:
-        """Return the data without marks where holding points out would change what the settings ask for."""
-        if training.landmarks is not None:  # chosen as the settings say, before what lies apart was left out
-            selector = resolve_selector(self.landmarks, self.n_landmarks, len(training.landmarks))
-        if training.held is None or selector.n_landmarks is None:
-            return replace(training, held=None)
-        # A cover is to reach every point, and a map is distilled from as many as there are.
-        needs_all = selector.needs_all_points or extension.learns_from_reference
-        is_free = not needs_all and training.n_free >= selector.n_landmarks
-        return training if is_free else replace(training, held=None)
-
-    # -- a given number of landmarks ------------------------------------------------
-
-    def _fit_once(
-        self, extension: Extension, selector: LandmarkSelector, training: Training, rng: np.random.Generator
-    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, SampledMap | None]:
-        """Choose landmarks and fit them; return the fit, ε, the map it has its coordinates from, and its cells."""
-        is_taught, every = extension.learns_from_reference, np.arange(len(training.members))
-        size = self._reference_size(training, selector.n_landmarks or DEFAULT_LANDMARKS) if is_taught else 0
-        bandwidth, all_squared = self._reference_bandwidth(training, size, rng)
-        walk = training.walk(bandwidth, self)
-        landmarks, squared = select_landmarks(selector, walk, rng, training.held_members)
-        n_landmarks = len(landmarks.indices)
-        if is_taught:
-            # As many coordinates as landmarks make no map.
-            eigenvalues_for(self.n_components, n_landmarks, extra=0)
-            solved = self._solve_reference(walk, size, all_squared, rng)
-        else:
-            count = eigenvalues_for(self.n_components, n_landmarks, extra=MAX_GAP_COMPONENTS)
-            with stage("eigenproblem", unit=""):
-                solved = solve(walk, count, landmarks, squared=squared)
-        del all_squared
-        # Few landmarks cannot tell how sure their teacher is: at its ε they hardly see each other.
-        sampled = training.sampled_map(walk, None if is_taught else landmarks)
-        teacher = solved.kept(self.n_components, sampled)
-        may_move = not isinstance(selector, Given)  # those that the user names stay
-        with stage("distillation", unit="") if is_taught else nullcontext():
-            step = extension.fit(teacher, landmarks, every, rng, may_move=may_move)
-        fit = LandmarkFit.of(walk, landmarks, step, None if is_taught else teacher)
-        if is_taught and sampled is not None:
-            sampled = sampled.told_of(fit.landmarks.indices)
-        return fit, bandwidth, solved, sampled
-
-    # -- the map to learn from ------------------------------------------------------
-
-    def _reference_size(self, training: Training, n_landmarks: int) -> int:
-        members = training.members
-        return reference_size(
-            training.metric, len(members), n_landmarks, members.dtype.itemsize, self.memory_limit
-        )
-
-    def _reference_bandwidth(
-        self, training: Training, size: int, rng: np.random.Generator
-    ) -> tuple[Bandwidth, NDArray[Any] | None]:
-        """Return ε and, where the reference is made of all points, their d²."""
-        squared, n_points = None, len(training.members)
-        if size == n_points:
-            with stage("distances", n_points):
-                squared = squared_matrix(training.metric, training.members, n_threads=self.n_threads)
-        with stage("bandwidth", n_points):
-            return training.choose_bandwidth(self, rng, squared), squared
-
-    def _solve_reference(
-        self, walk: Walk, size: int, squared: NDArray[Any] | None, rng: np.random.Generator
-    ) -> SolvedMap:
-        n_passes = reference_passes(walk.metric, len(walk.points), walk.alpha, self.max_passes)
-        limits = Limits(self.memory_limit, n_passes, self.resume, coordinates_for(self.n_components))
-        with stage("reference map", unit=""):
-            count = eigenvalues_for(self.n_components, size, extra=REFERENCE_EXTRA)
-            return solve_reference(walk, count, size, limits, rng, squared)
-
-    # -- a tolerance ----------------------------------------------------------------
-
-    def _meet_tolerance(
-        self,
-        tolerance: float,
-        extension: Extension,
-        selector: LandmarkSelector,
-        training: Training,
-        rng: np.random.Generator,
-    ) -> tuple[LandmarkFit, Bandwidth, SolvedMap, Certificate | None, NDArray[np.intp], SampledMap | None]:
-        """Find the fewest landmarks that meet the tolerance; return points they were not chosen from, too."""
-        held = hold_out(len(training.members), rng)
-        size = self._reference_size(training, DEFAULT_LANDMARKS)
-        bandwidth, squared = self._reference_bandwidth(training, size, rng)
-        walk = training.walk(bandwidth, self)
-        solved = self._solve_reference(walk, size, squared, rng)
-        del squared
-        every = training.sampled_map(walk)
-        reference = solved.kept(self.n_components, every)
-        search = ToleranceSearch(
-            extension=extension,
-            reference=reference,
-            held=held,
-            select=lambda count, walk, rng: select_landmarks(selector.of_size(count), walk, rng),
-            n_eigenvalues=lambda count: eigenvalues_for(self.n_components, count, extra=MAX_GAP_COMPONENTS),
-            seed=int(rng.integers(2**63)),
-        )
-        with stage("search", unit=""):
-            fit, certificate = search.run(tolerance, training.n_tried)
-        unseen = np.concatenate([held.search, held.certify])
-        return fit, bandwidth, solved if fit.solved is None else fit.solved, certificate, unseen, every
+    def _fitted(self, fit: Fit) -> Self:
+        self._error_estimator: ErrorEstimator | None = None
+        return super()._fitted(fit)
 
     # -- errors ---------------------------------------------------------------------
 
@@ -445,7 +262,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             self.metric_.check_compatible(points, given)
             judged = self._judged()
             return ErrorEstimator(judged, stand_in_reference(judged, given)).estimate(points)
-        kept = getattr(self, "_reference", None)
+        kept = None if self._fit_result is None else self._fit_result.reference
         if kept is None:
             raise InvalidInputError(
                 "this map holds no training points to estimate errors with (model files do not store them); "
@@ -459,8 +276,15 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _judged(self) -> JudgedMap:
         """Return what an error estimate must know of this map."""
         embedder = self.embedder_
-        known = embedder.metric, embedder.landmarks, self.multiplicities_, embedder.epsilon
-        walk = Walk(*known, self.alpha, self.t, self.n_threads, is_connected=True)
+        walk = Walk(
+            metric=embedder.metric,
+            points=embedder.landmarks,
+            weights=self.multiplicities_,
+            epsilon=embedder.epsilon,
+            alpha=self.alpha,
+            time=self.t,
+            n_threads=self.n_threads,
+        )
         count = min(embedder.n_components + EXTRA_MODES, embedder.n_landmarks - 1)
         further = None
         if count > embedder.n_components and can_be_rows(embedder.landmarks):

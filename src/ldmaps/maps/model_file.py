@@ -21,10 +21,11 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Embedder
+from ldmaps.fit.certify import Certificate
+from ldmaps.fit.fitted_map import FittedMap, Solution, TrainingRecord
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
-from ldmaps.maps.fitted_map import FittedMap, LearnedAttributes, Solution, TrainingRecord
+from ldmaps.maps.learned_attributes import LearnedAttributes
 from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_header
-from ldmaps.maps.tolerance import Certificate
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.errors import ModelFileError
 from ldmaps.extension.calibration import Calibration, kept_ranks
+from ldmaps.fit.certify import Certificate
+from ldmaps.fit.fitted_map import Solution
 from ldmaps.inputs.windows import Windows
-from ldmaps.maps.fitted_map import Solution
-from ldmaps.maps.tolerance import Certificate
 from ldmaps.settings import LANDMARK_FIT
 
 _FLOATS = ("float32", "float64")

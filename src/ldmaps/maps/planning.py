@@ -16,11 +16,11 @@ from sklearn.base import clone
 
 from ldmaps.errors import DisconnectedError, InvalidInputError, LdmapsError, LdmapsWarning, ToleranceError
 from ldmaps.extension import resolve_extension
+from ldmaps.fit.recipe import reference_passes, reference_size
 from ldmaps.inputs import as_source
 from ldmaps.landmarks import Given, Uniform, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.landmarks.given import check_indices
-from ldmaps.maps.exact_map import reference_passes, reference_size
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.stage_meter import StageMeter, free_bytes, give_back, law, resident_bytes
 from ldmaps.metrics import resolve_metric

@@ -50,6 +50,8 @@ class Points(ABC):
     """Points in the form a metric computes with; immutable once made."""
 
     dtype: np.dtype[Any]
+    #: Whether all of them are in this process; otherwise workers hold them, and :meth:`take` fetches some.
+    are_here: ClassVar[bool] = True
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -57,6 +59,18 @@ class Points(ABC):
     @abstractmethod
     def take(self, indices: NDArray[np.intp] | slice) -> Points:
         """Return the points at ``indices``, which may repeat, in that order, as a copy."""
+
+    def brought(self, most: int) -> Points:
+        """Return the points in this process, if they are at most ``most`` or here already."""
+        return self
+
+    def weighed(self, weights: NDArray[np.float64]) -> Points:
+        """Return the points of positive weight, given the ``weights`` of all, (n,)."""
+        return self if weights.min() > 0 else self.take(np.flatnonzero(weights > 0))
+
+    def take_with_times(self, rows: NDArray[np.intp]) -> tuple[Points, NDArray[np.float64] | None]:
+        """Return the points at ``rows`` and the times that were found while fetching them, if any were."""
+        return self.take(rows), None
 
 
 class Metric(ABC):

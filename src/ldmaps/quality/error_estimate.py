@@ -29,7 +29,7 @@ from ldmaps.diffusion.spectrum import Spectrum
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
 from ldmaps.extension.embedder import Embedder, OnlineStep
-from ldmaps.landmarks.base import Landmarks, PointsElsewhere
+from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import align, alignment
 
@@ -129,7 +129,7 @@ def sample_reference(points: Points, weights: _Array, landmarks: Landmarks, n_fe
     # Cells that the sample misses are represented by their landmarks.
     chosen = reference_rows(len(points), n_features * points.dtype.itemsize)
     if chosen is None:
-        here = points.take(slice(None)) if isinstance(points, PointsElsewhere) else points
+        here = points.brought(len(points))
         return Reference(here, weights, len(points))
     count = len(landmarks.indices)
     empty = np.bincount(landmarks.cells_of(chosen), minlength=count) == 0

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
+from ldmaps.fit.fitted_map import thinned_rows
 from ldmaps.inputs.formats import format_of, suffixes
 from ldmaps.inputs.tables import is_plumed, read_columns
-from ldmaps.maps.fitted_map import thinned_rows
 
 #: What may be known of each point, as a number.
 _NUMBERS = ("frames", "times", "distance", "nearest", "errors", "weights")

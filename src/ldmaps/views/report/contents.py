@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.diffusion.pairwise import Extended
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.fitted_map import MAX_RECORDED, thinned_rows
+from ldmaps.fit.fitted_map import MAX_RECORDED, thinned_rows
 from ldmaps.regions import learn_basins
 from ldmaps.regions.transitions import region_labels
 from ldmaps.settings import check_whole

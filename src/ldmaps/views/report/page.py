@@ -17,7 +17,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ldmaps._version import __version__
 from ldmaps.files import written_whole
-from ldmaps.maps.fitted_map import MAX_RECORDED
+from ldmaps.fit.fitted_map import MAX_RECORDED
 from ldmaps.views.report.contents import CRISP, Contents, gather
 from ldmaps.views.report.sections import cards, coordinate_name, facts, subtitle, summary
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named, ToleranceError
+from ldmaps.fit.confidence_bound import seen_bound, upper_bound
 
 #: Probability with which a certificate holds.
 CONFIDENCE = 0.95
@@ -72,7 +72,34 @@ class HeldOut:
     block: int = 1  # how many consecutive points of ``search`` and ``certify`` were held out together
 
 
+@dataclass(frozen=True)
+class Refused:
+    """Why no number of landmarks that was allowed can be certified to keep the tolerance."""
+
+    tolerance: float
+    best_bound: float = math.inf  # lowest upper bound of Z that was reached, in percent
+    n_landmarks: int = 0  # of that map; 0 where none were tried
+    n_held_out: int = 0  # points that it was measured on
+    reason: str | tuple[Any, ...] = ""
+    n_tried: int = 0  # certificates that were tried; each next one is asked for with more confidence
+    epsilon: float = math.nan  # what the rule for ε gave
+
+    def error(self) -> ToleranceError:
+        """Return what to raise."""
+        return ToleranceError(
+            self.tolerance, self.best_bound, self.n_landmarks, self.n_held_out, self.reason, self.n_tried
+        )
+
+
 _Fit = TypeVar("_Fit")
+
+
+@dataclass(frozen=True)
+class Certified(Generic[_Fit]):
+    """A map that keeps the tolerance, and what it promises."""
+
+    fit: _Fit
+    certificate: Certificate
 
 
 @dataclass(frozen=True)
@@ -129,13 +156,14 @@ def meet_tolerance(
     reference_error: float = 0.0,
     confidence: float = CONFIDENCE,
     n_tried: int = 0,
-) -> tuple[_Fit, Certificate]:
+) -> Certified[_Fit] | Refused:
     """Find the fewest landmarks that meet a tolerance, and certify them, after so many certificates were tried."""
     if reference_error >= tolerance:
-        raise ToleranceError(
+        return Refused(
             tolerance,
             reason=f"the map that errors are measured against is only known to be within {reference_error:.3g} "
-            "percent of the exact map itself; raise the tolerance or memory_limit",
+            "percent of the exact map itself; raise the tolerance or the memory that limits allows",
+            n_tried=n_tried,
         )
     attempts: dict[int, Attempt[_Fit]] = {}
     searched: dict[int, float] = {}
@@ -150,7 +178,7 @@ def meet_tolerance(
     while bound(count) > tolerance:
         if count == most:
             best = min(searched, key=searched.__getitem__)
-            raise _refusal(tolerance, best, searched[best], attempts[best].search, n_tried)
+            return _refused(tolerance, best, searched[best], attempts[best].search, n_tried)
         below, count = count, min(2 * count, most)
     while below is not None and count > max(below + 1, RESOLUTION * below):
         middle = min(count - 1, max(below + 1, round(math.sqrt(below * count))))
@@ -167,75 +195,31 @@ def meet_tolerance(
         made = attempts[count]
         promised[count] = made.certified(1.0 - doubt) + reference_error
         if made.fit is not None and promised[count] <= tolerance:
-            held_out_z, n_certifying = math.sqrt(float(made.certify.mean())), len(made.certify)
-            facts = tolerance, held_out_z, promised[count], confidence, n_certifying, count
-            return made.fit, Certificate(*facts, reference, reference_error)
+            certificate = Certificate(
+                tolerance=tolerance,
+                held_out_z=math.sqrt(float(made.certify.mean())),
+                upper_bound=promised[count],
+                confidence=confidence,
+                n_held_out=len(made.certify),
+                n_landmarks=count,
+                reference=reference,
+                reference_error=reference_error,
+            )
+            return Certified(made.fit, certificate)
         if count >= most:
             best = min(promised, key=promised.__getitem__)
-            raise _refusal(tolerance, best, promised[best], attempts[best].certify, n_tried)
+            return _refused(tolerance, best, promised[best], attempts[best].certify, n_tried)
         growth = min(max(LEAST_GROWTH, promised[count] / tolerance), MOST_GROWTH)
         count = min(most, math.ceil(growth * count))
 
 
-def _refusal(
+def _refused(
     tolerance: float, n_landmarks: int, bound: float, squares: NDArray[np.float64], n_tried: int
-) -> ToleranceError:
-    """Return the error for a bound that is too high; it tells where few points are to blame."""
+) -> Refused:
+    """Return the refusal of a bound that is too high; it says where few points are to blame."""
     running = np.cumsum(np.sort(squares)[::-1])
     n_carrying = int(np.searchsorted(running, 0.5 * running[-1])) + 1
     reason = ""
     if n_carrying < FEW_CARRYING:
         reason = f"half of the squared error is that of {n_carrying} of them, which says little about the next as bad"
-    return ToleranceError(tolerance, bound, n_landmarks, len(squares), reason, n_tried)
-
-
-# Z is the root mean square of ζ (eqn Z_error), so a bound of the mean of s = ζ² is wanted, most of which a few points
-# may carry: Student's bound with Hall's correction for skewness for what was seen, and E[s | s > m]/n for what was not,
-# m being the largest of the n squares, because the next point is worse than all with a probability of about 1/n. How
-# much worse, the tail shows: ln(s/u) of the k squares above u has a mean of about γ where P(s > x) falls as x^(-1/γ)
-# (Hill), with a standard error of γ/√k. No error exceeds R, so E[s | s > m] = m + ∫_m^R (x/m)^(-1/γ) dx.
-
-#: Share of the squares that make the tail, fewest of them, and standard errors added to γ. A fixed number: asking for
-#: more as confidence rises would widen the bound without end, for a tail that is an assumption anyway.
-TAIL_SHARE, MIN_TAIL, TAIL_MARGIN = 0.05, 15, 1.0
-
-
-def upper_bound(squares: NDArray[np.float64], confidence: float, largest: float, block: int = 1) -> float:
-    """Return an upper confidence bound of √(mean of ``squares``) over points of the same kind."""
-    # Squares of frames close in time, so many consecutive ones, resemble each other: the larger bound of both counts.
-    means = squares.reshape(-1, block).mean(axis=1)
-    return math.sqrt(
-        max(seen_bound(part, confidence) + unseen_tail(part, largest) for part in (squares, means))
-    )
-
-
-def seen_bound(squares: NDArray[np.float64], confidence: float) -> float:
-    """Return Student's bound of the mean with Hall's correction for skewness (J. R. Stat. Soc. B 54, 221 (1992))."""
-    n = len(squares)
-    mean, deviation = float(squares.mean()), float(squares.std(ddof=1))
-    if deviation == 0:
-        return mean
-    normal = NormalDist().inv_cdf(confidence)
-    skewness = max(0.0, float(((squares - mean) ** 3).mean()) / deviation**3)
-    # Hall's monotone transformation t + a t² + a² t³/3 + b of the Studentised mean, turned round.
-    a = skewness / (3.0 * math.sqrt(n))
-    b = skewness / (6.0 * math.sqrt(n))
-    lower = (float(np.cbrt(1.0 + 3.0 * a * (-normal - b))) - 1.0) / a if a > 0 else -normal
-    return mean - lower * deviation / math.sqrt(n)
-
-
-def unseen_tail(squares: NDArray[np.float64], largest: float) -> float:
-    """Return what squares above all that were seen add to the mean, estimated from the tail."""
-    n = len(squares)
-    k = min(max(MIN_TAIL, int(TAIL_SHARE * n)), n - 1)
-    ordered = np.sort(squares)[::-1]
-    highest, threshold = float(ordered[0]), float(ordered[k])
-    if threshold <= 0:
-        return 0.0 if highest <= 0 else largest / n
-    # Hill's estimate of γ, and so many standard errors.
-    index = float(np.log(ordered[:k] / threshold).mean()) * (1.0 + TAIL_MARGIN / math.sqrt(k))
-    if index <= 0 or highest >= largest:
-        return highest / n
-    power, reach = 1.0 - 1.0 / index, math.log(largest / highest)
-    beyond = math.expm1(power * reach) / power if power else reach
-    return highest * (1.0 + beyond) / n
+    return Refused(tolerance, bound, n_landmarks, len(squares), reason, n_tried)

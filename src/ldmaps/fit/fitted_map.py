@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from html import escape
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.extension import Distillation, Embedder
-from ldmaps.maps.tolerance import Certificate
-from ldmaps.metrics.base import Metric, Points
+from ldmaps.fit.certify import Certificate
+from ldmaps.metrics.base import Points
 from ldmaps.quality.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -39,11 +38,16 @@ class Solution:
     error_bound: NDArray[np.float64] | None = None
 
     def leading(self, n_components: int) -> Solution:
-        """Return the same of the first coordinates alone; there is a bound only if all of them have one."""
+        """Return the same of the first coordinates alone."""
         if self.error_bound is None:
             return self
-        bound = self.error_bound[:n_components]
-        return replace(self, error_bound=bound if np.isfinite(bound).all() else None)
+        return replace(self, error_bound=self.error_bound[:n_components])
+
+    def settled(self) -> Solution:
+        """Return the same for coordinates that will not change: there is a bound only if all of them have one."""
+        if self.error_bound is None or np.isfinite(self.error_bound).all():
+            return self
+        return replace(self, error_bound=None)
 
 
 @dataclass(frozen=True)
@@ -117,119 +121,3 @@ class FittedMap:
     def landmark_points(self) -> Points:
         """The training points that are landmarks or stand for them, prepared: what to show of a landmark."""
         return self.embedder.landmarks if self.representatives is None else self.representatives
-
-
-_Value = TypeVar("_Value")
-
-
-class Learned(Generic[_Value]):
-    """A part of the fitted map under scikit-learn's name for it: ``model.embedding_`` is ``model.map_.embedding``."""
-
-    def __init__(self, *, may_be_none: bool = False) -> None:
-        self._may_be_none = may_be_none
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name, self._part = name, name.removesuffix("_")
-
-    @overload
-    def __get__(self, model: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, model: object, owner: type) -> _Value: ...
-    def __get__(self, model: object | None, owner: type) -> Self | _Value:
-        if model is None:
-            return self
-        fitted = vars(model).get("map_")
-        value: Any = getattr(fitted, self._part, None)
-        if fitted is None or (value is None and not self._may_be_none):
-            raise AttributeError(f"{type(model).__name__!r} object has no attribute {self._name!r}")
-        learned: _Value = value
-        return learned
-
-    def __set__(self, model: Any, value: _Value) -> None:
-        model.map_ = replace(model.map_, **{self._part: value})
-
-
-class LearnedAttributes:
-    """A fitted map under scikit-learn's names, whoever holds it: an estimator, or what was read from a file."""
-
-    n_features_in_: int
-    #: All that fit learned. The attributes below are its parts, under scikit-learn's names.
-    map_: FittedMap
-    embedder_ = Learned[Embedder]()
-    bandwidth_ = Learned[Bandwidth]()
-    eigenvalues_ = Learned[NDArray[np.float64]]()
-    spectrum_ = Learned[NDArray[np.float64]]()
-    embedding_ = Learned[NDArray[Any]]()
-    landmark_indices_ = Learned[NDArray[np.intp]]()
-    landmark_embedding_ = Learned[NDArray[Any]]()
-    multiplicities_ = Learned[NDArray[np.float64]]()
-    #: Unit of the distances (``epsilon_`` is its square); kept in model files. Trajectories bring theirs,
-    #: for other data set it after fitting.
-    units_ = Learned[str | None](may_be_none=True)
-    source_ = Learned[dict[str, Any] | None](may_be_none=True)
-    training_ = Learned[TrainingRecord | None](may_be_none=True)
-    diagnosis_ = Learned[Diagnosis | None](may_be_none=True)
-    solution_ = Learned[Solution | None](may_be_none=True)
-    sampling_: Learned[Sampling | None] = Learned(may_be_none=True)
-
-    @property
-    def metric_(self) -> Metric:
-        """The metric that ``metric`` stands for."""
-        return self.embedder_.metric
-
-    @property
-    def epsilon_(self) -> float:
-        """The bandwidth ε."""
-        return self.embedder_.epsilon
-
-    @property
-    def n_components_(self) -> int:
-        """Number k of coordinates."""
-        return self.embedder_.n_components
-
-
-#: Coordinates whose numbers are listed.
-_LISTED = 6
-
-
-def summary_lines(model: Any) -> list[str]:
-    """Return lines about a fitted map: size, bandwidth, spectrum, why so many coordinates, what is promised."""
-    from ldmaps.quality.sampling_words import sampling_lines, why_kept
-
-    k, more = model.n_components_, model.n_components_ > _LISTED
-    count = f"{len(model.embedding_):,}" if hasattr(model, "embedding_") else "unsaved"
-    unit, features = model.metric_.distance_unit(model.units_), model.metric_.describe()
-    squared = f" {unit}²" if unit else ""
-    leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:_LISTED]) + " ..." * more
-    following = " ".join(f"{value:.4f}" for value in model.spectrum_[k:][:3])
-    lines = [
-        f"{k} coordinate{'s' * (k > 1)} of {count} points from {model.embedder_.n_landmarks:,} landmarks",
-        *([f"compared by {features}"] if features else []),
-        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}",
-        f"kept {why_kept(model.spectrum_, k, model.n_components, model.sampling_)}",
-    ]
-    if model.sampling_ is not None:
-        lines += sampling_lines(model.sampling_, k, (model.source_ or {}).get("files"))
-    diagnosis = model.diagnosis_
-    if diagnosis is not None:
-        carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:_LISTED]) + ", ..." * more
-        left_out = len(diagnosis.left_out)
-        lines.append(
-            f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}"
-            + (f"; {left_out:,} points left out as outliers" if left_out else "")
-        )
-    certificate = getattr(model, "certificate_", None)
-    if certificate is not None:
-        lines.append(
-            f"Z = {certificate.held_out_z:.3g} % on {certificate.n_held_out:,} held-out points; "
-            f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
-        )
-    if model.embedder_.calibration is not None:
-        lines.append(str(model.embedder_.calibration))
-    return lines
-
-
-def summary_html(model: Any) -> str:
-    """Return the same as a small block for notebooks."""
-    lines = "<br>".join(escape(line) for line in summary_lines(model))
-    return f"<div><b>{escape(type(model).__name__)}</b>, fitted<br>{lines}</div>"

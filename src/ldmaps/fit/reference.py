@@ -1,4 +1,4 @@
-"""The finest map that can be had of so many points: exact without the N×N kernel, or a reference instead of it.
+"""Solving the walk over all points: stored, sparse or streamed; and bounds for a reference that has fewer points.
 
 streamed   medoids ──► their modes at all points ──► passes over all pairs until residuals are small
 reference  exact while its kernel, or the passes, can be afforded; else many more landmarks, their error bounded
@@ -7,15 +7,13 @@ reference  exact while its kernel, or the passes, can be afforded; else many mor
 from __future__ import annotations
 
 import math
-import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.cluster.shared_kernel import kernel_of
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.pairwise import extend, gaussian_kernel
 from ldmaps.diffusion.sampled_residuals import sampled_errors
@@ -24,19 +22,18 @@ from ldmaps.diffusion.solver_choice import (
     Solver,
     choose_solver,
     near_fraction,
-    sparse_squares,
     stored_bytes,
     streamed_room,
 )
 from ldmaps.diffusion.spectrum import solve_spectrum
 from ldmaps.diffusion.streamed_kernel import StreamedKernel
-from ldmaps.diffusion.walk import Walk, check_points_connected
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
+from ldmaps.fit.fitted_map import Solution
+from ldmaps.fit.settings import Limits
+from ldmaps.fit.solve import SolvedMap
 from ldmaps.landmarks import KMedoids, Landmarks
-from ldmaps.landmarks.base import PointsElsewhere
-from ldmaps.maps.fitted_map import Solution
-from ldmaps.maps.solved_map import SolvedMap, solve
-from ldmaps.metrics.base import Metric, squared_matrix
+from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 from ldmaps.threads import resolve_threads, single_threaded_blas
 
@@ -50,29 +47,20 @@ WIDENING = 4.0
 MIN_BLOCK, BLOCK_EXTRA = 16, 4
 #: Relative error of a coordinate, in the walk's measure, that ends the passes.
 TOLERANCE = 1e-3
-#: Landmarks of a reference that cannot have all points: for each landmark distilled, and at least.
-REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
 #: Eigenvalues that are computed beyond those asked for, to be looked at.
 REFERENCE_EXTRA = 4
 #: Medoids of a reference settle well enough in so many iterations.
 REFERENCE_ITERATIONS = 3
-#: Passes that a reference takes at most, and pairs of points in all of them, by default: a quarter of an
-#: hour on two cores for small molecules. Metrics that take microseconds a pair take none.
-MAX_PASSES, MAX_PAIRS = 20, 1e11
 #: Modes of a landmark map that bound its errors: those beyond the coordinates show how far the rest is.
 BOUNDING_MODES = 16
-#: Most points of an exact reference for metrics that take microseconds a pair.
-SLOW_METRIC_POINTS = 2000
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What solving may take."""
+class Effort:
+    """What solving over all points may take, and when it is done."""
 
-    memory: float  # bytes in addition to the points
-    #: passes over all pairs after which a :class:`~ldmaps.errors.ConvergenceWarning` says how good the map is
-    max_passes: int
-    state_file: str | os.PathLike[str] | None = None  # where the passes' state is kept, to go on from
+    limits: Limits
+    n_passes: int  # over all pairs, after which a ConvergenceWarning says how good the map is
     #: coordinates that must be good before the passes end, or what says so by the eigenvalues; None for all
     n_coordinates: int | Callable[[NDArray[np.float64]], int] | None = None
 
@@ -86,45 +74,37 @@ def solver_for(walk: Walk, n_eigenvalues: int, memory_limit: float, rng: np.rand
     return choose_solver(n_points, itemsize, n_eigenvalues, near, memory_limit)
 
 
-def solve_exact(
-    walk: Walk, n_eigenvalues: int, solver: str, limits: Limits, rng: np.random.Generator
-) -> SolvedMap:
-    """Solve the walk over all points."""
-    if solver == "streamed":
-        return _solve_in_passes(walk, n_eigenvalues, limits, rng)
-    squared = None
-    if solver == "sparse":
-        with stage("near pairs", len(walk.points), "rows"):
-            squared = sparse_squares(walk.metric, walk.points, walk.epsilon, walk.n_threads)
-    with stage("eigenvectors", unit=""):
-        return solve(walk, n_eigenvalues, squared=squared)
-
-
-def _solve_in_passes(walk: Walk, n_eigenvalues: int, limits: Limits, rng: np.random.Generator) -> SolvedMap:
-    n = len(walk.points)
-    if not walk.is_connected:
-        with stage("connectivity", n):
-            check_points_connected(walk)
-    kernel = kernel_of(walk)
-    width, n_start, room, n_threads = _sizes(n, n_eigenvalues, limits.memory, walk.n_threads)
+def solve_in_passes(walk: Walk, n_eigenvalues: int, effort: Effort, rng: np.random.Generator) -> SolvedMap:
+    """Solve the walk over all points without storing its kernel."""
+    n, memory = len(walk.points), effort.limits.memory
+    width, n_start, room, n_threads = _sizes(n, n_eigenvalues, memory, walk.n_threads)
     with stage("start of the passes", unit=""):
-        start = _start(walk, width, limits.memory, rng)[:, :n_start]
+        start = _start(walk, width, memory, rng)[:, :n_start]
     solved = solve_streamed(
-        kernel,
+        _kernel_of(walk),
         walk.weights,
         n_eigenvalues,
         start,
         alpha=walk.alpha,
         tolerance=TOLERANCE,
-        n_coordinates=limits.n_coordinates,
+        n_coordinates=effort.n_coordinates,
         block_size=width,
-        max_passes=limits.max_passes,
+        max_passes=effort.n_passes,
         max_vectors=room,
-        state_file=limits.state_file,
+        state_file=effort.limits.resume,
         n_threads=n_threads,
     )
     solution = Solution("streamed", solved.n_passes, solved.range_errors)
     return SolvedMap(walk, np.arange(n), walk.points, walk.weights, np.zeros(n), solved.spectrum, solution)
+
+
+def _kernel_of(walk: Walk) -> StreamedKernel:
+    """Return the kernel whose passes are done here, or by the workers of a cluster that is in use."""
+    if "distributed" in sys.modules:
+        from ldmaps.cluster.shared_kernel import kernel_of
+
+        return kernel_of(walk)
+    return StreamedKernel(walk.metric, walk.points, walk.epsilon)
 
 
 def fits_in_passes(n_points: int, n_eigenvalues: int, memory_limit: float) -> bool:
@@ -188,48 +168,7 @@ def landmark_start(walk: Walk, medoids: Landmarks, width: int) -> NDArray[np.flo
     return np.hstack(modes)
 
 
-def reference_size(
-    metric: Metric, n_points: int, n_landmarks: int, itemsize: int, memory_limit: float
-) -> int:
-    """Return over how many points the reference is solved: all, if their kernel fits the memory limit."""
-    most = max(2, int(math.sqrt(memory_limit / itemsize)))
-    if metric.is_slow:
-        most = min(most, SLOW_METRIC_POINTS)
-    if n_points <= most:
-        return n_points
-    return min(most, max(MIN_REFERENCE, REFERENCE_PER_LANDMARK * n_landmarks))
-
-
-def reference_passes(metric: Metric, n_points: int, alpha: float, max_passes: int | None) -> int:
-    """Return how many passes over all pairs a reference may take that does not fit into memory; 0 takes medoids."""
-    if max_passes is None:
-        budget = 0.0 if metric.is_slow else MAX_PAIRS
-        max_passes = min(MAX_PASSES, int(2.0 * budget / float(n_points) ** 2))
-    # With density normalisation the density takes a pass before the first that gives anything of the map.
-    return max_passes if max_passes >= (2 if alpha else 1) else 0
-
-
-def solve_reference(
-    walk: Walk,
-    n_eigenvalues: int,
-    size: int,
-    limits: Limits,
-    rng: np.random.Generator,
-    squared: NDArray[Any] | None = None,
-) -> SolvedMap:
-    """Solve the map over all points, or over ``size`` medoids."""
-    if squared is not None:
-        return solve(walk, n_eigenvalues, squared=squared)
-    is_here = not isinstance(walk.points, PointsElsewhere)  # for a pass, every worker would need all points
-    if is_here and limits.max_passes and fits_in_passes(len(walk.points), n_eigenvalues, limits.memory):
-        solver = solver_for(walk, n_eigenvalues, limits.memory, rng)
-        return solve_exact(walk, n_eigenvalues, solver, limits, rng)
-    medoids = KMedoids(size, max_iter=REFERENCE_ITERATIONS).select(walk, rng)
-    solved = solve(walk, min(size - 1, max(n_eigenvalues, BOUNDING_MODES)), medoids)
-    return _bounded(solved, rng).leading(n_eigenvalues)
-
-
-def _bounded(solved: SolvedMap, rng: np.random.Generator) -> SolvedMap:
+def bounded(solved: SolvedMap, rng: np.random.Generator) -> SolvedMap:
     """Return a landmark map with a bound on its errors against the exact map, measured at a random set of rows."""
     # With density normalisation there is none: rows of the walk then take the density of all points.
     walk = solved.walk

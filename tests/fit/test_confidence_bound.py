@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from ldmaps.maps.tolerance import seen_bound, unseen_tail, upper_bound
+from ldmaps.fit.confidence_bound import seen_bound, unseen_tail, upper_bound
 
 
 def test_without_skewness_the_bound_is_the_normal_one():

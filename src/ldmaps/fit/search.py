@@ -5,30 +5,28 @@ The reference has seen the held-out points, as it should: its extension to any p
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.walk import Walk
-from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError, Named, ToleranceError
+from ldmaps.diffusion.walk import Walk, landmark_groups
+from ldmaps.errors import AccuracyWarning, Named
 from ldmaps.extension import Embedder, Extension, OnlineStep
-from ldmaps.landmarks import Landmarks, resolve_selector
+from ldmaps.fit.certify import MIN_CERTIFYING, Attempt, Certified, HeldOut, Refused, meet_tolerance
+from ldmaps.fit.landmark_fit import LandmarkFit
+from ldmaps.fit.select import select
+from ldmaps.fit.solve import SolvedMap, solve
+from ldmaps.landmarks import LandmarkSelector
 from ldmaps.landmarks.base import assign
-from ldmaps.maps.solved_map import LandmarkFit, SolvedMap, solve
-from ldmaps.maps.tolerance import MIN_CERTIFYING, Attempt, Certificate, HeldOut, meet_tolerance
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.fidelity import zeta
+from ldmaps.user_warnings import warn
 
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
-MOST_LANDMARKS = 8000
-
-#: Chooses so many landmarks of a walk; returns them and, if that took them, the d² between them.
-Select = Callable[[int, Walk, np.random.Generator], tuple[Landmarks, NDArray[Any] | None]]
+MOST_CERTIFIED = 8000
 
 
 @dataclass(frozen=True)
@@ -38,46 +36,55 @@ class ToleranceSearch:
     extension: Extension
     reference: SolvedMap  # what Z compares with, in as many coordinates as the map has
     held: HeldOut
-    select: Select
+    selector: LandmarkSelector
     n_eigenvalues: Callable[[int], int]  # how many eigenpairs to solve for over so many landmarks
     seed: int
 
-    def run(self, tolerance: float, n_tried: int = 0) -> tuple[LandmarkFit, Certificate | None]:
-        """Return the fit with the fewest landmarks that meet the tolerance, and its certificate."""
-        # There is none where the reference's own error has no bound.
-        self._check_carriers(tolerance)
-        most = min(len(self.held.fitted) // 2, MOST_LANDMARKS)
+    def run(self, tolerance: float, n_tried: int = 0) -> Certified[LandmarkFit] | Refused:
+        """Return the fit with the fewest landmarks that meet the tolerance, certified, or why there is none."""
+        unseen = self._hardly_seen(tolerance, n_tried)
+        if unseen is not None:
+            return unseen
+        most = min(len(self.held.fitted) // 2, MOST_CERTIFIED)
         fewest = min(most, max(4, self._n_components + 2))
-        kind = "exact" if self.reference.is_exact else "landmarks"
         bounds = self.reference.solution.error_bound
-        error = 0.0 if bounds is None else float(np.linalg.norm(bounds))
-        fit, certificate = meet_tolerance(
-            self._attempt, tolerance, kind, fewest=fewest, most=most, reference_error=error, n_tried=n_tried
+        return meet_tolerance(
+            self._attempt,
+            tolerance,
+            "exact" if self.reference.is_exact else "landmarks",
+            fewest=fewest,
+            most=most,
+            reference_error=0.0 if bounds is None else float(np.linalg.norm(bounds)),
+            n_tried=n_tried,
         )
-        if bounds is not None:
-            return fit, certificate
-        n_solved, n_points = len(self.reference.indices), len(self.reference.walk.points)
-        warnings.warn(
-            f"no certificate for tolerance={tolerance:g}: {certificate.n_landmarks} landmarks meet it against a map of "
-            f"{n_solved:,} of the {n_points:,} points, but how far that one is from the exact map of all points is not "
-            "known; raise max_passes or memory_limit, or see error_estimate",
-            AccuracyWarning,
-            stacklevel=6,
-        )
-        return fit, None
 
-    def _check_carriers(self, tolerance: float) -> None:
-        """Raise when so few points carry a coordinate that those which certify hardly see it."""
+    def warn_if_unbounded(self, tolerance: float, n_landmarks: int) -> bool:
+        """Say whether the reference's own error has no bound, so that there is no certificate; warn if so."""
+        if self.reference.solution.error_bound is not None:
+            return False
+        n_solved, n_points = len(self.reference.indices), len(self.reference.walk.points)
+        warn(
+            AccuracyWarning(
+                f"no certificate for tolerance={tolerance:g}: {n_landmarks} landmarks meet it against a map of "
+                f"{n_solved:,} of the {n_points:,} points, but how far that one is from the exact map of all points "
+                "is not known; allow more passes or memory with limits, or see error_estimate"
+            )
+        )
+        return True
+
+    def _hardly_seen(self, tolerance: float, n_tried: int) -> Refused | None:
+        """Return a refusal when so few points carry a coordinate that those which certify hardly see it."""
         # Their errors then tell little about the next point of that kind, however small they are.
         reference, n_certifying = self.reference, len(self.held.certify)
         carrying = participation_ratios(reference.own_coordinates, reference.multiplicities, n_certifying)
         fewest = int(np.argmin(carrying))
         if carrying[fewest] >= MIN_CERTIFYING:
-            return
+            return None
         n_points, n_seen = len(reference.walk.points), float(carrying[fewest])
-        raise ToleranceError(
+        return Refused(
             tolerance,
             n_held_out=n_certifying,
+            n_tried=n_tried,
             reason=(
                 f"psi{fewest + 2} is carried by {n_seen * n_points / n_certifying:.1f} of {n_points} points, so "
                 f"that about {n_seen:.1f} of the {n_certifying} held-out points that certify tell of its errors; fewer "
@@ -116,18 +123,16 @@ class ToleranceSearch:
     def _fit(self, n_landmarks: int, rng: np.random.Generator) -> LandmarkFit | None:
         """Fit a map of so many landmarks; None where their walk falls apart."""
         walk = self.reference.walk
-        selected, squared = self.select(n_landmarks, self._fitted_walk, rng)
-        indices = self.held.fitted[selected.indices]
-        landmarks = assign(walk, indices)
+        selection = select(self.selector.of_size(n_landmarks), self._fitted_walk, rng)
+        landmarks = assign(walk, self.held.fitted[selection.landmarks.indices])
         if self.extension.learns_from_reference:
             step = self.extension.fit(self.reference, landmarks, self.held.fitted, rng)
             return LandmarkFit.of(walk, landmarks, step, None)
-        try:
-            # What lies apart was left out of the reference; landmarks may be farther apart than points.
-            alike = replace(walk, leaves_out=False)
-            solved = solve(alike, self.n_eigenvalues(len(indices)), landmarks, squared=squared)
-        except DisconnectedError:
+        squared = selection.distances(self._fitted_walk)
+        radii, is_metric = landmarks.squared_radii, walk.metric.is_true_metric
+        if landmark_groups(squared, radii, walk.epsilon, obeys_triangle=is_metric) is not None:
             return None
+        solved = solve(walk, self.n_eigenvalues(len(landmarks.indices)), landmarks, squared=squared)
         step = self.extension.fit(solved.leading(self._n_components), landmarks, self.held.fitted, rng)
         return LandmarkFit.of(walk, landmarks, step, solved)
 
@@ -169,23 +174,3 @@ class ToleranceSearch:
         own = np.abs(self.reference.own_coordinates / self.reference.spectrum.eigenvalues).max(axis=0)
         reach = np.abs(step.coefficients).max(axis=0) + own
         return float(1e4 * ((reach / self._ranges) ** 2).sum())
-
-
-def check_number_is_free(landmarks: Any, n_landmarks: int | None, tolerance: float) -> None:
-    """Raise when the number of landmarks that a tolerance should find is set already."""
-    if n_landmarks is not None:
-        raise InvalidInputError(
-            Named("tolerance", tolerance),
-            " finds the number of landmarks, so ",
-            Named("n_landmarks", n_landmarks),
-            " cannot be set as well; leave one of them out",
-        )
-    selector = resolve_selector(landmarks, None, 0)
-    if selector.is_automatic or selector.n_landmarks:
-        raise InvalidInputError(
-            f"{selector!r} fixes the number of landmarks, so no tolerance can choose it; use ",
-            Named("landmarks", "kmedoids"),
-            " without a number, or leave ",
-            Named("tolerance"),
-            " out",
-        )

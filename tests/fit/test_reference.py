@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion import sampled_residuals
-from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import CheckpointError, ConvergenceWarning, DisconnectedError, InvalidInputError
-from ldmaps.maps import exact_map
-from ldmaps.maps.exact_map import Limits, reference_passes, reference_size, solve_reference
-from ldmaps.maps.solved_map import solve
+from ldmaps.fit import reference as reference_module
+from ldmaps.fit.coordinates import Judged, keep_coordinates
+from ldmaps.fit.data import Data
+from ldmaps.fit.decide import decide_walk, solve_walk
+from ldmaps.fit.recipe import choose_recipe, reference_passes, reference_size
+from ldmaps.fit.settings import FitSettings, Limits, Seeds
 from ldmaps.metrics import Euclidean, Function
-from ldmaps.metrics.base import squared_matrix
 from ldmaps.quality.fidelity import align, rms_error
 
 ROLL = swiss_roll(700, random_state=1).points
 
 
 def solved(X, *, weights=None, alpha=0.0, time=0.0, epsilon=16.0, size=None, max_passes=0, memory=4e9):
-    metric = Euclidean()
-    points = metric.prepare(X)
-    weights = np.ones(len(X)) if weights is None else weights
-    return solve_reference(
-        Walk(metric, points, weights, epsilon, alpha, time),
-        3,
-        len(X) if size is None else size,
-        Limits(memory, max_passes),
-        np.random.default_rng(0),
-        squared_matrix(metric, points) if size is None else None,
-    ).leading(2)
+    """Return the map that landmarks would learn from: of all points, or of ``size`` medoids."""
+    data = Data(Euclidean(), Euclidean().prepare(X), np.ones(len(X)) if weights is None else weights, 3)
+    settings = FitSettings(
+        is_exact=False,
+        n_components=2,
+        epsilon=epsilon,
+        outliers=0.0,
+        alpha=alpha,
+        time=time,
+        n_threads=None,
+        seed=0,
+        limits=Limits(memory, max_passes),
+        calibration=0.0,
+        landmarks="kmedoids",
+        n_landmarks=10,
+        extension="distilled",
+    )
+    recipe = choose_recipe(settings, data)
+    recipe = replace(recipe, reference_size=len(X) if size is None else size, n_passes=max_passes)
+    seeds = Seeds(0)
+    chosen = decide_walk(recipe, data, None, None, seeds)
+    return keep_coordinates(recipe, solve_walk(recipe, chosen, seeds), Judged(None))
 
 
 @pytest.mark.parametrize(("alpha", "time"), [(0.0, 0.0), (0.5, 1.0), (1.0, 2.0)])
@@ -155,7 +169,7 @@ def test_bounds_of_medoid_maps_shrink_with_their_number():
 
 def test_density_normalisation_leaves_medoids_without_a_bound(monkeypatch):
     # Rows of the walk without it would tell errors of another map.
-    monkeypatch.setattr(exact_map, "sampled_errors", lambda *_: np.zeros(3))
+    monkeypatch.setattr(reference_module, "sampled_errors", lambda *_: np.zeros(3))
     assert solved(ROLL, size=350, alpha=1.0).solution.error_bound is None
 
 
@@ -207,11 +221,3 @@ def test_interrupted_references_go_on(tmp_path):
 def test_passes_that_make_no_sense():
     with pytest.raises(InvalidInputError, match="max_passes must be a whole number of at least 0, got -1"):
         LandmarkDiffusionMap(2, 16.0, n_landmarks=60, extension="distilled", max_passes=-1).fit(ROLL)
-
-
-def test_some_points_of_a_connected_walk_may_not_be_connected():
-    line = Euclidean().prepare(np.arange(40.0)[:, None])
-    walk = Walk(Euclidean(), line, np.ones(40), 1.0, is_connected=True)
-    solve(walk, 2)
-    with pytest.raises(DisconnectedError):
-        solve(walk.take(np.array([0, 1, 2, 37, 38, 39])), 2)

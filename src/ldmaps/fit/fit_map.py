@@ -1,0 +1,65 @@
+"""How a map is fitted, from checked data to the fitted map. Read :func:`fit_map` first.
+
+    data ──► recipe ──► ε, points, landmarks ──► eigenproblem ──► coordinates kept ──► online step ──► fitted map
+             (recipe)   (decide, select,         (solve,          (coordinates,        (online,        (assemble)
+                         examine)                 reference)       resample)            search, certify)
+
+Every stage takes values and returns values, what it cannot do included (``Apart``, ``Groups``, ``Refused``). Errors are
+raised where it is decided that nothing else is left to try.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.fit.assemble import Fit, assemble, warn_about_walk
+from ldmaps.fit.certify import Refused
+from ldmaps.fit.coordinates import judge_walk, keep_coordinates
+from ldmaps.fit.data import Data
+from ldmaps.fit.decide import decide_walk, leave_out_isolated, solve_walk, wider_bandwidth
+from ldmaps.fit.online import online_step
+from ldmaps.fit.recipe import Recipe, choose_recipe
+from ldmaps.fit.select import hold_out_for_calibration
+from ldmaps.fit.settings import FitSettings, Seeds
+
+
+def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = None) -> Fit:
+    """Fit a map to data; ``squared`` are the d² between all members, where an earlier fit has kept them."""
+    recipe, seeds = choose_recipe(settings, data), Seeds(settings.seed)
+    everything = bring_here(recipe, data)
+    data = searched_part(recipe, everything, seeds)
+    calibration = hold_out_for_calibration(recipe, data, seeds)
+    whole, bandwidth = leave_out_isolated(recipe, data, seeds)
+    data, refusals = whole, list[Refused]()
+    while True:  # once, or once more with the ε of "connected" if a tolerance is refused
+        chosen = decide_walk(recipe, data, bandwidth, calibration, seeds, squared)
+        solved = solve_walk(recipe, chosen, seeds)
+        judged = judge_walk(recipe, chosen)
+        kept = keep_coordinates(recipe, solved, judged)
+        online = online_step(recipe, chosen, kept, refusals, seeds)
+        if not isinstance(online, Refused):
+            warn_about_walk(whole, chosen, refusals)
+            return assemble(recipe, everything, whole, chosen, solved, kept, online, judged, seeds)
+        refusals.append(online)
+        data, bandwidth = chosen.data, wider_bandwidth(recipe, chosen, seeds)
+        if bandwidth is None:
+            raise min(refusals, key=lambda refused: refused.best_bound).error()
+
+
+def bring_here(recipe: Recipe, data: Data) -> Data:
+    """Return the data in this process, if they are in blocks and the recipe needs them all at once."""
+    if not recipe.brings_all_here:
+        return data
+    return replace(data.some(np.arange(len(data.points))), sampled_rows=None)
+
+
+def searched_part(recipe: Recipe, data: Data, seeds: Seeds) -> Data:
+    """Return the data that a tolerance is searched with: of data in blocks a sample, brought here; else all."""
+    if data.points.are_here or recipe.kind != "tolerance":
+        return data
+    members = np.sort(seeds.sample.choice(len(data.members), recipe.most_gathered, replace=False))
+    return data.some(data.rows_of(members))

@@ -1,0 +1,73 @@
+"""The last step of a fit: landmarks get the numbers by which they embed new points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
+from ldmaps.fit.certify import Certificate, HeldOut, Refused
+from ldmaps.fit.decide import Chosen
+from ldmaps.fit.landmark_fit import LandmarkFit
+from ldmaps.fit.recipe import Recipe, sized_selector
+from ldmaps.fit.search import ToleranceSearch
+from ldmaps.fit.select import Selection
+from ldmaps.fit.settings import Seeds
+from ldmaps.fit.solve import SolvedMap, eigenvalues_for
+from ldmaps.landmarks import Given
+from ldmaps.progress import stage
+
+
+@dataclass(frozen=True)
+class Online:
+    """How new points are embedded, and what is promised of them."""
+
+    fit: LandmarkFit | None  # None for an exact map, which extends over all of its points
+    certificate: Certificate | None = (
+        None  # of a tolerance; None where the reference's own error has no bound
+    )
+
+
+def online_step(
+    recipe: Recipe, chosen: Chosen, teacher: SolvedMap, refusals: Sequence[Refused], seeds: Seeds
+) -> Online | Refused:
+    """Fit the online step of landmarks to the coordinates of a teacher, the solved walk.
+
+    Certificates that were tried in vain at another ε, the ``refusals``, count: each next one is harder to get.
+    """
+    if recipe.kind == "exact":
+        return Online(None)
+    if recipe.kind == "tolerance":
+        return _within_tolerance(recipe, chosen, teacher, refusals[-1].n_tried if refusals else 0, seeds)
+    landmarks, walk = cast(Selection, chosen.landmarks).landmarks, chosen.walk
+    is_taught, every = recipe.is_taught, np.arange(len(walk.points))
+    may_move = not isinstance(recipe.selector, Given)  # those that the user names stay
+    with stage("distillation", unit="") if is_taught else nullcontext():
+        step = recipe.extension.fit(teacher, landmarks, every, seeds.step, may_move=may_move)
+    return Online(LandmarkFit.of(walk, landmarks, step, None if is_taught else teacher))
+
+
+def _within_tolerance(
+    recipe: Recipe, chosen: Chosen, teacher: SolvedMap, n_tried: int, seeds: Seeds
+) -> Online | Refused:
+    """Find the fewest landmarks that keep the tolerance."""
+    settings = recipe.settings
+    tolerance = float(cast(float, settings.tolerance))
+    search = ToleranceSearch(
+        extension=recipe.extension,
+        reference=teacher,
+        held=cast(HeldOut, chosen.held),
+        selector=sized_selector(recipe, chosen.data, len(chosen.data.members)),
+        n_eigenvalues=lambda count: eigenvalues_for(settings.n_components, count, extra=MAX_GAP_COMPONENTS),
+        seed=int(seeds.step.integers(2**63)),
+    )
+    with stage("search", unit=""):
+        found = search.run(tolerance, n_tried)
+    if isinstance(found, Refused):
+        return replace(found, epsilon=chosen.rule_epsilon)
+    is_unbounded = search.warn_if_unbounded(tolerance, found.certificate.n_landmarks)
+    return Online(found.fit, None if is_unbounded else found.certificate)

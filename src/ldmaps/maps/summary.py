@@ -1,0 +1,52 @@
+"""What a fitted map says of itself in a terminal or a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+#: Coordinates whose numbers are listed.
+_LISTED = 6
+
+
+def summary_lines(model: Any) -> list[str]:
+    """Return lines about a fitted map: size, bandwidth, spectrum, why so many coordinates, what is promised."""
+    from ldmaps.quality.sampling_words import sampling_lines, why_kept
+
+    k, more = model.n_components_, model.n_components_ > _LISTED
+    count = f"{len(model.embedding_):,}" if hasattr(model, "embedding_") else "unsaved"
+    unit, features = model.metric_.distance_unit(model.units_), model.metric_.describe()
+    squared = f" {unit}²" if unit else ""
+    leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:_LISTED]) + " ..." * more
+    following = " ".join(f"{value:.4f}" for value in model.spectrum_[k:][:3])
+    lines = [
+        f"{k} coordinate{'s' * (k > 1)} of {count} points from {model.embedder_.n_landmarks:,} landmarks",
+        *([f"compared by {features}"] if features else []),
+        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}",
+        f"kept {why_kept(model.spectrum_, k, model.n_components, model.sampling_)}",
+    ]
+    if model.sampling_ is not None:
+        lines += sampling_lines(model.sampling_, k, (model.source_ or {}).get("files"))
+    diagnosis = model.diagnosis_
+    if diagnosis is not None:
+        carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:_LISTED]) + ", ..." * more
+        left_out = len(diagnosis.left_out)
+        lines.append(
+            f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}"
+            + (f"; {left_out:,} points left out as outliers" if left_out else "")
+        )
+    certificate = getattr(model, "certificate_", None)
+    if certificate is not None:
+        lines.append(
+            f"Z = {certificate.held_out_z:.3g} % on {certificate.n_held_out:,} held-out points; "
+            f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
+        )
+    if model.embedder_.calibration is not None:
+        lines.append(str(model.embedder_.calibration))
+    return lines
+
+
+def summary_html(model: Any) -> str:
+    """Return the same as a small block for notebooks."""
+    lines = "<br>".join(escape(line) for line in summary_lines(model))
+    return f"<div><b>{escape(type(model).__name__)}</b>, fitted<br>{lines}</div>"
