@@ -296,7 +296,7 @@ def float_difference(quantity: str, before: Array, after: Array) -> str:
     worst = float(np.max(share, where=finite, initial=0.0))
     if worst <= tolerance:
         return ""
-    words = f"{worst:.3g} {unit} (allowed {tolerance:.2g})"
+    words = f"{worst:.3g} {unit} (allowed {tolerance:.2g}), {gap.max():.3g} absolute"
     return f"{words}: {shown(before)} became {shown(after)}" if before.size <= 12 else words
 
 

@@ -202,7 +202,8 @@ def tables(data: Data, *, in_order: bool, **settings: Any) -> Any:
         for path, part in zip(paths, np.array_split(rows, 2), strict=True):
             columns = np.column_stack([times[part], data.X[part]])
             np.savetxt(path, columns, delimiter=",", header="time,x,y,z", comments="", fmt="%.17g")
-        return LandmarkDiffusionMap(n_threads=1, **settings).fit(open_points(paths))
+        source: Any = open_points(paths)
+        return LandmarkDiffusionMap(n_threads=1, **settings).fit(source)
 
 
 #: How a map can be made, on every metric.
