@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.cluster.shared_kernel import kernel_of
 from ldmaps.diffusion.block_solver import solve_streamed
 from ldmaps.diffusion.pairwise import extend, gaussian_kernel
 from ldmaps.diffusion.sampled_residuals import sampled_errors
@@ -100,12 +100,22 @@ def solve_exact(
         return solve(walk, n_eigenvalues, squared=squared)
 
 
+def _streamed_kernel(walk: Walk) -> StreamedKernel:
+    """Return the kernel that the passes multiply by, on the workers of a cluster if there is one."""
+    # Without distributed nobody can have made a client, and ldmaps.cluster, which is optional, is not needed.
+    if "distributed" in sys.modules:
+        from ldmaps.cluster.shared_kernel import kernel_of
+
+        return kernel_of(walk)
+    return StreamedKernel(walk.metric, walk.points, walk.epsilon)
+
+
 def _solve_in_passes(walk: Walk, n_eigenvalues: int, limits: Limits, rng: np.random.Generator) -> SolvedMap:
     n = len(walk.points)
     if not walk.is_connected:
         with stage("connectivity", n):
             check_points_connected(walk)
-    kernel = kernel_of(walk)
+    kernel = _streamed_kernel(walk)
     width, n_start, room, n_threads = _sizes(n, n_eigenvalues, limits.memory, walk.n_threads)
     with stage("start of the passes", unit=""):
         start = _start(walk, width, limits.memory, rng)[:, :n_start]
