@@ -16,6 +16,7 @@ import ldmaps
 
 #: Packages that may be deleted, and the commands that need each.
 NEEDED_BY = {
+    "absorbing": ["absorb"],
     "cluster": [],
     "streaming": ["stream", "watch", "absorb"],
     "views": ["report", "plot", "basins", "correlate", "frames", "watch", "demo"],

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.maps.absorbing import Absorption as Absorption
-    from ldmaps.maps.absorbing import absorb as absorb
     from ldmaps.maps.diffusion_map import DiffusionMap as DiffusionMap
-    from ldmaps.maps.landmark_cover import UnreachableError as UnreachableError
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
     from ldmaps.maps.loading import load as load
     from ldmaps.maps.planning import plan as plan
@@ -19,9 +16,7 @@ if TYPE_CHECKING:
 load_on_first_use(
     __name__,
     {
-        "absorbing": "Absorption absorb",
         "diffusion_map": "DiffusionMap",
-        "landmark_cover": "UnreachableError",
         "landmark_diffusion_map": "LandmarkDiffusionMap",
         "loading": "load",
         "planning": "plan",
