@@ -23,6 +23,7 @@ NEEDED_BY = {
     "regions": ["report", "basins", "frames", "stream", "watch", "absorb"],
     "export": ["export"],
     "openmm": [],
+    "planning": ["plan"],
     "demo": ["demo"],
     "datasets": ["demo"],
 }

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap as DiffusionMap
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
     from ldmaps.maps.loading import load as load
-    from ldmaps.maps.planning import plan as plan
     from ldmaps.maps.tolerance import Certificate as Certificate
 
 load_on_first_use(
@@ -19,7 +18,6 @@ load_on_first_use(
         "diffusion_map": "DiffusionMap",
         "landmark_diffusion_map": "LandmarkDiffusionMap",
         "loading": "load",
-        "planning": "plan",
         "tolerance": "Certificate",
     },
 )
