@@ -10,9 +10,9 @@ import warnings
 import numpy as np
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.absorbing import absorb
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning
-from ldmaps.maps import absorb
 from ldmaps.quality.fidelity import align, rms_error
 from ldmaps.streaming import Reservoir
 

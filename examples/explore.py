@@ -28,9 +28,9 @@ from replica_reset import FORCE_FIELD, TEMPERATURE, TIME_STEP, topology_of
 
 import ldmaps
 from ldmaps import LandmarkDiffusionMap
+from ldmaps.absorbing import absorb
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.errors import AccuracyWarning, OutsideDomainWarning
-from ldmaps.maps import absorb
 from ldmaps.metrics import RMSD
 from ldmaps.openmm import BiasLog, outward_force
 

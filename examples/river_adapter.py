@@ -22,9 +22,9 @@ from river.base import Transformer
 from sklearn.base import clone
 
 from ldmaps import LandmarkDiffusionMap
+from ldmaps.absorbing import absorb
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Coverage
-from ldmaps.maps import absorb
 from ldmaps.streaming import Reservoir
 
 NAMES = ("x", "y", "z")

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 
 from ldmaps import LandmarkDiffusionMap
+from ldmaps.absorbing import absorb
 from ldmaps.extension import Coverage
 from ldmaps.landmarks import KMedoids
-from ldmaps.maps import absorb
 from ldmaps.regions import OutOfDomain, Region, RegionTracker
 from ldmaps.streaming import Reservoir, StreamEmbedder
 

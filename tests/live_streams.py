@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from ldmaps.maps.outside_reasons import reasons
+from ldmaps.quality.outside_reasons import reasons
 from ldmaps.streaming import Embedded, Records, Rejected
 
 

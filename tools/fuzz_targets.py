@@ -21,11 +21,11 @@ from fuzz_damage import Random, altered, altered_archive, spoiled
 from fuzz_world import World
 
 from ldmaps import load
+from ldmaps.absorbing import absorb
 from ldmaps.cli import main as command
 from ldmaps.errors import InvalidInputError, LdmapsError
 from ldmaps.inputs import open as open_points
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
-from ldmaps.maps.absorbing import absorb
 from ldmaps.maps.model_file import read_header
 from ldmaps.regions import load_regions
 from ldmaps.streaming import GrowingTrajectory

@@ -20,9 +20,9 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.harness import commit, machine
+from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.demo import comparison
-from ldmaps.maps import LandmarkDiffusionMap
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "docs" / "numbers.json"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap as DiffusionMap
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
     from ldmaps.maps.loading import load as load
-    from ldmaps.maps.planning import plan as plan
+    from ldmaps.planning.plan import plan as plan
 
 load_on_first_use(
     __name__,
@@ -20,6 +20,6 @@ load_on_first_use(
         "maps.diffusion_map": "DiffusionMap",
         "maps.landmark_diffusion_map": "LandmarkDiffusionMap",
         "maps.loading": "load",
-        "maps.planning": "plan",
+        "planning.plan": "plan",
     },
 )

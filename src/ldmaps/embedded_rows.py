@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.errors import InvalidInputError
 from ldmaps.text_rows import WHOLE, RowWriter, quoted
 
 #: Digits of times, distances and p; coordinates get as many as bring them back unchanged.
@@ -21,6 +23,14 @@ _Coverage = tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.intp], NDArray[np.
 def coordinate_names(k: int) -> list[str]:
     """Return what a map's coordinates are called, psi2, psi3, ...; ψ₁, which is constant, is left out."""
     return [f"psi{number}" for number in range(2, k + 2)]
+
+
+def column_of(name: str) -> int:
+    """Return which column of the coordinates has a name: "psi2" is column 0."""
+    match = re.fullmatch(r"psi([0-9]{1,9})", name) if isinstance(name, str) else None
+    if match is None or int(match[1]) < 2:
+        raise InvalidInputError(f"coordinates are called psi2, psi3, ..., got {name!r:.80}")
+    return int(match[1]) - 2
 
 
 def shared_columns(k: int) -> list[tuple[str, str]]:

@@ -11,8 +11,7 @@ import time
 
 import pytest
 
-from ldmaps.cli import COMMANDS as MODULES
-from ldmaps.cli import build_parser, main
+from ldmaps.cli import COMMANDS, build_parser, main
 from ldmaps.cli.completion import script
 
 pytestmark = pytest.mark.slow
@@ -111,10 +110,9 @@ def bash(line, folder):
     return sorted(set(done.stdout.split())), done.stderr
 
 
-COMMANDS = sorted(module.__name__.rpartition(".")[2] for module in MODULES)
 CASES = [
     ("ldmaps em", ["embed"]),
-    ("ldmaps ", COMMANDS),
+    ("ldmaps ", sorted(COMMANDS)),
     ("ldmaps fit --mas", ["--mass-weighted"]),
     ("ldmaps fit --landmarks k", ["kmedoids"]),
     ("ldmaps completion z", ["zsh"]),
@@ -153,7 +151,7 @@ def test_every_option_of_every_command_is_offered(shell, folder):
     commands = next(
         action.choices for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction)
     )
-    assert sorted(commands) == COMMANDS
+    assert list(commands) == list(COMMANDS)
     for name, command in commands.items():
         if shell is zsh and name not in ("fit", "stream"):
             continue  # each takes a second

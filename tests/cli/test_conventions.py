@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -37,21 +38,58 @@ def roll_map(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["completion", "bash"]])
-def test_help_and_completion_import_nothing_heavy(arguments):
+def loaded_by(*command_lines):
+    """Return what a process has loaded that runs some command lines, and what it printed."""
     code = (
         "import sys, json; from ldmaps.cli import main;"
-        f"status = main({arguments!r}); print(json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
+        f"statuses = [main(line) for line in {command_lines!r}];"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(max(statuses))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not HEAVY & {name.partition(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
-    assert "ldmaps" in done.stdout
+    return set(json.loads(done.stderr.splitlines()[-1])), done.stdout
 
 
-@pytest.mark.parametrize("module", COMMANDS, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_help_can_be_printed_anywhere(module, capsys):
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["completion", "bash"]])
+def test_help_and_completion_import_nothing_heavy(arguments):
+    modules, printed = loaded_by(arguments)
+    assert not HEAVY & {name.partition(".")[0] for name in modules}
+    assert "ldmaps" in printed
+
+
+#: Commands that extend another one, and use its module.
+EXTENDS = {"plan": "fit", "watch": "stream"}
+
+
+def test_no_module_is_loaded_but_that_of_the_command(roll_map):
+    """A command must start, and work, without the packages that the others need."""
+    commands = {f"ldmaps.cli.{name}" for name in COMMANDS}
+    assert not commands & loaded_by([], ["--help"], ["--version"])[0]
+    for name in COMMANDS:
+        expected = {f"ldmaps.cli.{one}" for one in (name, EXTENDS.get(name, name))}
+        assert commands & loaded_by([name, "--help"])[0] == (commands if name == "completion" else expected)
+    assert commands & loaded_by(["info", str(roll_map)])[0] == {"ldmaps.cli.info"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_module_says_of_itself_what_the_list_of_commands_does(name):
+    module = import_module(f"ldmaps.cli.{name}")
+    assert module.__doc__.splitlines()[0] == f"``ldmaps {name}``: {COMMANDS[name]}."
+
+
+def test_a_package_that_was_deleted_is_named_in_a_sentence(monkeypatch, roll_map, capsys):
+    monkeypatch.setitem(sys.modules, "ldmaps.regions", None)  # as if it could not be found
+    assert main(["basins", str(roll_map), "-o", "regions.toml"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        "ldmaps: error: this command line needs the package ldmaps.regions, which is missing from this installation "
+        "of ldmaps; install ldmaps again to get it"
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_can_be_printed_anywhere(name, capsys):
     """Some consoles cannot print Greek letters, and help must not end in an error there."""
-    assert main([module.__name__.rpartition(".")[2], "--help"]) == 0
+    assert main([name, "--help"]) == 0
     assert capsys.readouterr().out.isascii()
 
 
@@ -137,8 +175,6 @@ def test_interruption_leaves_nothing_half_written(roll_map, tmp_path, number, st
 
 # -- help ----------------------------------------------------------------------------
 
-NAMES = [module.__name__.rpartition(".")[2] for module in COMMANDS]
-
 
 def help_of(capsys, monkeypatch, *arguments):
     monkeypatch.setenv("COLUMNS", "80")
@@ -146,7 +182,7 @@ def help_of(capsys, monkeypatch, *arguments):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_a_terminal_of_80_columns(name, capsys, monkeypatch):
     for form in ("--help", *(["--help-all"] if main([name, "--help-all"]) == 0 else [])):
         text = help_of(capsys, monkeypatch, name, form)
@@ -155,7 +191,7 @@ def test_help_fits_a_terminal_of_80_columns(name, capsys, monkeypatch):
     assert max(map(len, help_of(capsys, monkeypatch, "--help").splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_a_dozen_options_and_help_all_every_one(name, capsys, monkeypatch):
     def listed(form):
         lines = help_of(capsys, monkeypatch, name, form).splitlines()
@@ -166,7 +202,7 @@ def test_help_shows_a_dozen_options_and_help_all_every_one(name, capsys, monkeyp
     shown = listed("--help")
     assert len(shown) <= 14
     assert options == (listed("--help-all") if "--help-all" in options else shown)
-    module = COMMANDS[NAMES.index(name)]
+    module = import_module(f"ldmaps.cli.{name}")
     assert set(module.SHOWN.split()) <= {action.dest for action in command._actions}
 
 

@@ -10,8 +10,8 @@ import pytest
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.cli import main
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
-from ldmaps.maps.outside_reasons import OutsideSample, outside_warning
 from ldmaps.metrics import Periodic
+from ldmaps.quality.outside_reasons import OutsideSample, outside_warning
 from ldmaps.regions import Box, save_regions
 
 MOLECULE = alanine_dipeptide(stride=50)

@@ -9,8 +9,8 @@ import pytest
 
 from ldmaps.cli import main
 from ldmaps.cli import plan as command
-from ldmaps.maps import planning
 from ldmaps.metrics import RMSD
+from ldmaps.planning import plan as planning
 
 
 @pytest.fixture

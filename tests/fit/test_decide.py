@@ -15,7 +15,7 @@ from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.walk import Groups
 from ldmaps.errors import BandwidthWarning, DisconnectedError, LdmapsWarning, OutlierWarning, ToleranceError
 from ldmaps.fit import assemble as assemble_module
-from ldmaps.fit import decide
+from ldmaps.fit import decide, online
 from ldmaps.fit import fit_map as fit_module
 from ldmaps.fit.certify import Refused
 from ldmaps.fit.data import prepare_data
@@ -285,15 +285,15 @@ def fitted_by_turns(monkeypatch, outcomes, wide):
     """Return what a fit ends with whose online steps have these outcomes, and at which ε each was asked for."""
     asked, turns = [], iter(outcomes)
 
-    def online_step(recipe, chosen, kept, refusals, seeds):
-        asked.append((chosen.bandwidth.epsilon, refusals[-1].n_tried if refusals else 0))
+    def within_tolerance(recipe, chosen, kept, n_tried, seeds):
+        asked.append((chosen.bandwidth.epsilon, n_tried))
         outcome = next(turns)
         return replace(outcome, epsilon=chosen.rule_epsilon) if isinstance(outcome, Refused) else outcome
 
     def find_bandwidth(rule, *_):
         return Bandwidth({"bulk": 40.0, "connected": wide}[rule], rule)
 
-    monkeypatch.setattr(fit_module, "online_step", online_step)
+    monkeypatch.setattr(online, "_within_tolerance", within_tolerance)
     monkeypatch.setattr(fit_module, "assemble", lambda recipe, everything, whole, chosen, *_: chosen)
     monkeypatch.setattr(decide, "find_bandwidth", find_bandwidth)
     model = LandmarkDiffusionMap(2, "bulk", tolerance=1.0)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldmaps.cli import main
 from ldmaps.errors import CheckpointError, InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions import Event
@@ -287,6 +288,13 @@ def test_every_entry_of_the_table_opens(tmp_path, name):
 def test_the_guide_tells_of_every_entry_of_the_table():
     guide = (Path(__file__).parents[2] / "docs" / "streaming.md").read_text(encoding="utf-8")
     assert [name for name in SINKS if f"`{name}`" not in guide] == []
+
+
+def test_help_lists_every_entry_of_the_table(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # an entry is in one line
+    assert main(["stream", "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert f"a name with {', '.join(SINKS)};" in printed
 
 
 def test_a_named_sink_is_that_of_its_class(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from ldmaps import LandmarkDiffusionMap, door
 from ldmaps.datasets import swiss_roll
 from ldmaps.files import written_whole
 from ldmaps.streaming import OutputFile, StreamEmbedder
-from ldmaps.streaming.checkpoint import Checkpoint, model_digest
+from ldmaps.streaming.checkpoint import Checkpoint
 
 POINTS = swiss_roll(300, random_state=0).points
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptors are told by their inodes")
@@ -180,30 +179,3 @@ def test_a_checkpoint_promises_no_more_than_the_sinks_have_flushed(tmp_path, mod
     assert len(written) > 5
     for place in written:
         assert order[place - 1] == ("flush", order[place][1])
-
-
-# -- what a checkpoint knows a model by --------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda embedder: {"coefficients": -embedder.coefficients},
-        lambda embedder: {"source_weights": embedder.source_weights**2},
-        lambda embedder: {"epsilon": 1.5 * embedder.epsilon},
-        lambda embedder: {"bandwidth": 1.5 * embedder.bandwidth},
-        lambda embedder: {"landmarks": embedder.prepare(POINTS[40:80])},
-    ],
-    ids=["coefficients", "weights", "epsilon", "bandwidth", "landmarks"],
-)
-def test_a_model_that_embeds_otherwise_has_another_digest(model, change):
-    class Changed:
-        embedder_ = replace(model.embedder_, **change(model.embedder_))
-
-    assert model_digest(Changed) != model_digest(model)
-    probe = model.embedder_.prepare(POINTS[:20])
-    before, after = (
-        made.coverage_of(made.extend(probe)).distance.tolist() + made.extend(probe).coordinates.tolist()
-        for made in (model.embedder_, Changed.embedder_)
-    )
-    assert before != after

@@ -7,7 +7,7 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps import fitted_map
+from ldmaps.fit import fitted_map
 from ldmaps.views.own_points import PointsOfMap
 
 N = 60

@@ -1,14 +1,16 @@
-"""The ``ldmaps`` command: one file per command, and here the grammar, from what these files say of themselves.
+"""The ``ldmaps`` command: one file per command, and here the grammar that they share.
 
-No file imports numpy or anything slower before it runs, so that ``--help`` and completion answer at once.
+Only the file of the command that is run is imported, and none imports numpy or anything slower before it runs. So
+``--help`` and completion answer at once, and a command works without the packages that other commands need.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
 
 from ldmaps._version import __version__
@@ -16,10 +18,25 @@ from ldmaps.cli.session import guarded, printable
 
 __all__ = ["main"]
 
-_NAMES = "fit embed report plot basins correlate frames stream watch absorb export info plan demo completion"
-#: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
-#: where it is empty), add_options and run.
-COMMANDS = tuple(import_module(f"ldmaps.cli.{name}") for name in _NAMES.split())
+#: What each command does. The file of its name has EPILOG, SHOWN (the options that --help lists without --help-all;
+#: all of them if it is empty), add_options and run.
+COMMANDS = {
+    "fit": "learn a map from trajectories or tables",
+    "embed": "place new frames or rows on a map",
+    "report": "write a page that shows a map",
+    "plot": "draw a map as PNG, SVG or PDF",
+    "basins": "find metastable basins, their populations and dwell times",
+    "correlate": "say what the coordinates of a map follow",
+    "frames": "write the frames of a part of the map",
+    "stream": "place records on a map as they arrive",
+    "watch": "place records on a map as they arrive, and show them on a live page",
+    "absorb": "extend a map by what a stream found outside of it",
+    "export": "write a map for GROMACS, LAMMPS, NAMD or Amber",
+    "info": "print what a model file holds",
+    "plan": "predict memory and time of a fit on this machine",
+    "demo": "map a molecule that ships with ldmaps, and draw it",
+    "completion": "print a completion script for a shell",
+}
 
 EXIT_CODES = """\
 exit status:
@@ -115,33 +132,35 @@ def _usage_of(command: argparse.ArgumentParser) -> str:
     return " ".join([*words, "[options]"])
 
 
-def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the whole command line, or with the options of one command alone."""
+def build_parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; of commands that ``names`` leaves out it knows no options."""
     described = "Landmark diffusion maps of trajectories and tables."
     parser = CommandParser(prog="ldmaps", description=described, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"ldmaps {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for name, module in zip(_NAMES.split(), COMMANDS, strict=True):
-        summary = (module.__doc__ or "").partition(": ")[2].partition("\n")[0].rstrip(".")
-        described = f"{summary[:1].upper()}{summary[1:]}."
-        command = commands.add_parser(name, help=summary, description=described, epilog=module.EPILOG)
-        if only not in (None, name):
-            continue
-        module.add_options(command)
-        command.usage = f"%(prog)s {_usage_of(command)}"
-        _hide(command, module.SHOWN.split())
-        command.set_defaults(run=module.run, command_parser=command)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in names:
+            command.description = f"{summary[:1].upper()}{summary[1:]}."
+            _add_command(command, import_module(f"{__name__}.{name}"))
     parser.set_defaults(parser=parser, commands=commands.choices)  # which `ldmaps completion` describes
     return parser
+
+
+def _add_command(command: argparse.ArgumentParser, module: ModuleType) -> None:
+    """Give a command's parser the options that the command's module lists."""
+    command.epilog = module.EPILOG
+    module.add_options(command)
+    command.usage = f"%(prog)s {_usage_of(command)}"
+    _hide(command, module.SHOWN.split())
+    command.set_defaults(run=module.run, command_parser=command)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Read a command line; inputs may stand before and after options, where argparse takes them from one place."""
     argv = sys.argv[1:] if argv is None else argv
-    first = argv[0] if argv else ""
-    # `ldmaps completion` describes all options, and what is no command is explained by all commands.
-    is_one = first != "completion" and first in _NAMES.split()
-    parser = build_parser(first if is_one else None)
+    named = next((text for text in argv if not text.startswith("-")), "")
+    parser = build_parser(COMMANDS if named == "completion" else (named,))
     arguments, left_over = parser.parse_known_args(argv)
     if arguments.command is None and not left_over:
         print(GREETING, end="")

@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.maps.absorbing import absorb
+    from ldmaps.absorbing import absorb
     from ldmaps.streaming.reservoir import read_outside
 
     model = opened_map(arguments)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ldmaps.extension.embedder import Embedder
     from ldmaps.inputs import PointSource
     from ldmaps.maps.model_file import StoredMap
-    from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
+    from ldmaps.quality.outside_reasons import OutsideSample
 
 SHOWN = "output top stride match_atoms threads force quiet json"
 EPILOG = """\
@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int | None:
     from ldmaps.cli.writers import check_format, open_writer
     from ldmaps.inputs import FrameSource
     from ldmaps.maps.model_file import read_model
-    from ldmaps.maps.outside_reasons import outside_warning
     from ldmaps.progress import Progress
+    from ldmaps.quality.outside_reasons import outside_warning
 
     check_format(arguments.output)
     check_output(arguments.output, arguments.force, is_folder=arguments.parts)
@@ -113,7 +113,7 @@ def embed_source(
     from contextlib import closing
 
     from ldmaps.maps.embed_chunks import embed_chunks
-    from ldmaps.maps.outside_reasons import OutsideSample
+    from ldmaps.quality.outside_reasons import OutsideSample
 
     sample = OutsideSample()
     embedded = embed_chunks(embedder, source, n_threads)

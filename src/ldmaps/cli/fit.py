@@ -101,7 +101,6 @@ def run(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from ldmaps.cli import workers
-    from ldmaps.cli.info import facts_of
     from ldmaps.maps.summary import summary_lines
     from ldmaps.progress import reporting
     from ldmaps.quality.sampling import N_RESAMPLES
@@ -130,6 +129,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     representation = said_of_representation(arguments, source, model)
     if arguments.json:
+        from ldmaps.cli.info import facts_of
+
         facts = facts_of(arguments.output) | {"representation": representation}
         facts |= {name: getattr(model.diagnosis_, name).tolist() for name in ("participation", "left_out")}
         if model.certificate_ is not None:

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     facts, lines = facts_of(arguments.model), []
     if arguments.scan:
-        from ldmaps.maps.bandwidth_scan import scan_bandwidth
+        from ldmaps.bandwidth_scan import scan_bandwidth
         from ldmaps.maps.model_file import read_model
 
         scan = scan_bandwidth(read_model(arguments.model))

@@ -12,7 +12,7 @@ from ldmaps.cli.fit import add_map_options, estimator_of, metric_of
 from ldmaps.cli.session import shown_progress, write_json
 
 if TYPE_CHECKING:
-    from ldmaps.maps.planning import Plan
+    from ldmaps.planning.plan import Plan
 
 #: Of long inputs a sample is read: so many points, or bytes, but so many points per landmark in any case.
 SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _planned(arguments: argparse.Namespace) -> Plan:
-    from ldmaps.maps.planning import plan
+    from ldmaps.planning.plan import plan
 
     if len(arguments.inputs) == 2 and all(text.isdecimal() for text in arguments.inputs):
         count, width = map(int, arguments.inputs)

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
-    from ldmaps.regions.base import column_of
+    from ldmaps.embedded_rows import column_of
     from ldmaps.views.own_points import read_table
 
     table = {} if arguments.data is None else read_table(arguments.data, model)

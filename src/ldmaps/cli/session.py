@@ -57,11 +57,24 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     except Exception as error:
         if debug:
             raise
+        if (package := _absent_package(error)) is not None:
+            complain(
+                f"error: this command line needs the package {package}, which is missing from this installation of "
+                "ldmaps; install ldmaps again to get it"
+            )
+            return FAULTY_INPUT
         complain(
             f"internal error: {type(error).__name__}: {one_line(error)}; "
             "please report this with what the same command prints with --debug"
         )
         return FAULTY_PROGRAM
+
+
+def _absent_package(error: Exception) -> str | None:
+    """Return the package of ldmaps that an import did not find, if that is the error: some may be deleted."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    is_our_package = name is not None and name.startswith("ldmaps.") and name.count(".") == 1
+    return name if is_our_package else None
 
 
 def shown_progress(arguments: argparse.Namespace) -> Progress:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ldmaps.cli import options
 from ldmaps.cli.session import NOTHING_INSIDE, complain
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.formats import table_streams
-from ldmaps.streaming.sinks import SINKS
+from ldmaps.inputs.formats import suffixes, table_streams
 
 if TYPE_CHECKING:
     from ldmaps.streaming import Sink, StreamEmbedder
@@ -88,8 +87,10 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         --on-stall warn|raise  what a stall does: warn, or end with an error
     """
     options.add(reading, table, max_records=options.not_negative, on_stall={"default": "warn"})
+    # Not read from the table of sinks: help works without the package that has it, and a test compares.
+    outputs = ", ".join([*suffixes(written_by="stream"), "redis://"])
     table = f"""
-        -o --output FILE      a name with {", ".join(SINKS)}; - is CSV on stdout ({output or "none"})
+        -o --output FILE      a name with {outputs}; - is CSV on stdout ({output or "none"})
         --events FILE         write alarms and events of regions to FILE, as NDJSON (- is stdout)
         --quarantine FILE     keep records that cannot be embedded in FILE, as NDJSON
         --outside FILE        keep a sample of the records outside the map in FILE (.npz), for ldmaps absorb
@@ -156,7 +157,7 @@ class CommandStream:
     def carry_out(self, *sinks: Sink) -> int | None:
         """Run the stream into the outputs and ``sinks``, say what became of it, and return the exit status."""
         from ldmaps.errors import SinkError
-        from ldmaps.maps.outside_reasons import outside_warning
+        from ldmaps.quality.outside_reasons import outside_warning
 
         try:
             self._run([*self._sinks, *sinks, self._observer])

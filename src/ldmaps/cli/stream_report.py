@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 from ldmaps.cli.session import complain, say, write_json
-from ldmaps.maps.outside_reasons import OutsideSample
 from ldmaps.progress import Screen
+from ldmaps.quality.outside_reasons import OutsideSample
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.stream_embedder import StreamEmbedder

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ldmaps.cluster import BlockedFiles
     from ldmaps.extension.embedder import Embedder
     from ldmaps.inputs import FrameChunk, PointSource
-    from ldmaps.maps.outside_reasons import OutsideSample
     from ldmaps.progress import Stage
+    from ldmaps.quality.outside_reasons import OutsideSample
 
 
 def workers_of(arguments: argparse.Namespace) -> Any:
@@ -46,7 +46,7 @@ def embed_blocks(
 
     from ldmaps.cli.writers import open_writer
     from ldmaps.files import written_whole
-    from ldmaps.maps.outside_reasons import OutsideSample
+    from ldmaps.quality.outside_reasons import OutsideSample
 
     sample = OutsideSample()
     if not parts:
@@ -91,7 +91,7 @@ def _results(embedder: Embedder, files: BlockedFiles, folder: str | None = None)
 def embed_piece(chunk: FrameChunk, embedder: Embedder) -> tuple[Any, ...]:
     """Embed a piece; return it with its coordinates instead of its frames."""
     from ldmaps.maps.embed_chunks import embed_chunks
-    from ldmaps.maps.outside_reasons import OutsideSample
+    from ldmaps.quality.outside_reasons import OutsideSample
 
     ((_, placed),) = embed_chunks(embedder, [chunk], 1)
     sample = OutsideSample()

@@ -20,7 +20,7 @@ from ldmaps.export import definition as defining
 from ldmaps.export.definition import Columns, Definition, EngineAtoms, Frames
 from ldmaps.files import written_whole
 from ldmaps.inputs.tables import read_columns
-from ldmaps.streaming.checkpoint import model_digest
+from ldmaps.maps.model_digest import model_digest
 
 _LIBRARIES = {"plumed": plumed, "colvars": colvars}
 #: Frames of a check, and how far they are from landmarks in units of the map's width √h.

@@ -42,7 +42,8 @@ def online_step(
     if recipe.kind == "exact":
         return Online(None)
     if recipe.kind == "tolerance":
-        return _within_tolerance(recipe, chosen, teacher, refusals[-1].n_tried if refusals else 0, seeds)
+        n_tried = refusals[-1].n_tried if refusals else 0
+        return _within_tolerance(recipe, chosen, teacher, n_tried, seeds)
     landmarks, walk = cast(Selection, chosen.landmarks).landmarks, chosen.walk
     is_taught, every = recipe.is_taught, np.arange(len(walk.points))
     may_move = not isinstance(recipe.selector, Given)  # those that the user names stay

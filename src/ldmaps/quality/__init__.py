@@ -1,4 +1,4 @@
-"""How good a map is: fidelity to another map, perturbation theory, error estimates."""
+"""How good a map is: fidelity to another map, perturbation theory, error estimates, and what it does not cover."""
 
 from __future__ import annotations
 

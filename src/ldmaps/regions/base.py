@@ -6,7 +6,6 @@ Masks are computed element by element, so they do not depend on how a stream is 
 from __future__ import annotations
 
 import inspect
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -115,14 +114,6 @@ def _as_json(value: Any) -> Any:
     return (
         dict(value) if isinstance(value, dict) else list(value) if isinstance(value, (list, tuple)) else value
     )
-
-
-def column_of(name: str) -> int:
-    """Return which column of the coordinates has a name: "psi2" is column 0."""
-    match = re.fullmatch(r"psi([0-9]{1,9})", name) if isinstance(name, str) else None
-    if match is None or int(match[1]) < 2:
-        raise InvalidInputError(f"coordinates are called psi2, psi3, ..., got {name!r:.80}")
-    return int(match[1]) - 2
 
 
 def column(coordinates: NDArray[Any], place: int) -> NDArray[np.float64]:

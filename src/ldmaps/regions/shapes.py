@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.embedded_rows import column_of
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.base import LARGEST, Masks, Region, column, column_of, finite, not_negative
+from ldmaps.regions.base import LARGEST, Masks, Region, column, finite, not_negative
 
 #: Each edge is compared with all others.
 MOST_VERTICES = 10_000

@@ -6,14 +6,11 @@ never shorter; a restart truncates them and continues from the position: no reco
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zlib
 from contextlib import suppress
 from typing import Any, Self
-
-import numpy as np
 
 from ldmaps import door
 from ldmaps._version import __version__
@@ -95,26 +92,6 @@ def damaged(path: str, how: str) -> CheckpointError:
         f"the checkpoint {path} is damaged ({how}); restore it, or start over with another checkpoint and another "
         "output"
     )
-
-
-def model_digest(model: Any) -> str:
-    """Return a short text that two models share only if they embed alike."""
-    embedder = model.embedder_
-    digest = hashlib.sha256(embedder.metric.name.encode())
-    parts: list[tuple[str, Any]] = [
-        *sorted(embedder.metric.parameters().items()),
-        *sorted(embedder.metric.export_points(embedder.landmarks).items()),
-        ("weights", embedder.source_weights),
-        ("coefficients", embedder.coefficients),
-        ("scales", [embedder.epsilon, embedder.bandwidth]),
-    ]
-    for name, value in parts:
-        array = np.ascontiguousarray(value)
-        if array.dtype == object:
-            array = np.frombuffer(repr(value).encode(), dtype=np.uint8)
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()[:32]
 
 
 def _whole(digits: str) -> int:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ldmaps.errors import BadRecordError, InvalidInputError, one_line
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.windows import Cutter, Windows
-from ldmaps.maps.outside_reasons import reasons
 from ldmaps.point_faults import bad_value, wrong_width
+from ldmaps.quality.outside_reasons import reasons
 from ldmaps.regions.tracker import Event, RegionTracker
 from ldmaps.streaming.records import Embedded, Records, Rejected
 from ldmaps.streaming.sources import model_facts

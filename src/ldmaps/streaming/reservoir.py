@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps import door
 from ldmaps.archive import ArchiveError, read_archive, write_archive
 from ldmaps.errors import InvalidInputError
+from ldmaps.maps.model_digest import model_digest
 from ldmaps.settings import check_whole
-from ldmaps.streaming.checkpoint import model_digest
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 from ldmaps import door
 from ldmaps.errors import CheckpointError, InvalidInputError, LdmapsError, SinkError, one_line
 from ldmaps.files import check_distinct
+from ldmaps.maps.model_digest import model_digest
 from ldmaps.settings import check_seconds
-from ldmaps.streaming.checkpoint import Checkpoint, damaged, model_digest
+from ldmaps.streaming.checkpoint import Checkpoint, damaged
 from ldmaps.streaming.reading import Reader
 from ldmaps.streaming.record_embedder import judged
 from ldmaps.streaming.records import Position, Records

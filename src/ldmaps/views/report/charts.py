@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.maps.bandwidth_scan import BandwidthScan
+from ldmaps.bandwidth_scan import BandwidthScan
 from ldmaps.views.free_energy import FreeEnergyProfile
 
 WIDTH, HEIGHT = 320, 206

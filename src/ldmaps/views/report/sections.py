@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ldmaps.bandwidth_scan import scan_bandwidth
 from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.errors import InvalidInputError
-from ldmaps.maps.bandwidth_scan import scan_bandwidth
 from ldmaps.quality.sampling_words import coordinate_rows, replica_rows, sampling_notes, why_kept
 from ldmaps.views.basin_table import BasinTable, basin_rows
 from ldmaps.views.free_energy import free_energy_profile

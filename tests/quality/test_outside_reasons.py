@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from ldmaps import LandmarkDiffusionMap, inputs
-from ldmaps.maps.outside_reasons import contributions, reasons
 from ldmaps.metrics import RMSD, Features, Hamming, Periodic, Scaled
+from ldmaps.quality.outside_reasons import contributions, reasons
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.uniform(size=(60, 3)) * [1.0, 100.0, 1.0]

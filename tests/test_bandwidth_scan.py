@@ -8,11 +8,11 @@ from scipy.linalg import subspace_angles
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.__main__ import main
+from ldmaps.bandwidth_scan import scan_bandwidth
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit import resample
-from ldmaps.maps.bandwidth_scan import scan_bandwidth
 
 ROLL = swiss_roll(900).points
 

@@ -9,9 +9,9 @@ import ldmaps
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import DisconnectedError, InvalidInputError, ToleranceError
-from ldmaps.maps import planning
-from ldmaps.maps.planning import Plan
-from ldmaps.maps.stage_meter import OUTSIDE
+from ldmaps.planning import plan as planning
+from ldmaps.planning.plan import Plan
+from ldmaps.planning.stage_meter import OUTSIDE
 from ldmaps.progress import Progress, reporting
 
 ROLL = swiss_roll(3000).points

@@ -10,9 +10,9 @@ from scipy.spatial.transform import Rotation
 
 import ldmaps
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.absorbing import UnreachableError, absorb
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError
-from ldmaps.maps import UnreachableError, absorb
 from ldmaps.metrics import RMSD
 from ldmaps.quality.fidelity import align, rms_error
 from ldmaps.streaming.reservoir import Reservoir

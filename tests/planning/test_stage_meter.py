@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldmaps.maps import stage_meter
-from ldmaps.maps.stage_meter import OUTSIDE, StageMeter, free_bytes, give_back, law, resident_bytes
+from ldmaps.planning import stage_meter
+from ldmaps.planning.stage_meter import OUTSIDE, StageMeter, free_bytes, give_back, law, resident_bytes
 from ldmaps.progress import reporting, stage
 
 LAWS = {

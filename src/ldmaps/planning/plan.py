@@ -22,8 +22,8 @@ from ldmaps.landmarks import Given, Uniform, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.landmarks.given import check_indices
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
-from ldmaps.maps.stage_meter import StageMeter, free_bytes, give_back, law, resident_bytes
 from ldmaps.metrics import resolve_metric
+from ldmaps.planning.stage_meter import StageMeter, free_bytes, give_back, law, resident_bytes
 from ldmaps.progress import Progress, reporting, stage
 from ldmaps.settings import check_whole
 

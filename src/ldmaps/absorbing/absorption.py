@@ -17,13 +17,13 @@ from scipy.spatial import KDTree
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ldmaps.absorbing.landmark_cover import choose_landmarks, grow_cells
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible
 from ldmaps.diffusion.walk import REACH, Walk, minimum_spanning_tree
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.extension import Embedder, OnlineStep
 from ldmaps.fit.data import LARGEST_WEIGHT
 from ldmaps.fit.solve import solve
-from ldmaps.maps.landmark_cover import choose_landmarks, grow_cells
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics.base import Points
 from ldmaps.quality.fidelity import SAME_SHARE, in_common, turn_modes

@@ -1,0 +1,1 @@
+"""What a fit will cost: trial fits of some of the points, measured stage by stage and extrapolated."""
