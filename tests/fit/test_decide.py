@@ -142,7 +142,7 @@ def ground_of(points, epsilon="bulk", **other):
     """Return data, the recipe of a default landmark map, and seeds."""
     model = LandmarkDiffusionMap(2, epsilon, **other)
     data = prepare_data(model, Euclidean(), points, None)
-    return choose_recipe(model._fit_settings(), data), data, Seeds(0)
+    return choose_recipe(model._fit_settings(), data), data, Seeds.spawn(0)
 
 
 @pytest.mark.parametrize("needed", [4.5, 5.3, 9.0, 31.0])

@@ -43,7 +43,7 @@ def solved(X, *, weights=None, alpha=0.0, time=0.0, epsilon=16.0, size=None, max
     )
     recipe = choose_recipe(settings, data)
     recipe = replace(recipe, reference_size=len(X) if size is None else size, n_passes=max_passes)
-    seeds = Seeds(0)
+    seeds = Seeds.spawn(0)
     chosen = decide_walk(recipe, data, None, None, seeds)
     return keep_coordinates(recipe, solve_walk(recipe, chosen, seeds), Judged(None))
 

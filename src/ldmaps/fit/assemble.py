@@ -182,7 +182,13 @@ def _calibration_rows(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> Calibrati
         return None
     is_held = np.zeros(len(data.points), dtype=bool)
     is_held[data.rows_of(np.concatenate([held.search, held.certify]))] = True
-    time = memory_of(data.metric, data.points, data.origin.files, seeds.calibrate, settings.n_threads)
+    time = memory_of(
+        data.metric,
+        data.points,
+        data.origin.files,
+        np.random.default_rng(seeds.calibrate),
+        settings.n_threads,
+    )
     return CalibrationRows(is_held, time)
 
 
@@ -259,7 +265,7 @@ def _calibrated_by_others(recipe: Recipe, data: Data, embedder: Embedder, seeds:
     # Distances are kept to try other settings, each of which would compute this again.
     if embedder.calibration is not None or settings.keep_distances or not (settings.calibration and is_every):
         return embedder
-    rng, points = seeds.calibrate, data.points.brought(MOST_BLOCKED)
+    rng, points = np.random.default_rng(seeds.calibrate), data.points.brought(MOST_BLOCKED)
     time = memory_of(data.metric, points, data.origin.files, rng, settings.n_threads)
     known = data.known_times(None)
     calibration = calibrate_by_others(

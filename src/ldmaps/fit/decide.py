@@ -44,7 +44,7 @@ from ldmaps.fit.reference import (
 )
 from ldmaps.fit.resample import MOST_RESAMPLED, CoarseWalk, coarse_walk
 from ldmaps.fit.select import CalibrationRows, Selection, calibration_is_worth_it, select
-from ldmaps.fit.settings import FitSettings, Seeds
+from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap, coordinates_for, eigenvalues_for, solve
 from ldmaps.landmarks import KMedoids
 from ldmaps.landmarks.base import PointsElsewhere
@@ -147,7 +147,7 @@ def decide_walk(
     ``squared`` are the d² between all members, where an earlier fit has kept them.
     """
     ground, bandwidth = _ground(recipe, data, bandwidth, calibration, seeds, squared)
-    if recipe.settings.may_leave_out:
+    if recipe.leaves_out:
         chosen = _settled_or_raised(ground, bandwidth, seeds)
     else:
         finding = settle(ground, bandwidth, seeds)
@@ -159,12 +159,12 @@ def decide_walk(
         return replace(chosen, landmarks=chosen.basis)
     if recipe.kind == "distilled":
         selector = sized_selector(recipe, chosen.data, len(chosen.data.members))
-        landmarks = select(selector, chosen.walk, seeds.select)
+        landmarks = select(selector, chosen.walk, np.random.default_rng(seeds.select))
         # As many coordinates as landmarks make no map.
         eigenvalues_for(recipe.settings.n_components, len(landmarks.landmarks.indices), extra=0)
         return replace(chosen, landmarks=landmarks)
     if recipe.kind == "tolerance":
-        return replace(chosen, held=hold_out(len(chosen.data.members), seeds.certify))
+        return replace(chosen, held=hold_out(len(chosen.data.members), np.random.default_rng(seeds.certify)))
     return replace(chosen, all_squared=ground.squared) if recipe.settings.keep_distances else chosen
 
 
@@ -203,8 +203,8 @@ def settle(ground: Ground, bandwidth: Bandwidth, seeds: Seeds) -> Chosen | Group
         walk = ground.walk(epsilon)
         chosen = _prepared(ground, walk, bandwidth, seeds)
         ground = replace(ground, basis=chosen.basis, calibration=chosen.calibration)
-        finding = _examined(recipe.settings, chosen)
-        if isinstance(finding, Whole) and recipe.settings.may_leave_out:
+        finding = _examined(chosen, may_leave_out=recipe.leaves_out)
+        if isinstance(finding, Whole) and recipe.leaves_out:
             chosen, finding = _solved_and_examined(recipe, chosen)
         if isinstance(finding, Whole):
             return chosen
@@ -225,7 +225,7 @@ def _prepared(ground: Ground, walk: Walk, bandwidth: Bandwidth, seeds: Seeds) ->
         basis, calibration = _basis(recipe, ground.data, walk, calibration, seeds)
     elif solver == "auto":
         count = _n_eigenvalues(recipe, len(walk.points))
-        solver = solver_for(walk, count, recipe.settings.limits.memory, seeds.solve)
+        solver = solver_for(walk, count, recipe.settings.limits.memory, np.random.default_rng(seeds.solve))
     if solver == "stored" and squared is None:
         squared = _stored_squares(recipe, ground.data)
     if solver == "sparse":
@@ -242,18 +242,18 @@ def _prepared(ground: Ground, walk: Walk, bandwidth: Bandwidth, seeds: Seeds) ->
     )
 
 
-def _examined(settings: FitSettings, chosen: Chosen) -> Finding:
+def _examined(chosen: Chosen, *, may_leave_out: bool) -> Finding:
     """Say whether hops of the walk reach all points."""
     walk, basis = chosen.walk, chosen.basis
     if basis is not None:
         squared = basis.distances(walk)
-        return examine_landmarks(walk, basis.landmarks, squared, may_leave_out=settings.may_leave_out)
+        return examine_landmarks(walk, basis.landmarks, squared, may_leave_out=may_leave_out)
     if chosen.bandwidth.tree is not None:  # by which ε was found
         return Whole()
     if chosen.squared is not None:
-        return examine_points(walk, chosen.squared, may_leave_out=settings.may_leave_out)
+        return examine_points(walk, chosen.squared, may_leave_out=may_leave_out)
     with stage("connectivity", len(walk.points)):
-        return examine_points(walk, None, may_leave_out=settings.may_leave_out)
+        return examine_points(walk, None, may_leave_out=may_leave_out)
 
 
 def _solved_and_examined(recipe: Recipe, chosen: Chosen) -> tuple[Chosen, Whole | Apart]:
@@ -312,7 +312,10 @@ def _ground(
     elif solver == "auto":
         count = _n_eigenvalues(recipe, len(data.members))
         walk = ground.walk(bandwidth.epsilon)
-        if solver_for(walk, count, recipe.settings.limits.memory, seeds.solve) == "stored":
+        if (
+            solver_for(walk, count, recipe.settings.limits.memory, np.random.default_rng(seeds.solve))
+            == "stored"
+        ):
             ground = replace(ground, solver="stored", squared=_stored_squares(recipe, data))
     if solver == "landmarks" and not (recipe.selector and recipe.selector.depends_on_epsilon):
         walk = ground.walk(bandwidth.epsilon)
@@ -348,17 +351,17 @@ def _basis(
     """Choose the landmarks that the walk is solved over; return them and the rows that they were not chosen from."""
     if recipe.is_taught:  # medoids that stand for more points than can be solved
         medoids = KMedoids(recipe.reference_size, max_iter=REFERENCE_ITERATIONS)
-        return Selection(medoids.select(walk, seeds.solve)), calibration
+        return Selection(medoids.select(walk, np.random.default_rng(seeds.solve))), calibration
     if calibration is not None:
         held = calibration.held[data.used]
         n_free = len(held) - int(held.sum())
         selector = sized_selector(recipe, data, n_free)
         if selector.n_landmarks is not None and n_free >= selector.n_landmarks:
-            chosen = select(selector, walk, seeds.select, held)
+            chosen = select(selector, walk, np.random.default_rng(seeds.select), held)
             if calibration_is_worth_it(calibration, data, chosen.landmarks):
                 return chosen, calibration
     selector = sized_selector(recipe, data, len(data.members))
-    return select(selector, walk, seeds.select), None
+    return select(selector, walk, np.random.default_rng(seeds.select)), None
 
 
 def _solve_basis(recipe: Recipe, chosen: Chosen) -> SolvedMap:
@@ -380,7 +383,7 @@ def solve_walk(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> SolvedMap:
         if not recipe.is_taught:
             return solved
         count = _n_eigenvalues(recipe, len(chosen.basis.landmarks.indices))
-        return bounded(solved, seeds.solve).leading(count)
+        return bounded(solved, np.random.default_rng(seeds.solve)).leading(count)
     if chosen.solved is not None:
         return chosen.solved
     count = _n_eigenvalues(recipe, len(walk.points))
@@ -391,7 +394,7 @@ def solve_walk(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> SolvedMap:
         effort = Effort(
             recipe.settings.limits, recipe.n_passes, coordinates_for(recipe.settings.n_components)
         )
-        return solve_in_passes(walk, count, effort, seeds.solve)
+        return solve_in_passes(walk, count, effort, np.random.default_rng(seeds.solve))
 
 
 def _n_eigenvalues(recipe: Recipe, n_points: int) -> int:
@@ -415,7 +418,7 @@ def _stored_squares(recipe: Recipe, data: Data) -> NDArray[Any]:
 def _check_sparse(recipe: Recipe, data: Data, epsilon: float, seeds: Seeds) -> None:
     """Raise where a sparse kernel that was asked for does not fit into memory."""
     members = data.members
-    near = near_fraction(data.metric, members, epsilon, seeds.solve)
+    near = near_fraction(data.metric, members, epsilon, np.random.default_rng(seeds.solve))
     needed = sparse_bytes(len(members), members.dtype.itemsize, near)
     check_memory("sparse", needed, recipe.settings.limits.memory)
 
@@ -424,7 +427,11 @@ def find_bandwidth(
     rule: float | str, recipe: Recipe, data: Data, seeds: Seeds, squared: NDArray[Any] | None = None
 ) -> Bandwidth:
     """Return ε of the members by a rule, from their d² if these are stored."""
-    weights, rng, n_threads = data.member_weights, seeds.bandwidth, recipe.settings.n_threads
+    weights, rng, n_threads = (
+        data.member_weights,
+        np.random.default_rng(seeds.bandwidth),
+        recipe.settings.n_threads,
+    )
     if squared is not None:
         return choose_bandwidth(rule, StoredSquares(), StoredPoints(squared), weights, rng, n_threads)
     members = data.members.brought(recipe.most_gathered) if isinstance(rule, str) else data.members
@@ -439,7 +446,7 @@ def wider_bandwidth(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> Bandwidth |
     With few points, those between basins have hardly a neighbour within √ε of the rule "bulk", and no other point
     predicts them.
     """
-    if not recipe.settings.may_leave_out or chosen.bandwidth.rule == "connected":
+    if not recipe.leaves_out or chosen.bandwidth.rule == "connected":
         return None
     wide = find_bandwidth("connected", recipe, chosen.data, seeds)
     return wide if wide.epsilon > chosen.bandwidth.epsilon else None
@@ -457,7 +464,7 @@ def leave_out_isolated(recipe: Recipe, data: Data, seeds: Seeds) -> tuple[Data, 
             data.members,
             data.member_weights,
             settings.outliers,
-            seeds.bandwidth,
+            np.random.default_rng(seeds.bandwidth),
             settings.n_threads,
         )
     return data.without(np.flatnonzero(~stay)), bandwidth

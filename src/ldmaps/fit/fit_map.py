@@ -29,7 +29,7 @@ from ldmaps.fit.settings import FitSettings, Seeds
 
 def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = None) -> Fit:
     """Fit a map to data; ``squared`` are the d² between all members, where an earlier fit has kept them."""
-    recipe, seeds = choose_recipe(settings, data), Seeds(settings.seed)
+    recipe, seeds = choose_recipe(settings, data), Seeds.spawn(settings.seed)
     everything = bring_here(recipe, data)
     data = searched_part(recipe, everything, seeds)
     calibration = hold_out_for_calibration(recipe, data, seeds)
@@ -61,5 +61,7 @@ def searched_part(recipe: Recipe, data: Data, seeds: Seeds) -> Data:
     """Return the data that a tolerance is searched with: of data in blocks a sample, brought here; else all."""
     if data.points.are_here or recipe.kind != "tolerance":
         return data
-    members = np.sort(seeds.sample.choice(len(data.members), recipe.most_gathered, replace=False))
+    members = np.sort(
+        np.random.default_rng(seeds.sample).choice(len(data.members), recipe.most_gathered, replace=False)
+    )
     return data.some(data.rows_of(members))

@@ -48,7 +48,9 @@ def online_step(
     is_taught, every = recipe.is_taught, np.arange(len(walk.points))
     may_move = not isinstance(recipe.selector, Given)  # those that the user names stay
     with stage("distillation", unit="") if is_taught else nullcontext():
-        step = recipe.extension.fit(teacher, landmarks, every, seeds.step, may_move=may_move)
+        step = recipe.extension.fit(
+            teacher, landmarks, every, np.random.default_rng(seeds.step), may_move=may_move
+        )
     return Online(LandmarkFit.of(walk, landmarks, step, None if is_taught else teacher))
 
 
@@ -64,7 +66,7 @@ def _within_tolerance(
         held=cast(HeldOut, chosen.held),
         selector=sized_selector(recipe, chosen.data, len(chosen.data.members)),
         n_eigenvalues=lambda count: eigenvalues_for(settings.n_components, count, extra=MAX_GAP_COMPONENTS),
-        seed=int(seeds.step.integers(2**63)),
+        seed=int(np.random.default_rng(seeds.step).integers(2**63)),
     )
     with stage("search", unit=""):
         found = search.run(tolerance, n_tried)

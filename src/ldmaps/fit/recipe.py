@@ -57,11 +57,8 @@ class Recipe:
     brings_all_here: bool  # whether data in blocks are brought to this process first
     needs_resampling: bool  # whether resampling decides the number of coordinates
     most_gathered: int  # points in blocks that are brought to this process at most
-
-    @property
-    def is_taught(self) -> bool:
-        """Whether landmarks learn from a map of (nearly) all points."""
-        return self.reference_size > 0
+    leaves_out: bool  # whether points that lie apart are left out, and ε raised for groups: the rule "bulk"
+    is_taught: bool  # whether landmarks learn from a map of (nearly) all points
 
     def __str__(self) -> str:
         settings = self.settings
@@ -91,7 +88,7 @@ def _count(selector: LandmarkSelector) -> str:
 
 def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
     """Decide how a map is fitted, or raise where settings contradict each other or the data."""
-    needs_resampling = settings.n_components == "gap"
+    needs_resampling, leaves_out = settings.n_components == "gap", settings.epsilon == "bulk"
     n_members = len(data.members)
     if settings.is_exact:
         if settings.keep_distances and settings.solver not in ("auto", "stored"):
@@ -110,6 +107,8 @@ def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
             brings_all_here=not data.points.are_here,
             needs_resampling=needs_resampling,
             most_gathered=GATHERED,
+            leaves_out=leaves_out,
+            is_taught=False,
         )
     extension = resolve_extension(settings.extension, for_tolerance=settings.tolerance is not None)
     selector = resolve_selector(settings.landmarks, settings.n_landmarks, DEFAULT_LANDMARKS)
@@ -138,6 +137,8 @@ def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
         brings_all_here=_brings_all_here(settings, data, selector, size),
         needs_resampling=needs_resampling,
         most_gathered=GATHERED,
+        leaves_out=leaves_out,
+        is_taught=is_taught,
     )
 
 
@@ -148,7 +149,7 @@ def sized_selector(recipe: Recipe, data: Data, n_free: int) -> LandmarkSelector:
     selector = resolve_selector(settings.landmarks, settings.n_landmarks, default)
     if isinstance(selector, Given) and not data.uses_all:
         selector = selector.among(data.used, len(data.points))
-    return selector.for_any_points() if settings.may_leave_out else selector
+    return selector.for_any_points() if recipe.leaves_out else selector
 
 
 def _held_out(settings: FitSettings, data: Data, kind: str, selector: LandmarkSelector) -> str:

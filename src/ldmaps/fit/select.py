@@ -53,7 +53,7 @@ def hold_out_for_calibration(recipe: Recipe, data: Data, seeds: Seeds) -> Calibr
     """Draw a share of the rows that no landmark may be chosen from, in blocks of several correlation times."""
     if recipe.holds_out != "calibration":
         return None
-    settings, rng = recipe.settings, seeds.calibrate
+    settings, rng = recipe.settings, np.random.default_rng(seeds.calibrate)
     time = memory_of(data.metric, data.points, data.origin.files, rng, settings.n_threads)
     held = held_out_rows(len(data.points), settings.calibration, time, rng) & (data.weights > 0)
     return CalibrationRows(held, time)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -44,59 +44,28 @@ class FitSettings:
     solver: str = "auto"
     keep_distances: bool = False
 
-    @property
-    def may_leave_out(self) -> bool:
-        """Whether points that lie apart may be left out: the rule "bulk" says so."""
-        return self.epsilon == "bulk"
-
 
 def seed_of(random_state: Any) -> int:
     """Return one number for scikit-learn's ``random_state``; all of a fit's random choices follow from it."""
     return int(check_random_state(random_state).randint(2**31))
 
 
+@dataclass(frozen=True)
 class Seeds:
-    """A random generator for each stage of a fit."""
+    """A seed for each stage of a fit, so that what one stage draws changes nothing in another.
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._main = np.random.default_rng(seed)
+    A stage that is repeated, such as choosing landmarks at another ε, draws the same again.
+    """
 
-    def _fresh(self) -> np.random.Generator:
-        self._main = np.random.default_rng(self._seed)
-        return self._main
+    sample: np.random.SeedSequence  # the part of data in blocks that a tolerance is searched with
+    bandwidth: np.random.SeedSequence  # the sample that a rule for ε looks at
+    calibrate: np.random.SeedSequence  # rows that no landmark is chosen from
+    certify: np.random.SeedSequence  # points that a tolerance holds out
+    select: np.random.SeedSequence  # landmarks
+    solve: np.random.SeedSequence  # where eigensolvers begin, and rows that they look at
+    step: np.random.SeedSequence  # what an extension learns from
 
-    @property
-    def sample(self) -> np.random.Generator:
-        """Draws the part of data in blocks that a tolerance is searched with."""
-        return self._main
-
-    @property
-    def bandwidth(self) -> np.random.Generator:
-        """Draws the sample that a rule for ε looks at."""
-        return self._main
-
-    @property
-    def calibrate(self) -> np.random.Generator:
-        """Draws the rows that no landmark is chosen from."""
-        return np.random.default_rng(self._seed)
-
-    @property
-    def certify(self) -> np.random.Generator:
-        """Draws the points that a tolerance holds out."""
-        return self._fresh()
-
-    @property
-    def select(self) -> np.random.Generator:
-        """Chooses landmarks."""
-        return self._fresh()
-
-    @property
-    def solve(self) -> np.random.Generator:
-        """Draws where eigensolvers begin, and the rows that they look at."""
-        return self._main
-
-    @property
-    def step(self) -> np.random.Generator:
-        """Draws what an extension learns from."""
-        return self._main
+    @classmethod
+    def spawn(cls, seed: int) -> Seeds:
+        """Return a seed for each stage that follow from one number and are independent of each other."""
+        return cls(*np.random.SeedSequence(seed).spawn(len(fields(cls))))
