@@ -14,9 +14,10 @@ from ldmaps.errors import CheckpointError, ConvergenceWarning, DisconnectedError
 from ldmaps.fit import reference as reference_module
 from ldmaps.fit.coordinates import Judged, keep_coordinates
 from ldmaps.fit.data import Data
-from ldmaps.fit.decide import decide_walk, solve_walk
+from ldmaps.fit.decide import decide_walk
 from ldmaps.fit.recipe import choose_recipe, reference_passes, reference_size
 from ldmaps.fit.settings import FitSettings, Limits, Seeds
+from ldmaps.fit.solve_walk import solve_walk
 from ldmaps.metrics import Euclidean, Function
 from ldmaps.quality.fidelity import align, rms_error
 

@@ -1,8 +1,8 @@
 """How a map is fitted, from checked data to the fitted map. Read :func:`fit_map` first.
 
     data ──► recipe ──► ε, points, landmarks ──► eigenproblem ──► coordinates kept ──► online step ──► fitted map
-             (recipe)   (decide, select,         (solve,          (coordinates,        (online,        (assemble)
-                         examine)                 reference)       resample)            search, certify)
+             (recipe)   (ground, select,         (solve,          (coordinates,        (online,        (assemble)
+                         examine, decide)         reference)       resample)            search, certify)
 
 Every stage takes values and returns values, what it cannot do included (``Apart``, ``Groups``, ``Refused``). Errors are
 raised where it is decided that nothing else is left to try.
@@ -20,11 +20,13 @@ from ldmaps.fit.assemble import Fit, assemble, warn_about_walk
 from ldmaps.fit.certify import Refused
 from ldmaps.fit.coordinates import judge_walk, keep_coordinates
 from ldmaps.fit.data import Data
-from ldmaps.fit.decide import decide_walk, leave_out_isolated, solve_walk, wider_bandwidth
+from ldmaps.fit.decide import decide_walk, wider_bandwidth
+from ldmaps.fit.ground import leave_out_isolated
 from ldmaps.fit.online import online_step
 from ldmaps.fit.recipe import Recipe, choose_recipe
 from ldmaps.fit.select import hold_out_for_calibration
 from ldmaps.fit.settings import FitSettings, Seeds
+from ldmaps.fit.solve_walk import solve_walk
 
 
 def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = None) -> Fit:

@@ -62,7 +62,9 @@ class Seeds:
     calibrate: np.random.SeedSequence  # rows that no landmark is chosen from
     certify: np.random.SeedSequence  # points that a tolerance holds out
     select: np.random.SeedSequence  # landmarks
-    solve: np.random.SeedSequence  # where eigensolvers begin, and rows that they look at
+    medoids: np.random.SeedSequence  # points that stand for more than can be solved
+    solve: np.random.SeedSequence  # where eigensolvers begin, and rows that tell which is best
+    residuals: np.random.SeedSequence  # rows that an error is measured at
     step: np.random.SeedSequence  # what an extension learns from
 
     @classmethod
