@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         inputs INPUT+       trajectories or tables
         -o --output MODEL!  model file to write, such as map.ldm
         --no-embedding      leave the training points' coordinates out of the model file
-        --lag TIME          time after which coordinates are compared with themselves, in ps, frames or rows (the
+        --lag TIME          time after which coordinates are compared with themselves, in ps, seconds, frames or rows (the
                             longest correlation time of one)
     """
     options.add(parser, table, lag=float)

@@ -37,7 +37,7 @@ class FrameChunk:
     numbers : ndarray of shape (n,)
         Which frames or rows of their file these are, counted from 0.
     times : ndarray of shape (n,) or None
-        Simulated time in ps, where the file has it.
+        Where the file has them: simulated time in ps of frames, seconds of rows of a table, those of dates since 1970.
     file : str
         Name of the file; empty for data in memory, or for all points of several files.
     files : ndarray of int, shape (n,) or None

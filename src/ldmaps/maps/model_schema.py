@@ -214,7 +214,7 @@ def _is_sampling(value: Any) -> bool:
         and set(value) == {*numbers, *counts, "unit", "kind", "are_long_enough"}
         and all(_is_finite(value[name]) and value[name] >= 0 for name in numbers)
         and all(_is_count(value[name]) for name in counts)
-        and value["unit"] in ("ps", "frames", "rows")
+        and value["unit"] in ("ps", "s", "frames", "rows")
         and value["kind"] in ("time", "files", "rows")
         and type(value["are_long_enough"]) is bool
     )

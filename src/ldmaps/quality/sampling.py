@@ -73,7 +73,7 @@ class Order:
     has_time: bool  # whether they follow each other in time; otherwise every point stands alone
     files: NDArray[np.int32] | None = None  # (N,): which of several files each is from
     spacing: float = 1.0  # time between consecutive points, in ``unit``
-    unit: str = "rows"  # or "ps", "frames"
+    unit: str = "rows"  # or "ps", "s", "frames"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Sampling:
         Autocorrelation of each mode at ``lag``, and last that of the slowest combination on held-out points.
     lag, block_length : float
         In ``unit``.
-    unit : {"ps", "frames", "rows"}
+    unit : {"ps", "s", "frames", "rows"}
         Of time.
     kind : {"time", "files", "rows"}
         What was drawn: stretches of time, whole files, or single points.
