@@ -161,7 +161,7 @@ _FURTHER = (
         "learns from a map of many more landmarks instead (20, fewer above 100,000 points)",
     ),
     Setting("t", 0.0, "0 (the paper's diffusion time) or more", float, low=0).shown(
-        "--time T", "diffusion time (0)"
+        "--diffusion-time T", "diffusion time (0)"
     ),
     Setting("memory_limit", 4e9, "a number of bytes of at least 0", float, low=0),
     Setting("resume", None).shown(

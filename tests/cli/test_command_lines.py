@@ -99,7 +99,7 @@ def command_parser(name):
     [
         ("fit", Named("n_landmarks", 400), "--n-landmarks 400"),
         ("fit", Named("n_components"), "--components"),
-        ("fit", Named("t", 2.0), "--time 2"),
+        ("fit", Named("t", 2.0), "--diffusion-time 2"),
         ("fit", Named("random_state"), "--seed"),
         ("fit", Named("epsilon", "connected"), "--epsilon connected"),
         ("fit", Named("outliers", ...), "--drop-outliers"),

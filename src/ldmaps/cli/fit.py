@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
         if weights is not None and arguments.weights is not None:
             worth = float(weights.sum()) ** 2 / float((weights**2).sum())
             lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
-        lines += [*source.remarks, representation]
+        lines += [*source.remarks, _said_of_time(source), representation]
         if constant:
             lines.append(f"constant: {', '.join(constant)}; what never varies adds nothing to distances")
         for line in filter(None, (f"{arguments.output}: {first}", *lines, _said_of_scale(model))):
@@ -203,6 +203,18 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
             "a topology with masses (PSF, prmtop, TPR, LAMMPS data) or elements"
         )
     return RMSD(weights=masses)
+
+
+def _said_of_time(source: PointSource) -> str:
+    """Say which column of a table is the time, or what follows from there being none."""
+    if len(source.shape) != 1:
+        return ""
+    if source.time_column is not None:
+        return f"time: {source.time_column}"
+    return (
+        "time: none, so rows are taken as independent of each other; if they follow each other in time, name the column "
+        "with --time"
+    )
 
 
 def _said_of_scale(model: Any) -> str:

@@ -16,6 +16,10 @@ _COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "unname
 #: What stands for a value that is missing, besides nothing.
 _MISSING = frozenset({"", "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "none", "?", "-"})
 _DIGITS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*")
+#: Why a column of times is left out that is not the time of the rows.
+DATES = "dates"
+#: What stands for the name of the time column where rows have no time.
+NO_TIME = "none"
 #: So many rows are looked at.
 SAMPLE = 100
 
@@ -28,6 +32,12 @@ class Roles:
     time: int | None = None
     #: Why others are left out, by place.
     left_out: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def times(self) -> list[int]:
+        """All columns that hold times, the first one first."""
+        others = [place for place, why in self.left_out if why == DATES]
+        return others if self.time is None else [self.time, *others]
 
 
 def is_missing(cell: str) -> bool:
@@ -68,8 +78,8 @@ def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int,
     return places
 
 
-def time_places(names: Sequence[str], wanted: str | None) -> list[int]:
-    """Return where columns stand that are times, the one of the name wanted first."""
+def time_places(names: Sequence[str], wanted: str | None = None) -> list[int]:
+    """Return where columns stand that are called times, the one of the name wanted first."""
     places = [place for place, name in enumerate(names) if name == wanted or is_time_name(name)]
     return sorted(places, key=lambda place: names[place] != wanted)
 
@@ -95,7 +105,7 @@ def roles_of(
         if why == "time" and time is None:
             time = place
         elif why:
-            left_out.append((place, "dates" if why == "time" else why))
+            left_out.append((place, DATES if why == "time" else why))
         else:
             features.append(place)
     if not features and index:

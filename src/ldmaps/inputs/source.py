@@ -115,6 +115,7 @@ class PointSource(ABC):
     in_pieces: bool = True  # whether points can be read without those before them, as workers do
 
     files: tuple[str, ...] = ()
+    time_column: str | None = None  # of a table, the one that holds the rows' times
     weights: WeightTable | None = None
 
     @property
