@@ -305,6 +305,20 @@ def test_a_big_npy_is_passed_on_as_its_rows_come():
     assert decoder.ready == 49
 
 
+@pytest.mark.parametrize("n_missing", [1, 7])
+def test_an_npy_stream_that_ends_between_rows_of_a_message_says_so(n_missing):
+    row = ROWS[0].nbytes
+    found = everything(open_decoder(facts=FACTS), npy_bytes(ROWS[:20], ROWS)[: -n_missing * row])
+    rows, *_, rejected, position = found
+    np.testing.assert_array_equal(rows, np.concatenate([ROWS[:20], ROWS])[:-n_missing])
+    (only,) = rejected
+    assert f"in the middle of a message ({n_missing} of its rows are missing)" in only.reason
+    assert only.number == len(rows)
+    assert position["left"] == 0
+    # A message that is whole ends as ever.
+    assert not everything(open_decoder(facts=FACTS), npy_bytes(ROWS))[-2]
+
+
 def test_an_npy_stream_that_ends_within_a_row():
     *_, rejected, position = everything(open_decoder(facts=FACTS), npy_bytes(ROWS)[:-10])
     assert [one.number for one in rejected] == [49]
