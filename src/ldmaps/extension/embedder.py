@@ -137,7 +137,8 @@ class Embedder:
             metric,
             landmarks,
             float(epsilon),
-            np.ascontiguousarray(step.source_weights / step.source_weights.max(), dtype=dtype),
+            # None is 0: a point whose nearest landmark had no weight, far from all others, would have no coordinates.
+            np.maximum(step.source_weights / step.source_weights.max(), np.finfo(dtype).tiny).astype(dtype),
             np.ascontiguousarray(step.coefficients.T, dtype=dtype),
             np.maximum(cell_squared_radii, epsilon),
             float(step.bandwidth),
