@@ -196,6 +196,8 @@ def _read(setting: Setting, text: str) -> Any:
         value = None
     if value is None or not setting.holds(value):
         whole = f"whole number of at least {setting.low}"
+        if math.isfinite(setting.high):
+            whole = f"whole number from {setting.low} to {setting.high}"
         number = whole if setting.kind is int else f"number above {setting.above}"
         words = f"{', '.join(map(repr, setting.words))} or " if setting.words else ""
         raise argparse.ArgumentTypeError(f"{words}a {number} is needed, got {text!r}")
