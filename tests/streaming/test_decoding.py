@@ -159,7 +159,7 @@ def test_reasons_of_csv(line, reason):
         (b"[1,2", "not JSON: Expecting ',' delimiter at character 5"),
         (b"[1,2,3] x", "something follows the value at character 8"),
         (b"[1,2]", "2 numbers, but the map takes 3"),
-        (b'[1,"a",3]', "not all numbers"),
+        (b'[1,"a",3]', '"a" is not a number'),
         (b"7", "int is neither a list of numbers nor an object"),
         (b'{"a":1}', 'there is no list "x", and the names of the columns are not known'),
         (b'{"x":[1,2,3],"time":"noon"}', "the time 'noon' is neither a number nor a date"),
@@ -498,3 +498,22 @@ def test_an_overlong_line_of_plain_numbers_is_rejected_too(form, short_lines):
         assert [one.number for one in rejected] == [20]
         assert f"has {len(line) + 999} bytes; at most 1000" in rejected[0].reason
         assert position["offset"] == len(data)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"[1, true, 3]", "true is not a number"),
+        (b'[1, "2", 3]', '"2" is not a number'),
+        (b'{"x": [1, false, 3]}', "false is not a number"),
+        (b'{"a": 1, "b": "2", "c": 3}', '"2" is not a number'),
+        (b'{"x": [1, 2, 3], "time": 1e400}', "the time 'inf' is neither a number nor a date"),
+        (b'{"x": [1, 2, 3], "time": "1e400"}', "the time '1e400' is neither a number nor a date"),
+        (b'{"x": [1, 2, 3], "time": true}', "the time 'True' is neither a number nor a date"),
+    ],
+)
+def test_json_that_only_looks_like_numbers_is_rejected(line, reason):
+    facts = {**FACTS, "columns": ["a", "b", "c"]}
+    rows, *_, rejected, _ = everything(open_decoder("ndjson", facts), b"[1,2,3]\n" + line + b"\n")
+    assert rows.tolist() == [[1, 2, 3]]
+    assert [one.reason for one in rejected] == [reason]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -87,9 +88,16 @@ def time_places(names: Sequence[str], wanted: str | None = None) -> list[int]:
 def moment(cell: str) -> float:
     """Return the number in a cell, or seconds since 1970 (UTC where no zone is given) of a date; raise otherwise."""
     if is_number(cell):
-        return float(cell)
+        return finite_time(float(cell))
     when = datetime.fromisoformat(cell.strip())
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def finite_time(time: float) -> float:
+    """Return a time, NaN where it is unknown; raise where it is infinite, as 1e400 is read."""
+    if math.isinf(time):
+        raise ValueError(f"{time} is no time")
+    return time
 
 
 def roles_of(
