@@ -279,3 +279,14 @@ def test_a_fit_says_what_the_time_is_with_chosen_columns_and_without(tmp_path, m
     said = capfd.readouterr().err
     assert "time: none, so rows are taken as independent of each other" in said
     assert load("map.ldm").sampling_.kind == "rows"
+
+
+def test_parts_of_a_date_are_no_features():
+    names = ["No", "year", "month", "day", "hour", "pm2.5"]
+    rows = [[str(i + 1), "2010", "1", str(1 + i // 24), str(i % 24), f"{VALUES[i, 0]}"] for i in range(50)]
+    roles = roles_of(names, rows)
+    assert roles.features == [5]
+    assert roles.left_out == ((0, "counts rows"), *((place, "calendar") for place in range(1, 5)))
+    # One alone may be meant, and so may numbers that are no hours.
+    assert roles_of(["hour", "flow"], [["1", "2.5"], ["2", "1.5"]]).features == [0, 1]
+    assert roles_of(["day", "hour", "flow"], [["0.5", "30", "2.5"], ["2", "5", "1.5"]]).features == [0, 1, 2]

@@ -13,7 +13,10 @@ from ldmaps.errors import InvalidInputError
 
 #: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
 _TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
-_COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "unnamed: 0", "__index_level_0__"})
+_COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "no", "nr", "unnamed: 0", "__index_level_0__"})
+#: Whole numbers in columns of these names, between these bounds, are parts of a date; two of them make a calendar.
+_CALENDAR = {"year": (1000, 9999), "month": (1, 12), "day": (1, 31), "weekday": (0, 7), "hour": (0, 24)}
+_CALENDAR |= {"minute": (0, 59), "second": (0, 60)}
 #: What stands for a value that is missing, besides nothing.
 _MISSING = frozenset({"", "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "none", "?", "-"})
 _DIGITS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*")
@@ -116,11 +119,26 @@ def roles_of(
             left_out.append((place, DATES if why == "time" else why))
         else:
             features.append(place)
+    calendar = [
+        place
+        for place in features
+        if names is not None and _is_calendar(names[place], [row[place] for row in rows])
+    ]
+    if len(calendar) > 1:
+        left_out = sorted([*left_out, *((place, "calendar") for place in calendar)])
+        features = [place for place in features if place not in calendar]
     if not features and index:
         return roles_of(names, rows)
     if not features:  # whatever it is then, it is all there is
         return Roles(list(range(len(names or (rows[0] if rows else ())))))
     return Roles(features, time, tuple(left_out))
+
+
+def _is_calendar(name: str, cells: Sequence[str]) -> bool:
+    """Say whether a column is a part of a date, such as the month, by its name and its whole numbers."""
+    low, high = _CALENDAR.get(name.strip().lower(), (1, 0))
+    numbers = [float(cell) for cell in cells if is_number(cell)]
+    return bool(numbers) and all(number.is_integer() and low <= number <= high for number in numbers)
 
 
 def _why_not(name: str | None, cells: Sequence[str]) -> str:

@@ -19,6 +19,8 @@ from ldmaps.inputs.table_files import ArrayTable, ParquetTable, Table, load_arra
 from ldmaps.inputs.text_table import TextTable, text_lines
 from ldmaps.inputs.windows import WindowedSource, Windows
 
+#: A column is named that alone costs more than this share of the rows, because it has missing values.
+COSTLY_SHARE = 0.25
 #: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
 MAX_ROWS = 32_768
 
@@ -103,7 +105,8 @@ class TableSource(PointSource):
         if missing not in ("drop", "error"):
             rule = f' must be "drop" (rows with missing values) or "error", got {missing!r}'
             raise InvalidInputError(Named("missing"), rule)
-        self._drops, self._n_missing = missing == "drop", 0
+        self._drops, self._n_missing, self._n_rows = missing == "drop", 0, 0
+        self._alone_missing: NDArray[np.int64] | int = 0  # by column: rows that lack nothing but its value
         self.in_pieces = not self._drops
         self._tables = [open_table(path, array) for path in files]
         self.files = tuple(table.path for table in self._tables)
@@ -191,8 +194,20 @@ class TableSource(PointSource):
             used = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") or str(self.shape[0])
             said.append(f"columns used: {used}" + (f"; left out: {', '.join(others)}" if others else ""))
         if self._n_missing:
-            said.append(f"missing values: {self._n_missing:,} rows left out")
+            said.append(f"missing values: {self._n_missing:,} rows left out{self._costly_column()}")
         return said
+
+    def _costly_column(self) -> str:
+        """Say which column costs the most rows by its missing values, if it costs many."""
+        alone = np.atleast_1d(self._alone_missing)
+        place = int(np.argmax(alone))
+        if alone[place] <= COSTLY_SHARE * self._n_rows:
+            return ""
+        name = self.columns[place] if self.columns else f"column {place + 1}"
+        return (
+            f" of {self._n_rows:,}; {alone[place]:,} of them lack a value of {name} alone: choose the other columns to "
+            "keep them"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -239,21 +254,27 @@ class TableSource(PointSource):
 
     def __iter__(self) -> Iterator[FrameChunk]:
         self._n_missing = 0
+        self._n_rows, self._alone_missing = 0, np.zeros(prod(self.shape), dtype=np.int64)
         for table in self._tables:
             count, before = 0, self._n_missing
             for numbers, rows in table.rows(self._chunk, self._reading):
                 times = None if table.time is None else rows[:, -1].copy()
                 features = rows if times is None else np.ascontiguousarray(rows[:, :-1])
                 chunk = FrameChunk(features, numbers, times, table.path)
+                self._n_rows += len(chunk)
                 if self._drops and np.isnan(chunk.frames).any():
-                    whole = ~np.isnan(chunk.frames).reshape(len(rows), -1).any(axis=1)
+                    lacking = np.isnan(chunk.frames).reshape(len(rows), -1)
+                    whole = ~lacking.any(axis=1)
                     self._n_missing += int(np.count_nonzero(~whole))
+                    self._alone_missing += lacking[lacking.sum(axis=1) == 1].sum(axis=0)
                     chunk = chunk.take(whole)
                 count += len(chunk)
                 if len(chunk):
                     yield chunk
             if not count and self._n_missing > before:
-                fault = f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; "
-                raise InvalidInputError(fault, "choose columns that are filled with ", Named("columns"))
+                fault = f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value"
+                raise InvalidInputError(
+                    f"{fault}{self._costly_column()}; choose columns that are filled with ", Named("columns")
+                )
             if not count:
                 raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")
