@@ -263,15 +263,14 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
         known, tried = (_remembers(arguments, one, stride, n_landmarks) for one in (ours, other))
     except LdmapsError as error:  # the map is written already
         return f"{used}; {others} could not be tried ({one_line(error, 120)})"
-    times = " against ".join("none" if one is None else f"{one[0]:,.3g} {one[2]}" for one in (tried, known))
+    told = ("none" if one is None else f"{one[0]:,.3g} ± {one[1]:.2g} {one[2]}" for one in (tried, known))
+    times = " against ".join(told)
     shown = f"(it remembers {times}, in {n_frames // stride:,} of the frames)"
-    if tried is None or (known is not None and tried[0] <= _limit(*known[:2], tried[1])):
+    if tried is None or (known is not None and tried[0] <= SLOWER * known[0]):
         return f"{used}; by {others} no coordinate would be slower {shown}"
+    if known is not None and tried[0] <= known[0] + 2 * math.hypot(known[1], tried[1]):
+        return f"{used}; by {others} a coordinate may be slower, but not beyond two standard errors {shown}"
     return f"{used}; by {others} a coordinate would be slower {shown}: try it, {advice}"
-
-
-def _limit(time: float, error: float, other_error: float) -> float:
-    return max(SLOWER * time, time + 2 * math.hypot(error, other_error))
 
 
 def _remembers(

@@ -243,6 +243,11 @@ def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
             "pass the atoms instead, and every n-th frame by stride: "
             "ldmaps.inputs.open(u.select_atoms('protein'), stride=10)"
         )
+    if _is_of(X, "anndata", "AnnData"):
+        raise InvalidInputError(
+            "got an AnnData, which holds several arrays; pass the one that points should be compared by, such as "
+            "adata.obsm['X_pca'], and keep what comes of it: adata.obsm['X_ldmap'] = model.fit_transform(...)"
+        )
     if isinstance(X, (list, tuple)) and X:
         return _listed(X, reading)
     return None

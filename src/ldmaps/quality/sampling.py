@@ -76,7 +76,7 @@ class Order:
     unit: str = "rows"  # or "ps", "s", "frames"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sampling:
     """What resampling the training points says of a map's leading p modes; coordinate psi2 is mode 0.
 
@@ -137,6 +137,12 @@ class Sampling:
     are_long_enough: bool
     replicas: NDArray[np.float64] | None = None
     blocks: Blocks | None = None
+
+    def __repr__(self) -> str:
+        values = zip(self.eigenvalues, self.errors, strict=True)
+        shown = ", ".join(f"{value:.4g} ± {error:.1g}" for value, error in values)
+        drawn = f"{self.n_blocks:,} blocks of {self.block_length:.3g} {self.unit} drawn {self.n_resamples} times"
+        return f"Sampling(eigenvalues {shown}; {drawn})"
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a model file stores as arrays."""
