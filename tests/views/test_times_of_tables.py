@@ -88,3 +88,14 @@ def replace_times(model, factor):
     changed.__dict__.update(model.__dict__)
     changed.map_ = replace(model.map_, training=record)
     return changed
+
+
+@pytest.mark.parametrize(("count", "is_few"), [(9, True), (10, False)])
+def test_fewer_than_ten_transitions_are_said_to_be_few(pump, count, is_few):
+    basins = learn_basins(pump, 2)
+    points = PointsOfMap.training(pump)
+    inside = [np.flatnonzero(basins.memberships(points.coordinates)[:, place] > 0.9)[0] for place in range(2)]
+    visited = points.taken(np.array([inside[visit % 2] for visit in range(count + 1)]))
+    table = basin_table(pump, replace(visited, times=None), basins)
+    assert int(table.transitions.counts.sum()) == count
+    assert any("transitions are too few" in note for note in table.notes) == is_few
