@@ -168,7 +168,9 @@ _FURTHER = (
         "--resume FILE", "keep the state of the passes in FILE, and resume an interrupted fit from it"
     ),
     # scikit-learn takes more than numbers, and says what.
-    Setting("random_state", 0, kind=int, low=0, high=2**32 - 1).shown("--seed N", "seed of all random choices (0)"),
+    Setting("random_state", 0, kind=int, low=0, high=2**32 - 1).shown(
+        "--seed N", "seed of all random choices (0)"
+    ),
     Setting(
         "n_threads", None, "a whole number of at least 1, or None for all", int, low=1, may_be_none=True
     ).shown("--threads N", "threads to use (all cores)"),

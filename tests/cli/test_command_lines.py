@@ -296,7 +296,19 @@ def test_a_stream_reads_frames_as_embed_does(files, tmp_path):
 
 
 def test_a_seed_beyond_what_generators_take_is_an_error_of_the_option(folder, capsys):
-    command = ("fit", folder / "roll.csv", "-m", 20, "--epsilon", 9, "-o", folder / "seed.ldm", "-f", "-q", "--seed")
+    command = (
+        "fit",
+        folder / "roll.csv",
+        "-m",
+        20,
+        "--epsilon",
+        9,
+        "-o",
+        folder / "seed.ldm",
+        "-f",
+        "-q",
+        "--seed",
+    )
     assert run(*command, 2**32) == 2
     assert "whole number from 0 to 4294967295 is needed, got '4294967296'" in capsys.readouterr().err
     assert run(*command, 2**32 - 1) == 0

@@ -74,11 +74,7 @@ def test_an_interrupt_before_the_command_runs_is_one_line(moment):
             "sys.meta_path.insert(0, Interrupting())\n"
         )
     else:
-        code += (
-            "import ldmaps.cli\n"
-            "def parse(argv): raise KeyboardInterrupt\n"
-            "ldmaps.cli.parse = parse\n"
-        )
+        code += "import ldmaps.cli\ndef parse(argv): raise KeyboardInterrupt\nldmaps.cli.parse = parse\n"
     code += "from ldmaps.__main__ import main\nsys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 130
@@ -91,7 +87,9 @@ def test_a_wrong_instruction_set_or_a_damaged_extension_is_no_internal_error(sav
     info = [sys.executable, "-m", "ldmaps", "info", table]
     done = subprocess.run(info, capture_output=True, text=True, env=asked)
     assert done.returncode == 1
-    assert done.stderr.startswith("ldmaps: error: ldmaps is not installed as it should be: LDMAPS_INSTRUCTION_SET is")
+    assert done.stderr.startswith(
+        "ldmaps: error: ldmaps is not installed as it should be: LDMAPS_INSTRUCTION_SET is"
+    )
     assert "internal error" not in done.stderr
     # What the loader raises for a file that is cut off or of another system.
     code = (

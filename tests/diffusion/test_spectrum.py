@@ -426,7 +426,9 @@ def test_points_that_are_all_equally_far_from_each_other_have_a_spectrum(n):
     apart = np.exp(-0.5 * (1 - np.eye(n)))
     found = solve_spectrum(apart, np.ones(n), 5)
     walk = apart / apart.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.eigenvalues, np.sort(np.linalg.eigvals(walk).real)[::-1][1:6], atol=1e-12)
+    np.testing.assert_allclose(
+        found.eigenvalues, np.sort(np.linalg.eigvals(walk).real)[::-1][1:6], atol=1e-12
+    )
     np.testing.assert_allclose(walk @ found.vectors, found.vectors * found.eigenvalues, atol=1e-12)
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(5), atol=1e-10)
     with warnings.catch_warnings():

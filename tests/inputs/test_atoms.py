@@ -136,7 +136,9 @@ Bonds
 """
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".bz2", bz2.compress), (".gz", gzip.compress), (".BZ2", bz2.compress)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [(".bz2", bz2.compress), (".gz", gzip.compress), (".BZ2", bz2.compress)]
+)
 def test_packed_topologies_are_read_as_their_contents(tmp_path, suffix, pack):
     pytest.importorskip("MDAnalysis", reason="MDAnalysis reads LAMMPS' data files")
     plain, packed = tmp_path / "water.data", tmp_path / f"packed.data{suffix}"

@@ -271,7 +271,19 @@ def test_a_column_of_an_array_can_be_the_time(tmp_path):
 def test_a_fit_says_what_the_time_is_with_chosen_columns_and_without(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sensors.csv").write_text(csv("stamp"))
-    fit = ["fit", "sensors.csv", "-m", "20", "--epsilon", "4", "-o", "map.ldm", "-f", "--columns", "flow,load"]
+    fit = [
+        "fit",
+        "sensors.csv",
+        "-m",
+        "20",
+        "--epsilon",
+        "4",
+        "-o",
+        "map.ldm",
+        "-f",
+        "--columns",
+        "flow,load",
+    ]
     assert main(fit) == 0
     assert "time: stamp\n" in capfd.readouterr().err
     assert load("map.ldm").sampling_.kind == "time"

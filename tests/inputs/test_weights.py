@@ -179,9 +179,13 @@ def test_rows_without_file_names_are_matched_by_frame_where_there_is_one_file(tm
     # Of several files frames alone do not say which is meant; rows are then in the order of the points.
     np.save(tmp_path / "more.npy", rows)
     paths = [tmp_path / "rows.npy", tmp_path / "more.npy"]
-    with pytest.raises(InvalidInputError, match="20 rows for 40 points, and nothing says which belong together"):
+    with pytest.raises(
+        InvalidInputError, match="20 rows for 40 points, and nothing says which belong together"
+    ):
         ldmaps.inputs.open(paths, weights=given).read()
     # A frame that has no row is named.
     (tmp_path / "weights.csv").write_text("\n".join(["frame,weight", *lines[:-1]]))
-    with pytest.raises(InvalidInputError, match=rf"no row for frame {order[-1]} of .*rows\.npy \(1 of 20 points"):
+    with pytest.raises(
+        InvalidInputError, match=rf"no row for frame {order[-1]} of .*rows\.npy \(1 of 20 points"
+    ):
         ldmaps.inputs.open(tmp_path / "rows.npy", weights=given).read()

@@ -231,7 +231,13 @@ HOSTILE_ARRAYS = {
     "embedder/coefficients": (*NOT_FINITE, filled(1.7e308), lambda a: a.T, lambda a: a.astype(np.float32)),
     "embedder/squared_radii": (*NOT_FINITE, filled(-1.0), lambda a: a.astype(np.float32)),
     "bandwidth/curve_sums": (lambda a: np.ones(3),),
-    "embedding_": (*NOT_FINITE, filled(5e153), lambda a: a[:, :1], lambda a: a.astype(np.int64), lambda a: a[:-1]),
+    "embedding_": (
+        *NOT_FINITE,
+        filled(5e153),
+        lambda a: a[:, :1],
+        lambda a: a.astype(np.int64),
+        lambda a: a[:-1],
+    ),
     "training/rows": (
         filled(-1),
         filled(400),

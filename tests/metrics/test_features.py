@@ -376,7 +376,9 @@ def test_gradients_are_those_of_jax():
 def test_a_frame_with_an_atom_far_away_is_refused_by_every_way_in(dtype, far):
     # As a run that became unstable writes it: finite, but its squares are not.
     rng = np.random.default_rng(0)
-    model = LandmarkDiffusionMap(2, "connected", mixed(), n_landmarks=20).fit(frames_of(200, rng).astype(dtype))
+    model = LandmarkDiffusionMap(2, "connected", mixed(), n_landmarks=20).fit(
+        frames_of(200, rng).astype(dtype)
+    )
     frames = frames_of(3, rng).astype(dtype)
     frames[1, 5] = far
     for given in (frames, frames[1:2]):

@@ -59,8 +59,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         inputs INPUT+       trajectories or tables
         -o --output MODEL!  model file to write, such as map.ldm
         --no-embedding      leave the training points' coordinates out of the model file
-        --lag TIME          time after which coordinates are compared with themselves, in ps, seconds, frames or rows (the
-                            longest correlation time of one)
+        --lag TIME          time after which coordinates are compared with themselves, in ps, seconds, frames or rows
+                            (the longest correlation time of one)
     """
     options.add(parser, table, lag=float)
     options.add_setting(parser, LANDMARK_FIT["resume"])
@@ -212,8 +212,8 @@ def _said_of_time(source: PointSource) -> str:
     if source.time_column is not None:
         return f"time: {source.time_column}"
     return (
-        "time: none, so rows are taken as independent of each other; if they follow each other in time, name the column "
-        "with --time"
+        "time: none, so rows are taken as independent of each other; if they follow each other in time, name the "
+        "column with --time"
     )
 
 

@@ -122,8 +122,8 @@ MATCHING = (
 #: What chooses columns of tables, where by default others are used, and what is done with rows.
 COLUMNS = "--columns A,B,...  columns to use, by name or number from 1 ({})"
 TIME = (
-    "--time COLUMN  column of the rows' times, in seconds or as dates; none takes rows as independent of each other (one "
-    "called time, or of dates)"
+    "--time COLUMN  column of the rows' times, in seconds or as dates; none takes rows as independent of each other "
+    "(one called time, or of dates)"
 )
 ROWS = """
     --missing drop|error  what a missing value does: leaves its row out, or is an error ({})

@@ -177,7 +177,7 @@ def largest_eigenpairs(
     try:
         return scipy.linalg.eigh(symmetric, subset_by_index=(n - count, n - 1))  # type: ignore[no-any-return]
     except scipy.linalg.LinAlgError:
-        # LAPACK's solver for some eigenpairs gives up where many eigenvalues are equal; the one for all of them does not.
+        # LAPACK's solver for some eigenpairs gives up where many eigenvalues are equal; the one for all does not.
         values, vectors = scipy.linalg.eigh(symmetric, driver="evd")
         return values[n - count :], vectors[:, n - count :]
 

@@ -230,7 +230,8 @@ class Embedder:
         What preparing does to a point (a frame is centred and turned) is differentiated, too. The gradient is finite
         everywhere; outside the domain it is that of an extrapolation, and where it does not exist (half a period away
         from a landmark, superpositions that are not unique) that of one of the ways out. Where it overflows (atoms that
-        all but coincide, coordinates above 1e100) it is 0. ``n_threads`` is by default all cores; a metric without a gradient raises :class:`~ldmaps.errors.GradientError`.
+        all but coincide, coordinates above 1e100) it is 0. ``n_threads`` is by default all cores; a metric without a
+        gradient raises :class:`~ldmaps.errors.GradientError`.
         """
         # ∂y/∂x = Σ_j g_j ∂d_j²/∂x with g_j = −(1/(2h)) w_j (B_j − y), shifted by the nearest landmark's d² as y is, so
         # that a point far from all landmarks has a finite gradient too.

@@ -13,7 +13,9 @@ from ldmaps.errors import InvalidInputError
 
 #: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
 _TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
-_COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "no", "nr", "unnamed: 0", "__index_level_0__"})
+_COUNTER_NAMES = frozenset(
+    {"", "id", "index", "row", "frame", "number", "no", "nr", "unnamed: 0", "__index_level_0__"}
+)
 #: Whole numbers in columns of these names, between these bounds, are parts of a date; two of them make a calendar.
 _CALENDAR = {"year": (1000, 9999), "month": (1, 12), "day": (1, 31), "weekday": (0, 7), "hour": (0, 24)}
 _CALENDAR |= {"minute": (0, 59), "second": (0, 60)}

@@ -90,7 +90,9 @@ class ArrayTable(Table):
                 f"{path} holds an array of shape {rows.shape}; (rows, features) or (frames, atoms, 3) is needed"
             )
         if 0 in rows.shape[1:]:
-            raise InvalidInputError(f"{path} holds an array of shape {rows.shape}, whose rows have no numbers")
+            raise InvalidInputError(
+                f"{path} holds an array of shape {rows.shape}, whose rows have no numbers"
+            )
         self.shape = rows.shape[1:]
         self.n_rows = rows.shape[0]
         # Pages of a mapping that were read count as this process's memory until it ends: each block has its own.

@@ -139,13 +139,19 @@ class TableSource(PointSource):
 
     @staticmethod
     def _time_of(
-        table: Table, wanted: str | None, columns: Sequence[str] | None, roles: Roles | None, of_model: str | None
+        table: Table,
+        wanted: str | None,
+        columns: Sequence[str] | None,
+        roles: Roles | None,
+        of_model: str | None,
     ) -> str | None:
         """Return the column that is the time of the rows: the one wanted, that of a model, or one that is not used."""
         if wanted == NO_TIME or (wanted is None and len(table.shape) != 1):
             return None
         if len(table.shape) != 1:
-            fault = f" is a column of a table, but {table.path} holds frames of shape {table.shape}; leave it out"
+            fault = (
+                f" is a column of a table, but {table.path} holds frames of shape {table.shape}; leave it out"
+            )
             raise InvalidInputError(Named("time", wanted), fault)
         count, names = table.shape[0], table.columns
         used = [] if columns is None else find_columns(columns, names, count, table.path)

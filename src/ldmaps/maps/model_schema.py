@@ -129,7 +129,9 @@ def _check_training_rows(arrays: Mapping[str, NDArray[Any]]) -> None:
     if rows is None:
         return
     if embedding is None:
-        raise ModelFileError("the file says something of training points, but not where they are ('embedding_')")
+        raise ModelFileError(
+            "the file says something of training points, but not where they are ('embedding_')"
+        )
     if rows.size and (rows.max() >= len(embedding) or (np.diff(rows) <= 0).any()):
         raise _damaged(
             f"array 'training/rows' must be places of the {len(embedding)} points of 'embedding_' in rising order"

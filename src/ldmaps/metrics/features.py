@@ -221,9 +221,9 @@ class Features(Periodic):
         frame = int(np.flatnonzero(~(scaled <= self._resolved.largest).all(axis=1))[0])
         atom = int(np.abs(frames[frame]).max(axis=1).argmax())
         raise InvalidInputError(
-            f"frame {begin + frame} has features that are no numbers or above {LARGEST_SCALED:g}: its atom {atom} is at "
-            f"{np.abs(frames[frame, atom]).max():.3g}. The simulation has probably become unstable there; leave such frames "
-            "out, or use a larger unit of length"
+            f"frame {begin + frame} has features that are no numbers or above {LARGEST_SCALED:g}: its atom {atom} is "
+            f"at {np.abs(frames[frame, atom]).max():.3g}. The simulation has probably become unstable there; leave "
+            "such frames out, or use a larger unit of length"
         )
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:

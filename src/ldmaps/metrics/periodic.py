@@ -63,7 +63,12 @@ class Periodic(Metric):
         return self._column_row(landmarks, row, column, (1, n_features), lambda X: wrap(X, periods, column))
 
     def _column_row(
-        self, landmarks: Points, row: Array, column: Array, shape: tuple[int, ...], write: Callable[..., bool | None]
+        self,
+        landmarks: Points,
+        row: Array,
+        column: Array,
+        shape: tuple[int, ...],
+        write: Callable[..., bool | None],
     ) -> OneRow:
         """Return a way to measure points of a shape, whose features ``write`` puts into a column, or returns False."""
         b, settings = cast(ColumnPoints, landmarks).columns, self.period

@@ -141,7 +141,9 @@ class Sampling:
     def __repr__(self) -> str:
         values = zip(self.eigenvalues, self.errors, strict=True)
         shown = ", ".join(f"{value:.4g} ± {error:.1g}" for value, error in values)
-        drawn = f"{self.n_blocks:,} blocks of {self.block_length:.3g} {self.unit} drawn {self.n_resamples} times"
+        drawn = (
+            f"{self.n_blocks:,} blocks of {self.block_length:.3g} {self.unit} drawn {self.n_resamples} times"
+        )
         return f"Sampling(eigenvalues {shown}; {drawn})"
 
     def arrays(self) -> dict[str, NDArray[Any]]:

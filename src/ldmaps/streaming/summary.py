@@ -134,7 +134,17 @@ class StreamSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values: counts, rates and percentiles of the latency."""
-        counts = ("read", "records", "rejected", "missing", "inside", "events", "stalls", "batches", "resumed_from")
+        counts = (
+            "read",
+            "records",
+            "rejected",
+            "missing",
+            "inside",
+            "events",
+            "stalls",
+            "batches",
+            "resumed_from",
+        )
         return {
             **{name: getattr(self, name) for name in counts},
             "inside": self.inside_share,

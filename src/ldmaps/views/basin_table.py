@@ -61,7 +61,9 @@ class BasinTable:
 def basin_table(model: Any, points: PointsOfMap, basins: Basins) -> BasinTable:
     """Return populations, transitions and dwell times of points in the order of time."""
     labels = region_labels(points.coordinates, basins.regions)
-    moves = count_transitions(labels, basins.names, times=points.times, files=points.files, unit=points.time_unit)
+    moves = count_transitions(
+        labels, basins.names, times=points.times, files=points.files, unit=points.time_unit
+    )
     notes = []
     if moves.counts.sum() < 10:
         notes.append(
