@@ -216,6 +216,17 @@ def test_a_bomb_takes_no_memory(tmp_path):
     assert int(done.stdout) < 20_000 * (1 if sys.platform != "darwin" else 1024)
 
 
+def test_a_million_members_are_not_listed(tmp_path, monkeypatch):
+    # Each takes 46 bytes and its name; the list alone takes a minute to read.
+    path = tmp_path / "many.archive"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(3000):
+            archive.writestr(str(number), b"")
+    monkeypatch.setattr("zipfile.ZipFile.infolist", lambda *_: pytest.fail("the members were listed"))
+    with pytest.raises(ArchiveError, match="its list of members has 1[0-9]{5} bytes"):
+        read_archive(path)
+
+
 def test_members_may_not_share_their_bytes(archive):
     """Entries of the directory that all point to one long member would be longer than the file together."""
     with zipfile.ZipFile(archive) as members:

@@ -161,3 +161,14 @@ def test_long_times_are_written_as_clocks(monkeypatch):
             clock.now += seconds
             assert said in shown.line()
             assert shown.line().count("█") == 12
+
+
+def test_a_stage_that_is_repeated_in_no_time_gets_one_line(caplog, monkeypatch):
+    clock = Clock(monkeypatch)
+    with caplog.at_level(logging.INFO, "ldmaps"), reporting(Progress(True, io.StringIO())):
+        for seconds in (0.0, 0.5, 0.0, 2.0, 0.0):
+            for name in ("bandwidth", "landmarks"):
+                with stage(name, unit=""):
+                    clock.now += seconds
+    said = [record.message for record in caplog.records]
+    assert said == ["bandwidth: 0.0 s", "landmarks: 0.0 s", "bandwidth: 2.0 s", "landmarks: 2.0 s"]

@@ -12,6 +12,7 @@ wrong raises :class:`ArchiveError`.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -34,6 +35,8 @@ MAX_HEADER_BYTES = 1 << 26
 #: are free: indented as it is written it takes less.
 LIST_BYTES, VALUE_BYTES, MOST_PER_BYTE, FREE_BYTES = 72, 58, 12, 1 << 22
 MAX_DIMENSIONS = 4
+#: Longest list of members that is read: a thousand of them. It must be more than what zipfile reads in search of it.
+MAX_DIRECTORY_BYTES = 1 << 17
 _DTYPES = ("<f4", "<f8", "<i4", "<i8", "|b1")
 #: What reading flipped, missing or foreign bytes can raise in zipfile and json. RecursionError is a RuntimeError.
 _DAMAGE = (
@@ -103,13 +106,26 @@ def _npy_start(code: str, shape: tuple[int, ...]) -> bytes:
 # -- reading ------------------------------------------------------------------
 
 
+class _BoundedFile(io.FileIO):
+    """A file whose list of members is not read if it is too long: a million empty ones take a minute."""
+
+    is_open = False  # whether the list has been read
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read so many bytes, or raise."""
+        if not self.is_open and size is not None and size > MAX_DIRECTORY_BYTES:
+            raise ArchiveError(f"{self.name} is damaged: its list of members has {size} bytes")
+        return super().read(-1 if size is None else size) or b""
+
+
 def _read(
     path: str | os.PathLike[str], *, with_arrays: bool
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _BoundedFile(path) as stream, zipfile.ZipFile(stream) as archive:
+            stream.is_open = True
             infos = _members_of(archive, os.path.getsize(path))
             header = _header_of(archive, infos.pop(_HEADER, None))
             manifest = _manifest_of(header, infos)

@@ -21,6 +21,8 @@ REDRAW = 0.1
 ETA_AFTER = 1.0
 #: Seconds after which a log hears of a stage that goes on.
 TELL_AFTER = 30.0
+#: A stage that had a line already gets another one if it takes so many seconds again.
+REPEATED_AFTER = 1.0
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -167,6 +169,7 @@ class Progress:
             show is True
         )  # at level INFO of the log, where there is no screen; others are at DEBUG
         self._told = time.monotonic()
+        self._named = set[str]()  # stages that have a line
 
     @property
     def visible(self) -> bool:
@@ -188,7 +191,10 @@ class Progress:
         keep = False
         try:
             yield stage
-            keep = self._keep_lines and not is_part
+            # A search goes through the same stages again and again: those that take no time need no line each.
+            is_news = stage.name not in self._named or stage.seconds >= REPEATED_AFTER
+            keep = self._keep_lines and not is_part and is_news
+            self._named.add(stage.name)
         finally:
             if ticked:
                 _under_way.remove(stage)

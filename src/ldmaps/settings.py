@@ -161,14 +161,16 @@ _FURTHER = (
         "learns from a map of many more landmarks instead (20, fewer above 100,000 points)",
     ),
     Setting("t", 0.0, "0 (the paper's diffusion time) or more", float, low=0).shown(
-        "--time T", "diffusion time (0)"
+        "--diffusion-time T", "diffusion time (0)"
     ),
     Setting("memory_limit", 4e9, "a number of bytes of at least 0", float, low=0),
     Setting("resume", None).shown(
         "--resume FILE", "keep the state of the passes in FILE, and resume an interrupted fit from it"
     ),
     # scikit-learn takes more than numbers, and says what.
-    Setting("random_state", 0, kind=int, low=0).shown("--seed N", "seed of all random choices (0)"),
+    Setting("random_state", 0, kind=int, low=0, high=2**32 - 1).shown(
+        "--seed N", "seed of all random choices (0)"
+    ),
     Setting(
         "n_threads", None, "a whole number of at least 1, or None for all", int, low=1, may_be_none=True
     ).shown("--threads N", "threads to use (all cores)"),

@@ -99,7 +99,7 @@ def command_parser(name):
     [
         ("fit", Named("n_landmarks", 400), "--n-landmarks 400"),
         ("fit", Named("n_components"), "--components"),
-        ("fit", Named("t", 2.0), "--time 2"),
+        ("fit", Named("t", 2.0), "--diffusion-time 2"),
         ("fit", Named("random_state"), "--seed"),
         ("fit", Named("epsilon", "connected"), "--epsilon connected"),
         ("fit", Named("outliers", ...), "--drop-outliers"),
@@ -293,3 +293,22 @@ def test_a_stream_reads_frames_as_embed_does(files, tmp_path):
     kept = expected
     run("embed", model, *reading, "-o", tmp_path / "embed.csv")
     assert not np.allclose(kept, np.genfromtxt(tmp_path / "embed.csv", delimiter=",", names=True)["psi2"])
+
+
+def test_a_seed_beyond_what_generators_take_is_an_error_of_the_option(folder, capsys):
+    command = (
+        "fit",
+        folder / "roll.csv",
+        "-m",
+        20,
+        "--epsilon",
+        9,
+        "-o",
+        folder / "seed.ldm",
+        "-f",
+        "-q",
+        "--seed",
+    )
+    assert run(*command, 2**32) == 2
+    assert "whole number from 0 to 4294967295 is needed, got '4294967296'" in capsys.readouterr().err
+    assert run(*command, 2**32 - 1) == 0

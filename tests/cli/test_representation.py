@@ -96,20 +96,20 @@ def test_what_is_remembered_is_the_time_of_the_slowest_motion(chain, tmp_path):
         (
             (10.0, 1.0, "ps"),
             (40.0, 5.0, "ps"),
-            "a coordinate would be slower (it remembers 40 ps against 10 ps",
+            "a coordinate would be slower (it remembers 40 ± 5 ps against 10 ± 1 ps",
         ),
         (
             (10.0, 1.0, "ps"),
             (14.0, 0.1, "ps"),
-            "no coordinate would be slower (it remembers 14 ps against 10 ps",
+            "no coordinate would be slower (it remembers 14 ± 0.1 ps against 10 ± 1 ps",
         ),
         (
             (10.0, 9.0, "ps"),
             (20.0, 9.0, "ps"),
-            "no coordinate would be slower (it remembers 20 ps against 10 ps",
+            "a coordinate may be slower, but not beyond two standard errors (it remembers 20 ± 9 ps against 10 ± 9 ps",
         ),
-        (None, (9.0, 1.0, "ps"), "a coordinate would be slower (it remembers 9 ps against none"),
-        ((9.0, 1.0, "ps"), None, "no coordinate would be slower (it remembers none against 9 ps"),
+        (None, (9.0, 1.0, "ps"), "a coordinate would be slower (it remembers 9 ± 1 ps against none"),
+        ((9.0, 1.0, "ps"), None, "no coordinate would be slower (it remembers none against 9 ± 1 ps"),
     ],
 )
 def test_slower_is_half_as_long_again_and_beyond_two_errors(

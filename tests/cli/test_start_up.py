@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -60,3 +61,44 @@ def test_a_command_that_embeds_loads_no_estimator(saved, command):
     report = json.loads(done.stderr.splitlines()[-1])
     assert report["status"] == 0
     assert not [name for name in report["modules"] if name.startswith(NOT_NEEDED)]
+
+
+@pytest.mark.parametrize("moment", ["while it is loaded", "while options are read"])
+def test_an_interrupt_before_the_command_runs_is_one_line(moment):
+    code = "import sys\n"
+    if moment == "while it is loaded":
+        code += (
+            "class Interrupting:\n"
+            "    def find_spec(self, name, *rest):\n"
+            "        if name == 'ldmaps.cli': raise KeyboardInterrupt\n"
+            "sys.meta_path.insert(0, Interrupting())\n"
+        )
+    else:
+        code += "import ldmaps.cli\ndef parse(argv): raise KeyboardInterrupt\nldmaps.cli.parse = parse\n"
+    code += "from ldmaps.__main__ import main\nsys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr == "ldmaps: interrupted; no partial output was left\n"
+
+
+def test_a_wrong_instruction_set_or_a_damaged_extension_is_no_internal_error(saved, tmp_path):
+    table = str(tmp_path / "table.ldm")
+    asked = {**os.environ, "LDMAPS_INSTRUCTION_SET": "z80"}
+    info = [sys.executable, "-m", "ldmaps", "info", table]
+    done = subprocess.run(info, capture_output=True, text=True, env=asked)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "ldmaps: error: ldmaps is not installed as it should be: LDMAPS_INSTRUCTION_SET is"
+    )
+    assert "internal error" not in done.stderr
+    # What the loader raises for a file that is cut off or of another system.
+    code = (
+        "import sys, ldmaps.cli.info\n"
+        "def run(arguments): raise ImportError('kernel.so: file too short', name='k', path='kernel.so')\n"
+        "ldmaps.cli.info.run = run\n"
+        "from ldmaps.cli import main\n"
+        "sys.exit(main(['info', sys.argv[1]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, table], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "file too short; install it again with pip install --force-reinstall ldmaps" in done.stderr

@@ -2,11 +2,13 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse.linalg
 from point_sets import euclidean_squares, sheet
 from scipy.sparse import csr_array, issparse
 from threadpoolctl import threadpool_info
 
+from ldmaps import DiffusionMap
 from ldmaps.diffusion import spectrum
 from ldmaps.diffusion.spectrum import (
     Spectrum,
@@ -15,7 +17,7 @@ from ldmaps.diffusion.spectrum import (
     solve_spectrum,
     spectral_gap,
 )
-from ldmaps.errors import InvalidInputError, LdmapsError, SpectrumWarning
+from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, SpectrumWarning
 from ldmaps.extension.nystrom import nystrom_coefficients
 
 ALPHAS = (0.0, 0.5, 1.0)
@@ -416,3 +418,36 @@ def test_extension_of_the_points_themselves_is_their_embedding(solve, alpha, tim
     np.testing.assert_allclose(
         walk @ nystrom_coefficients(found, time), found.vectors * found.eigenvalues**time, rtol=0, atol=1e-10
     )
+
+
+@pytest.mark.parametrize("n", [12, 30])
+def test_points_that_are_all_equally_far_from_each_other_have_a_spectrum(n):
+    # All non-trivial eigenvalues are the same: LAPACK's solver for some of them fails ("Internal Error").
+    apart = np.exp(-0.5 * (1 - np.eye(n)))
+    found = solve_spectrum(apart, np.ones(n), 5)
+    walk = apart / apart.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        found.eigenvalues, np.sort(np.linalg.eigvals(walk).real)[::-1][1:6], atol=1e-12
+    )
+    np.testing.assert_allclose(walk @ found.vectors, found.vectors * found.eigenvalues, atol=1e-12)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(5), atol=1e-10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdmapsWarning)  # such a map shows single points
+        model = DiffusionMap(epsilon=1.0).fit(np.eye(n))
+    assert np.isfinite(model.embedding_).all()
+
+
+def test_the_full_solver_steps_in_where_the_other_fails(monkeypatch):
+    solve, drivers = scipy.linalg.eigh, []
+
+    def failing(matrix, driver="evr", **settings):
+        drivers.append(driver)
+        if driver == "evr":
+            raise scipy.linalg.LinAlgError("Internal Error")
+        return solve(matrix, driver=driver, **settings)
+
+    monkeypatch.setattr(scipy.linalg, "eigh", failing)
+    values, vectors = spectrum.largest_eigenpairs(np.diag([3.0, 1.0, 2.0, 0.0]), 2)
+    assert drivers == ["evr", "evd"]
+    np.testing.assert_allclose(values, [2.0, 3.0])
+    np.testing.assert_allclose(np.abs(vectors), [[0, 1], [0, 0], [1, 0], [0, 0]], atol=1e-15)

@@ -14,7 +14,7 @@ from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import GradientError
 from ldmaps.extension.domain import excess_with_gradient
 from ldmaps.extension.embedder import Embedder, OnlineStep
-from ldmaps.metrics import RMSD, EarthMover, Euclidean, Hamming, Periodic
+from ldmaps.metrics import RMSD, EarthMover, Euclidean, Features, Hamming, Periodic
 
 #: Small made-up data, on which the diagnosis of a fit is right and beside the point.
 pytestmark = pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning")
@@ -550,3 +550,19 @@ def test_the_border_of_the_domain_belongs_to_it():
     assert gradient[0, 0] == 0
     assert excess[1] > 0
     assert gradient[1, 0] > 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "dtype", "factor"),
+    [
+        (Features(6, dihedrals=[[0, 1, 2, 3]], angles=[[3, 4, 5]]), np.float32, 1e-45),
+        (Features(6, distances=[[0, 1]], contacts=[[1, 5]]), np.float32, 1e13),
+        (RMSD(align=[0, 1, 2, 3]), np.float64, 1e150),
+        (RMSD(), np.float64, 1e150),
+    ],
+)
+def test_gradients_are_finite_for_atoms_that_coincide_or_are_far_away(metric, dtype, factor):
+    frames = np.random.default_rng(0).normal(size=(100, 6, 3)).astype(dtype)
+    model = LandmarkDiffusionMap(2, "connected", metric, n_landmarks=20).fit(frames)
+    assert np.isfinite(model.gradient(factor * frames[:5])).all()
+    assert model.gradient(frames[:5]).any()

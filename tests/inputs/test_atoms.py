@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+
 import numpy as np
 import pytest
 
@@ -101,3 +104,50 @@ def test_another_protein_is_refused_though_all_its_atoms_are_called_ca():
     assert order(["MET", "ALA", "TRP", *residues[3:]], 10) is None  # a mutant
     with pytest.raises(InvalidInputError, match=r"of another molecule: 8 of its 8 atoms .*--ignore-names"):
         order(reversed(residues))
+
+
+#: Three atoms of two types, as LAMMPS writes them.
+LAMMPS_DATA = """LAMMPS data file
+
+3 atoms
+2 bonds
+2 atom types
+1 bond types
+
+0.0 9.0 xlo xhi
+0.0 9.0 ylo yhi
+0.0 9.0 zlo zhi
+
+Masses
+
+1 15.9994
+2 1.008
+
+Atoms # full
+
+1 1 1 -0.8 1.0 1.0 1.0
+2 1 2 0.4 2.0 1.0 1.0
+3 1 2 0.4 1.0 2.0 1.0
+
+Bonds
+
+1 1 1 2
+2 1 1 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [(".bz2", bz2.compress), (".gz", gzip.compress), (".BZ2", bz2.compress)]
+)
+def test_packed_topologies_are_read_as_their_contents(tmp_path, suffix, pack):
+    pytest.importorskip("MDAnalysis", reason="MDAnalysis reads LAMMPS' data files")
+    plain, packed = tmp_path / "water.data", tmp_path / f"packed.data{suffix}"
+    plain.write_text(LAMMPS_DATA)
+    packed.write_bytes(pack(LAMMPS_DATA.encode()))
+    known, read = (atoms_of(load_topology(str(path), ""), np.arange(3)) for path in (plain, packed))
+    assert read.names == known.names
+    np.testing.assert_allclose(read.masses, [15.9994, 1.008, 1.008])
+    np.testing.assert_array_equal(read.bonds, known.bonds)
+    packed.write_bytes(pack(LAMMPS_DATA.encode())[:-20])
+    with pytest.raises(InvalidInputError, match=r"packed\.data.* cannot be read as a topology"):
+        load_topology(str(packed), "")

@@ -53,9 +53,8 @@ def test_only_measurements_are_features_and_the_time_is_kept(tmp_path, kind):
     (tmp_path / "sensors.csv").write_text(csv("Timestamp", said))
     source = ldmaps.inputs.open(tmp_path / "sensors.csv")
     assert source.columns == ["flow", "load"]
-    assert source.remarks == [
-        "columns used: flow, load; time: Timestamp; left out: id (counts rows), site (words)"
-    ]
+    assert source.remarks == ["columns used: flow, load; left out: id (counts rows), site (words)"]
+    assert source.time_column == "Timestamp"
     read = source.read()
     np.testing.assert_array_equal(read.frames, VALUES)
     np.testing.assert_allclose(read.times, [meant(i) for i in range(300)], rtol=0, atol=1e-6)
@@ -153,7 +152,7 @@ def test_an_index_of_pandas_and_dates_in_parquet(tmp_path):
     table.to_parquet(tmp_path / "sensors.parquet")
     source = ldmaps.inputs.open(tmp_path / "sensors.parquet")
     assert source.columns == ["flow", "load", "open"]
-    assert "time: when" in source.remarks[0]
+    assert source.time_column == "when"
     assert "__index_level_0__ (index)" in source.remarks[0]
     read = source.read()
     np.testing.assert_array_equal(read.frames[:, :2], VALUES)
@@ -190,10 +189,8 @@ def test_the_command_line_says_what_it_uses_and_fills_the_time(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sensors.csv").write_text(csv())
     assert main(["fit", "sensors.csv", "-m", "20", "--epsilon", "4", "-o", "map.ldm"]) == 0
-    assert (
-        "columns used: flow, load; time: time; left out: id (counts rows), site (words)"
-        in capfd.readouterr().err
-    )
+    said = capfd.readouterr().err
+    assert "columns used: flow, load; left out: id (counts rows), site (words)\ntime: time\n" in said
     assert main(["embed", "map.ldm", "sensors.csv", "-o", "psi.csv", "-q"]) == 0
     header, first = (tmp_path / "psi.csv").read_text().splitlines()[:2]
     assert first.split(",")[header.split(",").index("time")] == "1714521600"
@@ -219,3 +216,89 @@ def test_names_and_cells_are_told_apart():
         ["time", "flow", "id", "site"], [["2024-05-01", "1.5", "7", "A"], ["2024-05-02", "1", "8", "A"]]
     )
     assert (roles.features, roles.time, roles.left_out) == ([1], 0, ((2, "counts rows"), (3, "words")))
+
+
+@pytest.mark.parametrize("columns", [["flow", "load"], ["2", "5"], ["load"]])
+@pytest.mark.parametrize("name", ["time", "stamp"])
+def test_the_time_is_found_whichever_columns_are_chosen(tmp_path, name, columns):
+    (tmp_path / "sensors.csv").write_text(csv(name))
+    source = ldmaps.inputs.open(tmp_path / "sensors.csv", columns=columns)
+    read = source.read()
+    assert source.time_column == source.facts()["time"] == name
+    np.testing.assert_array_equal(read.times, [TIMES["dates"][1](i) for i in range(300)])
+    np.testing.assert_array_equal(read.frames, VALUES[:, -len(columns) :])
+
+
+def test_a_second_column_of_dates_is_the_time_where_the_first_is_a_feature(tmp_path):
+    lines = [f"{i},2024-05-01T00:00:{i:02},{VALUES[i, 0]}" for i in range(60)]
+    (tmp_path / "two.csv").write_text("\n".join(["time,stamp,flow", *lines]))
+    source = ldmaps.inputs.open(tmp_path / "two.csv", columns=["time", "flow"])
+    assert source.time_column == "stamp"
+    assert source.read().times[:2].tolist() == [1714521600.0, 1714521601.0]
+    assert ldmaps.inputs.open(tmp_path / "two.csv").time_column == "time"
+
+
+def test_the_time_can_be_named_or_left_out(tmp_path):
+    path = tmp_path / "sensors.csv"
+    path.write_text(csv("time", TIMES["seconds"][0]))
+    by_load = ldmaps.inputs.open(path, time="load")
+    assert by_load.columns == ["flow"]
+    np.testing.assert_array_equal(by_load.read().times, VALUES[:, 1])
+    assert "time (dates)" in by_load.remarks[0]
+    without = ldmaps.inputs.open(path, time="none")
+    assert without.columns == ["flow", "load"]
+    assert without.read().times is None
+    assert ldmaps.inputs.open(path, columns=["flow"], time="none").read().times is None
+    with pytest.raises(InvalidInputError, match="has no column 'hour'; its columns are: time, flow"):
+        ldmaps.inputs.open(path, time="hour")
+    with pytest.raises(InvalidInputError, match=r"column 'flow' .* cannot be a feature and the time"):
+        ldmaps.inputs.open(path, columns=["flow"], time="flow")
+
+
+def test_a_column_of_an_array_can_be_the_time(tmp_path):
+    np.save(tmp_path / "rows.npy", np.column_stack([VALUES, 5.0 * np.arange(300)]))
+    source = ldmaps.inputs.open(tmp_path / "rows.npy", time="3")
+    read = source.read()
+    np.testing.assert_array_equal(read.frames, VALUES)
+    np.testing.assert_array_equal(read.times, 5.0 * np.arange(300))
+    again = ldmaps.inputs.open(tmp_path / "rows.npy", model_facts=source.facts()).read()
+    np.testing.assert_array_equal(again.frames, VALUES)
+    np.save(tmp_path / "frames.npy", np.ones((4, 5, 3)))
+    with pytest.raises(InvalidInputError, match=r"time=.* is a column of a table, but .* holds frames"):
+        ldmaps.inputs.open(tmp_path / "frames.npy", time="1")
+
+
+def test_a_fit_says_what_the_time_is_with_chosen_columns_and_without(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sensors.csv").write_text(csv("stamp"))
+    fit = [
+        "fit",
+        "sensors.csv",
+        "-m",
+        "20",
+        "--epsilon",
+        "4",
+        "-o",
+        "map.ldm",
+        "-f",
+        "--columns",
+        "flow,load",
+    ]
+    assert main(fit) == 0
+    assert "time: stamp\n" in capfd.readouterr().err
+    assert load("map.ldm").sampling_.kind == "time"
+    assert main([*fit, "--time", "none"]) == 0
+    said = capfd.readouterr().err
+    assert "time: none, so rows are taken as independent of each other" in said
+    assert load("map.ldm").sampling_.kind == "rows"
+
+
+def test_parts_of_a_date_are_no_features():
+    names = ["No", "year", "month", "day", "hour", "pm2.5"]
+    rows = [[str(i + 1), "2010", "1", str(1 + i // 24), str(i % 24), f"{VALUES[i, 0]}"] for i in range(50)]
+    roles = roles_of(names, rows)
+    assert roles.features == [5]
+    assert roles.left_out == ((0, "counts rows"), *((place, "calendar") for place in range(1, 5)))
+    # One alone may be meant, and so may numbers that are no hours.
+    assert roles_of(["hour", "flow"], [["1", "2.5"], ["2", "1.5"]]).features == [0, 1]
+    assert roles_of(["day", "hour", "flow"], [["0.5", "30", "2.5"], ["2", "5", "1.5"]]).features == [0, 1, 2]

@@ -157,3 +157,20 @@ def test_constant_columns_are_said_and_saved(tmp_path, monkeypatch, capsys, scal
     if scale == "standard":
         np.testing.assert_array_equal(np.isinf(model.metric_.scale), [False, False, True, True])
         np.testing.assert_allclose(model.metric_.scale[:2], WHOLE[["flow", "load"]].std(ddof=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_a_nearly_empty_column_that_costs_most_rows_is_named(tmp_path, names):
+    table = WHOLE[["flow", "load"]].assign(humidity=np.where(np.arange(N) % 5, np.nan, 1.0))
+    table.loc[::7, "flow"] = np.nan
+    table.to_csv(tmp_path / "table.csv", index=False, header=names)
+    source = ldmaps.inputs.open(tmp_path / "table.csv", missing="drop", chunk=7)
+    for _ in range(2):
+        source.read()
+        lacking = table.isna()
+        alone = int((lacking["humidity"] & (lacking.sum(axis=1) == 1)).sum())
+        (said,) = (line for line in source.remarks if line.startswith("missing"))
+        assert said == (
+            f"missing values: {int(lacking.any(axis=1).sum())} rows left out of {N}; {alone} of them lack a value of "
+            f"{'humidity' if names else 'column 3'} alone: choose the other columns to keep them"
+        )

@@ -192,3 +192,15 @@ def test_formats_that_are_loaded_whole_are_loaded_once(tmp_path, monkeypatch):
     other = ldmaps.inputs.open(tmp_path / "other.gro", top=tmp_path / "top.pdb")
     with pytest.raises(InvalidInputError, match=r"other.gro has 5 atoms per frame, but .*top.pdb has 22"):
         other.read()
+
+
+def test_an_anndata_is_refused_with_the_remedy():
+    class AnnData:
+        __module__ = "anndata._core.anndata"
+
+        def __array__(self, *_):
+            pytest.fail("this would take for ever")
+
+    for taking in (ldmaps.LandmarkDiffusionMap().fit, ldmaps.DiffusionMap().fit, ldmaps.inputs.open):
+        with pytest.raises(InvalidInputError, match=r"got an AnnData, .* such as adata\.obsm\['X_pca'\]"):
+            taking(AnnData())

@@ -244,6 +244,8 @@ def kept(tmp_path):
         (np.ones((3, 2), dtype=complex), "holds values of type complex128, but numbers are needed"),
         (np.arange(3.0), r"array of shape \(3,\); \(rows, features\) or \(frames, atoms, 3\) is needed"),
         (np.ones((4, 5, 2)), r"array of shape \(4, 5, 2\); \(rows, features\) or"),
+        (np.ones((5, 0)), r"array of shape \(5, 0\), whose rows have no numbers"),
+        (np.ones((5, 0, 3)), r"array of shape \(5, 0, 3\), whose rows have no numbers"),
     ],
 )
 def test_arrays_that_are_no_points(kept, rows, message):

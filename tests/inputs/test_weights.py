@@ -164,3 +164,28 @@ def test_mistakes_are_explained(files, colvar, tmp_path):
         InvalidInputError, match=rf"has no row at .* ps, the time of frame \d+; the nearest is {last:g} "
     ):
         opened(files, weights=f"{colvar}:metad.rbias", kt=KT).read()
+
+
+def test_rows_without_file_names_are_matched_by_frame_where_there_is_one_file(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    np.save(tmp_path / "rows.npy", rows)
+    weights = np.arange(1.0, 21.0)
+    order = np.random.default_rng(1).permutation(20)
+    lines = [f"{frame},{weights[frame]}" for frame in order]
+    (tmp_path / "weights.csv").write_text("\n".join(["frame,weight", *lines]))
+    given = str(tmp_path / "weights.csv")
+    read = ldmaps.inputs.open(tmp_path / "rows.npy", weights=given, stride=3).read()
+    np.testing.assert_array_equal(read.weights, weights[::3])
+    # Of several files frames alone do not say which is meant; rows are then in the order of the points.
+    np.save(tmp_path / "more.npy", rows)
+    paths = [tmp_path / "rows.npy", tmp_path / "more.npy"]
+    with pytest.raises(
+        InvalidInputError, match="20 rows for 40 points, and nothing says which belong together"
+    ):
+        ldmaps.inputs.open(paths, weights=given).read()
+    # A frame that has no row is named.
+    (tmp_path / "weights.csv").write_text("\n".join(["frame,weight", *lines[:-1]]))
+    with pytest.raises(
+        InvalidInputError, match=rf"no row for frame {order[-1]} of .*rows\.npy \(1 of 20 points"
+    ):
+        ldmaps.inputs.open(tmp_path / "rows.npy", weights=given).read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 
 import numpy as np
@@ -11,7 +12,7 @@ from archive_edits import edit_archive
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, __version__, load
 from ldmaps.archive import read_archive
 from ldmaps.datasets import swiss_roll
-from ldmaps.errors import InvalidInputError, ModelFileError
+from ldmaps.errors import InvalidInputError, LdmapsWarning, ModelFileError
 from ldmaps.landmarks import KMedoids, PrunedSpanningTree
 from ldmaps.maps.model_file import FORMAT_VERSION, OLDEST_MAJOR, read_header
 from ldmaps.metrics import RMSD, EarthMover, Euclidean, Periodic
@@ -215,12 +216,13 @@ NOT_FINITE = (filled(np.nan), filled(np.inf), filled(-np.inf))
 HOSTILE_ARRAYS = {
     "eigenvalues_": (*NOT_FINITE, filled(1.5), lambda a: a[:-1], lambda a: a.astype(np.float32)),
     "spectrum_": (*NOT_FINITE, filled(-2.0), lambda a: a[None], lambda a: a[:0], lambda a: a[:1]),
-    "landmark_embedding_": (*NOT_FINITE, lambda a: a.T, lambda a: a[:-1]),
+    "landmark_embedding_": (*NOT_FINITE, filled(5e153), lambda a: a.T, lambda a: a[:-1]),
     "landmark_indices_": (filled(-1), lambda a: a.astype(np.int32), lambda a: a.astype(np.float64)),
     "multiplicities_": (*NOT_FINITE, filled(-1.0), filled(0.0), lambda a: np.append(a, 1.0)),
     "embedder/source_weights": (
         *NOT_FINITE,
         filled(-0.1),
+        filled(0.0),
         filled(1.1),
         np.zeros_like,
         lambda a: a[:-1],
@@ -229,8 +231,22 @@ HOSTILE_ARRAYS = {
     "embedder/coefficients": (*NOT_FINITE, filled(1.7e308), lambda a: a.T, lambda a: a.astype(np.float32)),
     "embedder/squared_radii": (*NOT_FINITE, filled(-1.0), lambda a: a.astype(np.float32)),
     "bandwidth/curve_sums": (lambda a: np.ones(3),),
-    "embedding_": (*NOT_FINITE, lambda a: a[:, :1], lambda a: a.astype(np.int64)),
-    "training/rows": (filled(-1), lambda a: a[:-1], lambda a: a.astype(np.int32)),
+    "embedding_": (
+        *NOT_FINITE,
+        filled(5e153),
+        lambda a: a[:, :1],
+        lambda a: a.astype(np.int64),
+        lambda a: a[:-1],
+    ),
+    "training/rows": (
+        filled(-1),
+        filled(400),
+        lambda a: a + 1,
+        lambda a: a[::-1],
+        np.zeros_like,
+        lambda a: a[:-1],
+        lambda a: a.astype(np.int32),
+    ),
     "training/distance": (*NOT_FINITE, filled(-1.0)),
     "training/nearest": (filled(60), filled(-1)),
     "landmarks/values": (*NOT_FINITE, lambda a: a[:-1], lambda a: a.astype(np.float32), lambda a: a[0]),
@@ -306,6 +322,51 @@ def test_no_array_may_be_missing_renamed_or_misshapen(name, tmp_path):
         with pytest.raises(ModelFileError, match=r"shape|cannot be read"):
             load(path)
         path.write_bytes(whole)
+
+
+def test_training_points_that_a_file_does_not_hold_are_refused(saved):
+    edit_archive(saved, arrays={"embedding_": None})
+    with pytest.raises(ModelFileError, match="not where they are"):
+        load(saved)
+
+
+@pytest.mark.parametrize("align", [None, [0, 1, 2]])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1e10])
+def test_frames_of_another_size_than_their_moments_say_are_refused(tmp_path, align, factor):
+    model = LandmarkDiffusionMap(2, "connected", metric=RMSD(align=align), n_landmarks=30).fit(FRAMES)
+    path = tmp_path / "map.ldm"
+    model.save(path)
+    moments = read_archive(path)[1]["landmarks/moments"]
+    for row in range(len(moments[:2])):  # the squared norm, and its root
+        model.save(path)
+        forged = moments.copy()
+        forged[row] *= factor
+        edit_archive(path, arrays={"landmarks/moments": forged})
+        with pytest.raises(ModelFileError, match="moments are not those of their coordinates"):
+            load(path)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-20, 1.0, 1e15])
+def test_frames_of_any_size_come_back(dtype, size):
+    for metric in (RMSD(), RMSD(align=[0, 1, 2])):
+        points = metric.prepare((size * FRAMES[:9]).astype(dtype))
+        again = metric.import_points(metric.export_points(points))
+        np.testing.assert_array_equal(again.moments, points.moments)
+
+
+def test_landmarks_of_next_to_no_weight_are_saved_and_embed(tmp_path):
+    # In single precision a weight of 1e-60 would be 0, and a point nearest to that landmark would have no coordinates.
+    rows = np.concatenate([RNG.normal(size=(200, 2)), [[9.0, 9.0]]]).astype(np.float32)
+    weights = np.append(np.ones(200), 1e-60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdmapsWarning)
+        model = LandmarkDiffusionMap(2, 25.0, landmarks=[*range(0, 200, 10), 200], calibration=0).fit(
+            rows, sample_weight=weights
+        )
+        model.save(tmp_path / "map.ldm")
+        for one in (model, load(tmp_path / "map.ldm")):
+            assert np.isfinite(one.transform(np.array([[9.0, 9.0], [1e4, 1e4]], np.float32))).all()
 
 
 @pytest.mark.parametrize("entry", ["epsilon", "interpolation_bandwidth"])

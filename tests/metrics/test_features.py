@@ -11,6 +11,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import Atoms
 from ldmaps.metrics import Features, Periodic, resolve_metric
 from ldmaps.metrics.features import CONTACT_RADIUS
+from ldmaps.streaming import StreamEmbedder
 
 DIHEDRALS = [[0, 1, 2, 3], [4, 2, 0, 5], [1, 2, 3, 4]]
 ANGLES = [[0, 1, 2], [5, 0, 3]]
@@ -368,3 +369,31 @@ def test_gradients_are_those_of_jax():
     sums = metric.squares_gradient(metric.prepare(landmark))
     sums(frame.reshape(1, -1), np.empty((1, 1)), np.ones((1, 1, 1)), gradient)
     np.testing.assert_allclose(gradient.reshape(6, 3), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("far", [1e15, 1e20, 1e30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_frame_with_an_atom_far_away_is_refused_by_every_way_in(dtype, far):
+    # As a run that became unstable writes it: finite, but its squares are not.
+    rng = np.random.default_rng(0)
+    model = LandmarkDiffusionMap(2, "connected", mixed(), n_landmarks=20).fit(
+        frames_of(200, rng).astype(dtype)
+    )
+    frames = frames_of(3, rng).astype(dtype)
+    frames[1, 5] = far
+    for given in (frames, frames[1:2]):
+        with pytest.raises(InvalidInputError, match=r"frame . has features .* its atom 5 is at 1e\+"):
+            model.transform(given)
+    embed_one = model.embedder_.metric.one_row(model.embedder_.landmarks, np.empty((1, 20), dtype))
+    assert embed_one is not None
+    assert embed_one(frames[:1])
+    assert not embed_one(frames[1:2])
+    engine = StreamEmbedder(model)
+    engine.run(frames, [lambda embedded: None])
+    assert (engine.summary.records, engine.summary.rejected) == (2, 1)
+
+
+def test_angles_alone_take_atoms_that_are_far_away():
+    frames = frames_of(2, np.random.default_rng(0)).astype(np.float32)
+    frames[1, 5] = 1e15
+    assert np.isfinite(Features(6, dihedrals=DIHEDRALS, angles=ANGLES).pairwise(frames)).all()

@@ -164,3 +164,21 @@ def test_bad_input_is_explained(run, tmp_path):
         metadynamics_weights(frames[:, 0], metadynamics, temperature=3 * unit.nanometer)
     with pytest.raises(InvalidInputError, match="finite"):
         metadynamics_weights([np.nan], metadynamics)
+
+
+class Planted:
+    """What unpickling turns into a call: here one that leaves a file behind."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_a_bias_file_can_run_nothing(tmp_path):
+    trace = tmp_path / "it ran"
+    np.save(tmp_path / "bias_1_2.npy", np.array([Planted(trace)], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        stored_bias(tmp_path)
+    assert not trace.exists()

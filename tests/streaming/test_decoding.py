@@ -159,7 +159,7 @@ def test_reasons_of_csv(line, reason):
         (b"[1,2", "not JSON: Expecting ',' delimiter at character 5"),
         (b"[1,2,3] x", "something follows the value at character 8"),
         (b"[1,2]", "2 numbers, but the map takes 3"),
-        (b'[1,"a",3]', "not all numbers"),
+        (b'[1,"a",3]', '"a" is not a number'),
         (b"7", "int is neither a list of numbers nor an object"),
         (b'{"a":1}', 'there is no list "x", and the names of the columns are not known'),
         (b'{"x":[1,2,3],"time":"noon"}', "the time 'noon' is neither a number nor a date"),
@@ -303,6 +303,20 @@ def test_a_big_npy_is_passed_on_as_its_rows_come():
     data = npy_bytes(ROWS)
     decoder.feed(data[: len(data) - 10], 1.0)
     assert decoder.ready == 49
+
+
+@pytest.mark.parametrize("n_missing", [1, 7])
+def test_an_npy_stream_that_ends_between_rows_of_a_message_says_so(n_missing):
+    row = ROWS[0].nbytes
+    found = everything(open_decoder(facts=FACTS), npy_bytes(ROWS[:20], ROWS)[: -n_missing * row])
+    rows, *_, rejected, position = found
+    np.testing.assert_array_equal(rows, np.concatenate([ROWS[:20], ROWS])[:-n_missing])
+    (only,) = rejected
+    assert f"in the middle of a message ({n_missing} of its rows are missing)" in only.reason
+    assert only.number == len(rows)
+    assert position["left"] == 0
+    # A message that is whole ends as ever.
+    assert not everything(open_decoder(facts=FACTS), npy_bytes(ROWS))[-2]
 
 
 def test_an_npy_stream_that_ends_within_a_row():
@@ -484,3 +498,22 @@ def test_an_overlong_line_of_plain_numbers_is_rejected_too(form, short_lines):
         assert [one.number for one in rejected] == [20]
         assert f"has {len(line) + 999} bytes; at most 1000" in rejected[0].reason
         assert position["offset"] == len(data)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"[1, true, 3]", "true is not a number"),
+        (b'[1, "2", 3]', '"2" is not a number'),
+        (b'{"x": [1, false, 3]}', "false is not a number"),
+        (b'{"a": 1, "b": "2", "c": 3}', '"2" is not a number'),
+        (b'{"x": [1, 2, 3], "time": 1e400}', "the time 'inf' is neither a number nor a date"),
+        (b'{"x": [1, 2, 3], "time": "1e400"}', "the time '1e400' is neither a number nor a date"),
+        (b'{"x": [1, 2, 3], "time": true}', "the time 'True' is neither a number nor a date"),
+    ],
+)
+def test_json_that_only_looks_like_numbers_is_rejected(line, reason):
+    facts = {**FACTS, "columns": ["a", "b", "c"]}
+    rows, *_, rejected, _ = everything(open_decoder("ndjson", facts), b"[1,2,3]\n" + line + b"\n")
+    assert rows.tolist() == [[1, 2, 3]]
+    assert [one.reason for one in rejected] == [reason]

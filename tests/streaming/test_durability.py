@@ -182,6 +182,24 @@ def test_going_on_after_a_limit_and_after_a_stop(model, place):
     assert (place / "psi.csv").read_bytes() == expected(model, place)
 
 
+def test_the_same_command_after_a_kill_reads_no_more_than_its_limit(model, place):
+    def broken(embedded):
+        if embedded.numbers[-1] >= 90:
+            raise RuntimeError("killed")
+
+    with pytest.raises(SinkError):
+        run(model, place, broken, max_records=200, checkpoint_every=0.0)
+    before = len((place / "psi.csv").read_text().splitlines())
+    assert before < 200
+    done = run(model, place, max_records=200)
+    assert (done.ended, done.read) == ("limit", 200)
+    assert done.resumed_from > 0
+    lines = expected(model, place).splitlines(keepends=True)
+    assert (place / "psi.csv").read_bytes() == b"".join(lines[: done.records + 1])
+    again = run(model, place, max_records=200)
+    assert (again.ended, again.read, again.records) == ("limit", 200, done.records)
+
+
 @pytest.mark.parametrize("source", ["array", "list", "frames"])
 def test_data_in_memory_can_be_gone_on_with(model, tmp_path, source):
     from ldmaps.inputs import FrameChunk, FrameSource
@@ -196,8 +214,8 @@ def test_data_in_memory_can_be_gone_on_with(model, tmp_path, source):
 
     data = {"array": POINTS, "list": POINTS.tolist(), "frames": Rows()}[source]
     engine = StreamEmbedder(model, max_batch=50)
-    for _ in range(3):
-        engine.run(data, [OutputFile(tmp_path / "a.csv")], checkpoint=tmp_path / "c", max_records=135)
+    for most in (135, 270, None):
+        engine.run(data, [OutputFile(tmp_path / "a.csv")], checkpoint=tmp_path / "c", max_records=most)
     engine.run(data, [OutputFile(tmp_path / "b.csv")])
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
@@ -244,8 +262,8 @@ def test_the_tracker_goes_on_too(model, place):
     def tracker():
         return RegionTracker({"right": Box({"psi2": (0.0, None)})}, enter_after=3, dwell_every=4)
 
-    for _ in range(4):
-        run(model, place, EventsFile(place / "e"), tracker=tracker(), max_records=133)
+    for most in (133, 266, 399, None):
+        run(model, place, EventsFile(place / "e"), tracker=tracker(), max_records=most)
     once = StreamEmbedder(model, tracker=tracker())
     once.run(place / "input.csv", [EventsFile(place / "expected")])
     assert (place / "e").read_bytes() == (place / "expected").read_bytes()

@@ -292,3 +292,15 @@ def test_what_is_no_plane_is_refused(points):
 def test_points_in_one_place_have_one_energy():
     energy = free_energy_surface(np.ones((50, 2))).energy
     assert np.isfinite(energy).any()
+
+
+def test_points_of_weight_zero_leave_free_energies_as_they_are():
+    # As a fit gives them to points that lie apart from all others.
+    crowd = np.random.default_rng(0).uniform(-1, 1, size=(2000, 2))
+    corners = np.array([[-8.0, -8.0], [8.0, 8.0]])
+    weights = np.concatenate([np.ones(2000), np.zeros(2)])
+    surface = free_energy_surface(np.vstack([crowd, corners]), weights)
+    assert surface.highest <= np.log(2000)
+    assert np.isnan(surface.energy[[0, -1], [0, -1]]).all()
+    profile = free_energy_profile(np.append(crowd[:, 0], [-8.0, 8.0]), weights)
+    np.testing.assert_array_equal(profile.energy, free_energy_profile(crowd[:, 0]).energy)

@@ -64,3 +64,11 @@ def test_the_plot_of_the_spectrum_has_intervals(model):
     ax = model.plot.spectrum()
     bars = ax.collections[0].get_segments()
     np.testing.assert_allclose([bar[:, 1] for bar in bars], model.sampling_.intervals)
+
+
+def test_what_resampling_found_is_printed_in_a_line(model):
+    text = repr(model.sampling_)
+    assert text.startswith(f"Sampling(eigenvalues {model.sampling_.eigenvalues[0]:.4g} ± ")
+    assert f"{model.sampling_.n_blocks} blocks of " in text
+    assert "array" not in text
+    assert len(text) < 400

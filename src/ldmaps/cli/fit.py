@@ -59,8 +59,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         inputs INPUT+       trajectories or tables
         -o --output MODEL!  model file to write, such as map.ldm
         --no-embedding      leave the training points' coordinates out of the model file
-        --lag TIME          time after which coordinates are compared with themselves, in ps, frames or rows (the
-                            longest correlation time of one)
+        --lag TIME          time after which coordinates are compared with themselves, in ps, seconds, frames or rows
+                            (the longest correlation time of one)
     """
     options.add(parser, table, lag=float)
     options.add_setting(parser, LANDMARK_FIT["resume"])
@@ -142,7 +142,7 @@ def run(arguments: argparse.Namespace) -> None:
         if weights is not None and arguments.weights is not None:
             worth = float(weights.sum()) ** 2 / float((weights**2).sum())
             lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
-        lines += [*source.remarks, representation]
+        lines += [*source.remarks, _said_of_time(source), representation]
         if constant:
             lines.append(f"constant: {', '.join(constant)}; what never varies adds nothing to distances")
         for line in filter(None, (f"{arguments.output}: {first}", *lines, _said_of_scale(model))):
@@ -206,6 +206,18 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     return RMSD(weights=masses)
 
 
+def _said_of_time(source: PointSource) -> str:
+    """Say which column of a table is the time, or what follows from there being none."""
+    if len(source.shape) != 1:
+        return ""
+    if source.time_column is not None:
+        return f"time: {source.time_column}"
+    return (
+        "time: none, so rows are taken as independent of each other; if they follow each other in time, name the "
+        "column with --time"
+    )
+
+
 def _said_of_scale(model: Any) -> str:
     """Say that columns were scaled, or that one of them is all that counts."""
     import numpy as np
@@ -252,15 +264,14 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
         known, tried = (_remembers(arguments, one, stride, n_landmarks) for one in (ours, other))
     except LdmapsError as error:  # the map is written already
         return f"{used}; {others} could not be tried ({one_line(error, 120)})"
-    times = " against ".join("none" if one is None else f"{one[0]:,.3g} {one[2]}" for one in (tried, known))
+    told = ("none" if one is None else f"{one[0]:,.3g} ± {one[1]:.2g} {one[2]}" for one in (tried, known))
+    times = " against ".join(told)
     shown = f"(it remembers {times}, in {n_frames // stride:,} of the frames)"
-    if tried is None or (known is not None and tried[0] <= _limit(*known[:2], tried[1])):
+    if tried is None or (known is not None and tried[0] <= SLOWER * known[0]):
         return f"{used}; by {others} no coordinate would be slower {shown}"
+    if known is not None and tried[0] <= known[0] + 2 * math.hypot(known[1], tried[1]):
+        return f"{used}; by {others} a coordinate may be slower, but not beyond two standard errors {shown}"
     return f"{used}; by {others} a coordinate would be slower {shown}: try it, {advice}"
-
-
-def _limit(time: float, error: float, other_error: float) -> float:
-    return max(SLOWER * time, time + 2 * math.hypot(error, other_error))
 
 
 def _remembers(

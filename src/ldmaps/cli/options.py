@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Arguments of :func:`ldmaps.inputs.open` that options of the same name set.
 _SETTINGS = (
-    *("top", "select", "columns", "array", "missing", "window", "step"),
+    *("top", "select", "columns", "time", "array", "missing", "window", "step"),
     *("stride", "start", "stop", "chunk", "periodic", "weights", "kt"),
 )
 
@@ -121,6 +121,10 @@ MATCHING = (
 )
 #: What chooses columns of tables, where by default others are used, and what is done with rows.
 COLUMNS = "--columns A,B,...  columns to use, by name or number from 1 ({})"
+TIME = (
+    "--time COLUMN  column of the rows' times, in seconds or as dates; none takes rows as independent of each other "
+    "(one called time, or of dates)"
+)
 ROWS = """
     --missing drop|error  what a missing value does: leaves its row out, or is an error ({})
     --step S              take every S-th window of rows (1, or as the model was fitted)
@@ -135,6 +139,7 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
     chunk = "-c --chunk N  frames to hold at a time (4 MB)"
     of_tables = (
         COLUMNS.format("all"),
+        TIME,
         "--array NAME  which array of an .npz file to use",
         ROWS.format("error, or as the model was fitted"),
     )
@@ -191,6 +196,8 @@ def _read(setting: Setting, text: str) -> Any:
         value = None
     if value is None or not setting.holds(value):
         whole = f"whole number of at least {setting.low}"
+        if math.isfinite(setting.high):
+            whole = f"whole number from {setting.low} to {setting.high}"
         number = whole if setting.kind is int else f"number above {setting.above}"
         words = f"{', '.join(map(repr, setting.words))} or " if setting.words else ""
         raise argparse.ArgumentTypeError(f"{words}a {number} is needed, got {text!r}")

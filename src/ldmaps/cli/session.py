@@ -54,6 +54,14 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
             text = f"{error.filename}: {error.strerror.lower()}"
         complain(f"error: {text}")
         return FAULTY_INPUT
+    except (
+        ImportError
+    ) as error:  # of a compiled part that is missing, damaged or of other sources, or a package
+        if debug:
+            raise
+        remedy = "; install it again with pip install --force-reinstall ldmaps" if error.name else ""
+        complain(f"error: ldmaps is not installed as it should be: {one_line(error)}{remedy}")
+        return FAULTY_INPUT
     except Exception as error:
         if debug:
             raise

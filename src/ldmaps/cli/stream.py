@@ -82,7 +82,7 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     table = """
         --follow               wait for more at the end of the file
         --idle-end S           end when a followed file did not grow for S seconds
-        --max-records N        end after N records
+        --max-records N        end after N records, those before the checkpoint included
         --stall-after S        warn when nothing came for S seconds
         --on-stall warn|raise  what a stall does: warn, or end with an error
     """

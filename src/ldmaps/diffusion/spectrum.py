@@ -159,7 +159,7 @@ def solve_spectrum(
         symmetric = scale[:, None] * kernel.astype(np.float64) * scale
         # Below every eigenvalue of S (all lie in [-1, 1]), so that the trivial vector never comes among the top.
         symmetric -= 3.0 * np.outer(trivial, trivial)
-        values, vectors = scipy.linalg.eigh(symmetric, subset_by_index=(n - n_eigenvalues, n - 1))
+        values, vectors = largest_eigenpairs(symmetric, n_eigenvalues)
     # A solver's error is that of the whole vector, which ψ = (C D)^-½ u magnifies where a point weighs next to nothing.
     # S u is right in every entry.
     light = trivial < _LIGHT * trivial.max()
@@ -167,6 +167,19 @@ def solve_spectrum(
         for column, value in enumerate(np.where(np.abs(values) > 0, values, np.inf)):
             vectors[light, column] = (scale * apply(scale * vectors[:, column]))[light] / value
     return walk.spectrum(values, vectors)
+
+
+def largest_eigenpairs(
+    symmetric: NDArray[np.float64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the largest eigenvalues of a symmetric matrix in rising order, (count,), and their vectors, (n, count)."""
+    n = len(symmetric)
+    try:
+        return scipy.linalg.eigh(symmetric, subset_by_index=(n - count, n - 1))  # type: ignore[no-any-return]
+    except scipy.linalg.LinAlgError:
+        # LAPACK's solver for some eigenpairs gives up where many eigenvalues are equal; the one for all does not.
+        values, vectors = scipy.linalg.eigh(symmetric, driver="evd")
+        return values[n - count :], vectors[:, n - count :]
 
 
 def _lanczos_basis(n: int, n_eigenvalues: int) -> int:

@@ -30,15 +30,13 @@ from numpy.typing import NDArray
 from ldmaps.correlation_times import correlation_time, runs_of
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.metrics.base import Metric, Points, squared_matrix
+from ldmaps.time_units import LENGTHS, time_unit
 
 #: The largest scores are all kept, and as many of the others, at ranks that grow by the same factor.
 KEPT = 2000
 #: By default, alarms are this rare, or as rare as the calibration can promise.
 DEFAULT_RATE = 1e-3
 _NUMBERS = ("n_points", "n_independent", "interval")
-_SECONDS = {"s": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0}
-_SECONDS |= {"day": 86400.0, "d": 86400.0, "week": 604800.0, "month": 2629746.0, "year": 31556952.0}
-_PICOSECONDS = {"ps": 1.0, "ns": 1e3, "us": 1e6, "µs": 1e6, "ms": 1e9}
 
 #: Fewest scores that make a calibration, and fewest points that are held out for one: with fewer, every alarm would
 #: be a common one, and small data sets lose more by it.
@@ -120,7 +118,7 @@ class Calibration:
         if text is None:
             return max(DEFAULT_RATE, self.least_rate)
         number, slash, unit = str(text).partition("/")
-        units = _PICOSECONDS if frames else _SECONDS
+        units = LENGTHS[time_unit(of_frames=frames)]
         try:
             rate = float(number)
             length = units[unit.strip()] if slash else None

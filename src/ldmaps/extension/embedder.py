@@ -137,7 +137,8 @@ class Embedder:
             metric,
             landmarks,
             float(epsilon),
-            np.ascontiguousarray(step.source_weights / step.source_weights.max(), dtype=dtype),
+            # None is 0: a point whose nearest landmark had no weight, far from all others, would have no coordinates.
+            np.maximum(step.source_weights / step.source_weights.max(), np.finfo(dtype).tiny).astype(dtype),
             np.ascontiguousarray(step.coefficients.T, dtype=dtype),
             np.maximum(cell_squared_radii, epsilon),
             float(step.bandwidth),
@@ -228,8 +229,9 @@ class Embedder:
 
         What preparing does to a point (a frame is centred and turned) is differentiated, too. The gradient is finite
         everywhere; outside the domain it is that of an extrapolation, and where it does not exist (half a period away
-        from a landmark, superpositions that are not unique) that of one of the ways out. ``n_threads`` is by default
-        all cores; a metric without a gradient raises :class:`~ldmaps.errors.GradientError`.
+        from a landmark, superpositions that are not unique) that of one of the ways out. Where it overflows (atoms that
+        all but coincide, coordinates above 1e100) it is 0. ``n_threads`` is by default all cores; a metric without a
+        gradient raises :class:`~ldmaps.errors.GradientError`.
         """
         # ∂y/∂x = Σ_j g_j ∂d_j²/∂x with g_j = −(1/(2h)) w_j (B_j − y), shifted by the nearest landmark's d² as y is, so
         # that a point far from all landmarks has a finite gradient too.
@@ -249,7 +251,9 @@ class Embedder:
             kernels.extend(squared.copy(), *step, coordinates, result.nearest[rows], lowest)
             shares = np.empty((height, k, len(landmarks)), dtype)
             kernels.fill_shares(squared, lowest, *step, coordinates, shares)
-            squares_gradient(flat[rows], squared, shares, gradient[rows])
+            slopes = gradient[rows]
+            squares_gradient(flat[rows], squared, shares, slopes)
+            slopes[~np.isfinite(slopes).all(axis=2)] = 0.0
 
         tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)
         run_tiles(len(points), tile, work, resolve_threads(n_threads))

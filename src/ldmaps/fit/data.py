@@ -19,6 +19,7 @@ from ldmaps.metrics.base import Points
 from ldmaps.metrics.scaled import least_range
 from ldmaps.point_faults import check_real
 from ldmaps.quality.sampling import Order
+from ldmaps.time_units import time_unit
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
@@ -149,8 +150,8 @@ class Data:
             steps = KnownTimes(places, known.times[is_member]).steps
             steps = steps if files is None else steps[np.diff(files[places]) == 0]
         has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
-        if has_times and is_frames and np.median(steps) > 0:
-            return Order(True, files, float(np.median(steps)), "ps")
+        if has_times and np.median(steps) > 0:
+            return Order(True, files, float(np.median(steps)), time_unit(of_frames=is_frames))
         return Order(has_times or is_frames, files, unit="frames" if is_frames else "rows")
 
 

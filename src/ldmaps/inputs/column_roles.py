@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,19 @@ from ldmaps.errors import InvalidInputError
 
 #: Names of columns that are times, whatever they hold, and of those that count rows if their numbers do.
 _TIME_NAMES = frozenset({"time", "timestamp", "time_stamp", "datetime", "date", "epoch", "ts", "utc"})
-_COUNTER_NAMES = frozenset({"", "id", "index", "row", "frame", "number", "unnamed: 0", "__index_level_0__"})
+_COUNTER_NAMES = frozenset(
+    {"", "id", "index", "row", "frame", "number", "no", "nr", "unnamed: 0", "__index_level_0__"}
+)
+#: Whole numbers in columns of these names, between these bounds, are parts of a date; two of them make a calendar.
+_CALENDAR = {"year": (1000, 9999), "month": (1, 12), "day": (1, 31), "weekday": (0, 7), "hour": (0, 24)}
+_CALENDAR |= {"minute": (0, 59), "second": (0, 60)}
 #: What stands for a value that is missing, besides nothing.
 _MISSING = frozenset({"", "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "none", "?", "-"})
 _DIGITS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*")
+#: Why a column of times is left out that is not the time of the rows.
+DATES = "dates"
+#: What stands for the name of the time column where rows have no time.
+NO_TIME = "none"
 #: So many rows are looked at.
 SAMPLE = 100
 
@@ -28,6 +38,12 @@ class Roles:
     time: int | None = None
     #: Why others are left out, by place.
     left_out: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def times(self) -> list[int]:
+        """All columns that hold times, the first one first."""
+        others = [place for place, why in self.left_out if why == DATES]
+        return others if self.time is None else [self.time, *others]
 
 
 def is_missing(cell: str) -> bool:
@@ -68,8 +84,8 @@ def find_columns(wanted: Sequence[str], names: Sequence[str] | None, count: int,
     return places
 
 
-def time_places(names: Sequence[str], wanted: str | None) -> list[int]:
-    """Return where columns stand that are times, the one of the name wanted first."""
+def time_places(names: Sequence[str], wanted: str | None = None) -> list[int]:
+    """Return where columns stand that are called times, the one of the name wanted first."""
     places = [place for place, name in enumerate(names) if name == wanted or is_time_name(name)]
     return sorted(places, key=lambda place: names[place] != wanted)
 
@@ -77,9 +93,16 @@ def time_places(names: Sequence[str], wanted: str | None) -> list[int]:
 def moment(cell: str) -> float:
     """Return the number in a cell, or seconds since 1970 (UTC where no zone is given) of a date; raise otherwise."""
     if is_number(cell):
-        return float(cell)
+        return finite_time(float(cell))
     when = datetime.fromisoformat(cell.strip())
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def finite_time(time: float) -> float:
+    """Return a time, NaN where it is unknown; raise where it is infinite, as 1e400 is read."""
+    if math.isinf(time):
+        raise ValueError(f"{time} is no time")
+    return time
 
 
 def roles_of(
@@ -95,14 +118,29 @@ def roles_of(
         if why == "time" and time is None:
             time = place
         elif why:
-            left_out.append((place, "dates" if why == "time" else why))
+            left_out.append((place, DATES if why == "time" else why))
         else:
             features.append(place)
+    calendar = [
+        place
+        for place in features
+        if names is not None and _is_calendar(names[place], [row[place] for row in rows])
+    ]
+    if len(calendar) > 1:
+        left_out = sorted([*left_out, *((place, "calendar") for place in calendar)])
+        features = [place for place in features if place not in calendar]
     if not features and index:
         return roles_of(names, rows)
     if not features:  # whatever it is then, it is all there is
         return Roles(list(range(len(names or (rows[0] if rows else ())))))
     return Roles(features, time, tuple(left_out))
+
+
+def _is_calendar(name: str, cells: Sequence[str]) -> bool:
+    """Say whether a column is a part of a date, such as the month, by its name and its whole numbers."""
+    low, high = _CALENDAR.get(name.strip().lower(), (1, 0))
+    numbers = [float(cell) for cell in cells if is_number(cell)]
+    return bool(numbers) and all(number.is_integer() and low <= number <= high for number in numbers)
 
 
 def _why_not(name: str | None, cells: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     *,
     select: str | None = None,
     columns: Sequence[str] | None = None,
+    time: str | None = None,
     array: str | None = None,
     stride: int = 1,
     start: int | None = None,
@@ -55,8 +56,11 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         Fewer atoms make distances cheaper; the map shows their motions only.
     columns : sequence of str, optional
         Columns of tables to take, by name or by number from 1. By default all that are numbers, but for
-        the time (a column called so, or of dates), row numbers and an index of pandas; the time is kept as
-        that of the rows, dates as seconds since 1970.
+        the time, row numbers and an index of pandas.
+    time : str, optional
+        Column of tables that holds the rows' times, in seconds or as dates (which become seconds since 1970); "none"
+        takes the rows as independent of each other. By default one that is called so, or that holds dates, among
+        all columns that are not taken as features.
     array : str, optional
         Which array of an npz archive to take; needed where it holds several.
     stride, start, stop : int, optional
@@ -116,12 +120,13 @@ def open(  # the name people look for; used as ldmaps.inputs.open
 
             _refuse(files[0], "a table of numbers", "trajectories", top=top, select=select)
             weighed_by = weights if weights and split_column(weights)[0] is None else None
-            source = TableSource(files, reading, columns, array, facts, weighed_by, missing)
+            source = TableSource(files, reading, columns, array, facts, weighed_by, missing, time)
         else:
             from ldmaps.inputs.trajectory_files import TrajectoryFiles
 
             of_tables = {
                 "columns": columns,
+                "time": time,
                 "array": array,
                 "missing": missing,
                 "window": window,
@@ -237,6 +242,11 @@ def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
             f"got an MDAnalysis {type(X).__name__}, which knows no atoms and reads every frame into the same memory; "
             "pass the atoms instead, and every n-th frame by stride: "
             "ldmaps.inputs.open(u.select_atoms('protein'), stride=10)"
+        )
+    if _is_of(X, "anndata", "AnnData"):
+        raise InvalidInputError(
+            "got an AnnData, which holds several arrays; pass the one that points should be compared by, such as "
+            "adata.obsm['X_pca'], and keep what comes of it: adata.obsm['X_ldmap'] = model.fit_transform(...)"
         )
     if isinstance(X, (list, tuple)) and X:
         return _listed(X, reading)

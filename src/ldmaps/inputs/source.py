@@ -37,7 +37,7 @@ class FrameChunk:
     numbers : ndarray of shape (n,)
         Which frames or rows of their file these are, counted from 0.
     times : ndarray of shape (n,) or None
-        Simulated time in ps, where the file has it.
+        Where the file has them: simulated time in ps of frames, seconds of rows of a table, those of dates since 1970.
     file : str
         Name of the file; empty for data in memory, or for all points of several files.
     files : ndarray of int, shape (n,) or None
@@ -115,6 +115,7 @@ class PointSource(ABC):
     in_pieces: bool = True  # whether points can be read without those before them, as workers do
 
     files: tuple[str, ...] = ()
+    time_column: str | None = None  # of a table, the one that holds the rows' times
     weights: WeightTable | None = None
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldmaps._lazy import needed
 from ldmaps.errors import InvalidInputError, Named, one_line
-from ldmaps.inputs.column_roles import SAMPLE, Roles, find_columns, roles_of, time_places
+from ldmaps.inputs.column_roles import SAMPLE, Roles, find_columns, roles_of
 from ldmaps.inputs.formats import Format
 from ldmaps.inputs.source import Reading
 
@@ -36,16 +36,14 @@ class Table(ABC):
     drops_missing: bool = False  # whether a missing value may be NaN; otherwise a text says where it is
 
     def choose(self, columns: Sequence[str], time: str | None = None) -> None:
-        """Take these columns only, by name or by number from 1, and the time: that of this name, or called so."""
+        """Take these columns only, by name or by number from 1, and the one that is the time, if there is one."""
         if len(self.shape) != 1:
             raise InvalidInputError(
                 f"{self.path} holds frames of shape {self.shape}, which have no columns to choose"
             )
         self.places = find_columns(columns, self.columns, self.shape[0], self.path)
-        names = self.columns or []
-        self.time = next((place for place in time_places(names, time) if place not in self.places), None)
-        if self.time is None and not names and time is not None:
-            (self.time,) = find_columns([time], None, self.shape[0], self.path)
+        if time is not None:
+            (self.time,) = find_columns([time], self.columns, self.shape[0], self.path)
         self.shape = (len(self.places),)
         if self.columns is not None:
             self.columns = [self.columns[place] for place in self.places]
@@ -91,6 +89,10 @@ class ArrayTable(Table):
             raise InvalidInputError(
                 f"{path} holds an array of shape {rows.shape}; (rows, features) or (frames, atoms, 3) is needed"
             )
+        if 0 in rows.shape[1:]:
+            raise InvalidInputError(
+                f"{path} holds an array of shape {rows.shape}, whose rows have no numbers"
+            )
         self.shape = rows.shape[1:]
         self.n_rows = rows.shape[0]
         # Pages of a mapping that were read count as this process's memory until it ends: each block has its own.
@@ -109,7 +111,9 @@ class ArrayTable(Table):
             part = wanted[at : at + count]
             rows = self._rows if self._remapped is None else self._remapped()
             block = rows[part.start : part.stop : part.step]
-            block = np.array(block if self.places is None else block[:, self.places])
+            if self.places is not None:
+                block = block[:, self.places if self.time is None else [*self.places, self.time]]
+            block = np.array(block)
             is_float = block.dtype in (np.float32, np.float64)
             yield np.asarray(part, dtype=np.int64), block if is_float else block.astype(np.float64)
 

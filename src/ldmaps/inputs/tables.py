@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.files import shown_name
-from ldmaps.inputs.column_roles import find_columns
+from ldmaps.inputs.column_roles import DATES, NO_TIME, Roles, find_columns, time_places
 from ldmaps.inputs.formats import FORMATS, Format, format_of, known_format
 from ldmaps.inputs.source import CHUNK_BYTES, FrameChunk, PointSource, Reading
 from ldmaps.inputs.table_files import ArrayTable, ParquetTable, Table, load_array
 from ldmaps.inputs.text_table import TextTable, text_lines
 from ldmaps.inputs.windows import WindowedSource, Windows
 
+#: A column is named that alone costs more than this share of the rows, because it has missing values.
+COSTLY_SHARE = 0.25
 #: Most rows to a chunk: while the first is read and the last is written, nothing else can be done.
 MAX_ROWS = 32_768
 
@@ -96,29 +98,34 @@ class TableSource(PointSource):
         model_facts: Mapping[str, Any] | None = None,
         weights: str | None = None,
         missing: str | None = None,
+        time: str | None = None,
     ) -> None:
         facts = model_facts or {}
         missing = facts.get("missing") or "error" if missing is None else missing
         if missing not in ("drop", "error"):
             rule = f' must be "drop" (rows with missing values) or "error", got {missing!r}'
             raise InvalidInputError(Named("missing"), rule)
-        self._drops, self._n_missing = missing == "drop", 0
+        self._drops, self._n_missing, self._n_rows = missing == "drop", 0, 0
+        self._alone_missing: NDArray[np.int64] | int = 0  # by column: rows that lack nothing but its value
         self.in_pieces = not self._drops
         self._tables = [open_table(path, array) for path in files]
         self.files = tuple(table.path for table in self._tables)
         self._reading = reading
         first = self._tables[0]
-        self._left_out, time = dict[str, str](), None
+        self._left_out = dict[str, str]()
         if columns is None and first.columns is not None:
-            columns, time = facts.get("columns"), facts.get("time")
+            columns = facts.get("columns")
         self._chosen = columns is not None
         # A map of all columns takes all columns again, without looking ahead into what may come slowly.
-        if columns is None and len(first.shape) == 1 and (not facts or facts.get("time")):
-            columns, time = self._features(first, weights)
+        asks_for_time = (time or facts.get("time")) and columns is None
+        roles = first.roles() if len(first.shape) == 1 and (asks_for_time or not facts) else None
+        self.time_column = self._time_of(first, time, columns, roles, facts.get("time"))
+        if columns is None and roles is not None:
+            columns = self._features(first, roles, weights)
         for table in self._tables:
             table.drops_missing = self._drops
             if columns is not None:
-                table.choose(columns, time)
+                table.choose(columns, self._time_in(table, time, columns))
             if table.shape != first.shape:
                 fault = f"{table.path} has rows of shape {table.shape}, but {first.path} of {first.shape}"
                 raise InvalidInputError(f"{fault}; choose the same columns with ", Named("columns"))
@@ -127,36 +134,86 @@ class TableSource(PointSource):
                 fault = f"{table.path} has the columns {here}, but {first.path} has {there}"
                 raise InvalidInputError(f"{fault}; choose them by name with ", Named("columns"))
         self.columns = first.columns
-        self._time = time
         width = max(1, prod(first.shape))
         self._chunk = reading.chunk or max(1, min(MAX_ROWS, CHUNK_BYTES // (8 * width)))
 
-    def _features(self, table: Table, weights: str | None) -> tuple[list[str] | None, str | None]:
-        """Return the columns that are features, None for all of them, and the one that is the time."""
-        roles = table.roles()
+    @staticmethod
+    def _time_of(
+        table: Table,
+        wanted: str | None,
+        columns: Sequence[str] | None,
+        roles: Roles | None,
+        of_model: str | None,
+    ) -> str | None:
+        """Return the column that is the time of the rows: the one wanted, that of a model, or one that is not used."""
+        if wanted == NO_TIME or (wanted is None and len(table.shape) != 1):
+            return None
+        if len(table.shape) != 1:
+            fault = (
+                f" is a column of a table, but {table.path} holds frames of shape {table.shape}; leave it out"
+            )
+            raise InvalidInputError(Named("time", wanted), fault)
+        count, names = table.shape[0], table.columns
+        used = [] if columns is None else find_columns(columns, names, count, table.path)
+        if wanted is not None:
+            (place,) = find_columns([wanted], names, count, table.path)
+            if place in used:
+                both = f"column {wanted!r} of {table.path} cannot be a feature and the time; take it out of "
+                raise InvalidInputError(both, Named("columns"), ", or give ", Named("time", NO_TIME))
+            return table.named(place)
+        known = [] if roles is None else roles.times
+        if names is None and of_model is not None and of_model.isdigit() and 1 <= int(of_model) <= count:
+            known = [int(of_model) - 1]  # the model's columns had no names either
+        elif names is not None and columns is not None:
+            known = [*known, *time_places(names, of_model)]
+        return next((table.named(place) for place in known if place not in used), None)
+
+    def _time_in(self, table: Table, wanted: str | None, columns: Sequence[str]) -> str | None:
+        """Return the time column of one of several tables; where columns are chosen, it may have another name there."""
+        if self.time_column is None or table.columns is None or self.time_column in table.columns:
+            return self.time_column
+        used = find_columns(columns, table.columns, table.shape[0], table.path)
+        others = [table.named(place) for place in time_places(table.columns) if place not in used]
+        return wanted or next(iter(others), None)
+
+    def _features(self, table: Table, roles: Roles, weights: str | None) -> list[str] | None:
+        """Return the columns that are features, None for all of them."""
         self._left_out = {table.named(place): why for place, why in roles.left_out}
-        features = [table.named(place) for place in roles.features]
+        if roles.time is not None:
+            self._left_out[table.named(roles.time)] = DATES
         if weights is not None:
             (place,) = find_columns([weights], table.columns, table.shape[0], table.path)
             self._left_out[table.named(place)] = "weights"
-            features = [name for name in features if name != table.named(place)]
-        time = None if roles.time is None else table.named(roles.time)
-        return (features if self._left_out or time else None), time
+        if self.time_column is not None:
+            self._left_out.pop(self.time_column, None)
+        others = {*self._left_out, self.time_column}
+        features = [table.named(place) for place in roles.features]
+        return [name for name in features if name not in others] if others != {None} else None
 
     @property
     def remarks(self) -> list[str]:
         """See :attr:`PointSource.remarks`."""
         others = [f"{name} ({why})" for name, why in self._left_out.items()]
-        parts = [f"time: {self._time}"] if self._time else []
-        parts += [f"left out: {', '.join(others)}"] if others else []
         said = []
-        if parts and not self._chosen:
+        if (others or self.time_column) and not self._chosen:
             names = self.columns or []
             used = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") or str(self.shape[0])
-            said.append("; ".join([f"columns used: {used}", *parts]))
+            said.append(f"columns used: {used}" + (f"; left out: {', '.join(others)}" if others else ""))
         if self._n_missing:
-            said.append(f"missing values: {self._n_missing:,} rows left out")
+            said.append(f"missing values: {self._n_missing:,} rows left out{self._costly_column()}")
         return said
+
+    def _costly_column(self) -> str:
+        """Say which column costs the most rows by its missing values, if it costs many."""
+        alone = np.atleast_1d(self._alone_missing)
+        place = int(np.argmax(alone))
+        if alone[place] <= COSTLY_SHARE * self._n_rows:
+            return ""
+        name = self.columns[place] if self.columns else f"column {place + 1}"
+        return (
+            f" of {self._n_rows:,}; {alone[place]:,} of them lack a value of {name} alone: choose the other columns to "
+            "keep them"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -173,7 +230,7 @@ class TableSource(PointSource):
     def facts(self) -> dict[str, Any]:
         """Return what a model remembers of the table it was fitted on."""
         facts = {"kind": "table", "columns": self.columns, "files": [shown_name(name) for name in self.files]}
-        facts |= {} if self._time is None else {"time": self._time}
+        facts |= {} if self.time_column is None else {"time": self.time_column}
         return facts | ({"missing": "drop"} if self._drops else {})
 
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
@@ -203,21 +260,27 @@ class TableSource(PointSource):
 
     def __iter__(self) -> Iterator[FrameChunk]:
         self._n_missing = 0
+        self._n_rows, self._alone_missing = 0, np.zeros(prod(self.shape), dtype=np.int64)
         for table in self._tables:
             count, before = 0, self._n_missing
             for numbers, rows in table.rows(self._chunk, self._reading):
                 times = None if table.time is None else rows[:, -1].copy()
                 features = rows if times is None else np.ascontiguousarray(rows[:, :-1])
                 chunk = FrameChunk(features, numbers, times, table.path)
+                self._n_rows += len(chunk)
                 if self._drops and np.isnan(chunk.frames).any():
-                    whole = ~np.isnan(chunk.frames).reshape(len(rows), -1).any(axis=1)
+                    lacking = np.isnan(chunk.frames).reshape(len(rows), -1)
+                    whole = ~lacking.any(axis=1)
                     self._n_missing += int(np.count_nonzero(~whole))
+                    self._alone_missing += lacking[lacking.sum(axis=1) == 1].sum(axis=0)
                     chunk = chunk.take(whole)
                 count += len(chunk)
                 if len(chunk):
                     yield chunk
             if not count and self._n_missing > before:
-                fault = f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value; "
-                raise InvalidInputError(fault, "choose columns that are filled with ", Named("columns"))
+                fault = f"{table.path}: each of the {self._n_missing - before:,} rows has a missing value"
+                raise InvalidInputError(
+                    f"{fault}{self._costly_column()}; choose columns that are filled with ", Named("columns")
+                )
             if not count:
                 raise InvalidInputError(f"{table.path} has no rows of data from row {self._reading.first} on")

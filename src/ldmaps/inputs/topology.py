@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import math
 import os
+import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import dropwhile, groupby, islice, takewhile
 from pathlib import Path
@@ -26,6 +29,8 @@ from ldmaps.inputs.frame_blocks import import_mdtraj
 FEW_ATOMS = 5
 #: Hydrogens whose mass was raised for longer steps have up to 4 amu.
 _HEAVIEST_HYDROGEN = 4.1
+#: What unpacks a topology that neither mdtraj nor MDAnalysis reads packed.
+_UNPACKERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 #: What sites that are no atoms are called, digits left out.
 _VIRTUAL_SITES = {"M", "MW", "EP", "EPW", "LP", "OM", "VS", "MN", "MCH"}
 
@@ -103,15 +108,10 @@ def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no topology file {path!r}; check the path")
     try:
-        if is_mdanalysis_topology(path):
-            return mdanalysis_topology(path)
-        if form and form.reader == "models":
-            return pdb_topology(path)
-        if form and form.name == "HDF5":  # mdtraj knows only one of its suffixes here
-            return md.load_frame(path, 0).topology
-        topology = md.load_topology(path)
-        topology.masses_of_file = _masses_in(path)
-        return topology
+        if form is None and path.lower().endswith(tuple(_UNPACKERS)):
+            with _unpacked(path) as plain:
+                return _parsed_topology(plain, md)
+        return _parsed_topology(path, md)
     except InvalidInputError:
         raise
     except Exception as error:
@@ -121,6 +121,31 @@ def _read_topology(top: Any, first_file: str, md: ModuleType) -> Any:
             f"{path} cannot be read as a topology ({why}); use PDB, GRO, PSF, prmtop, TPR or another that mdtraj or "
             "MDAnalysis knows, such as a PDB of the first frame"
         ) from error
+
+
+def _parsed_topology(path: str, md: ModuleType) -> Any:
+    """Return the topology in a file, by whichever package reads its format."""
+    form = format_of(path)
+    if is_mdanalysis_topology(path):
+        return mdanalysis_topology(path)
+    if form and form.reader == "models":
+        return pdb_topology(path)
+    if form and form.name == "HDF5":  # mdtraj knows only one of its suffixes here
+        return md.load_frame(path, 0).topology
+    topology = md.load_topology(path)
+    topology.masses_of_file = _masses_in(path)
+    return topology
+
+
+@contextmanager
+def _unpacked(path: str) -> Iterator[str]:
+    """Unpack a topology that no package reads packed, such as .parm7.bz2, into a file that is gone afterwards."""
+    plain, suffix = os.path.splitext(os.path.basename(path))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, plain)
+        with _UNPACKERS[suffix.lower()](path, "rb") as packed, open(copy, "wb") as out:
+            shutil.copyfileobj(packed, out)
+        yield copy
 
 
 def pdb_topology(path: str) -> Any:

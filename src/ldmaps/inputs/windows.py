@@ -185,6 +185,7 @@ class WindowedSource(PointSource):
         self.windows = windows
         self.files, self.reads_ahead = rows.files, rows.reads_ahead
         self.columns = getattr(rows, "columns", None)
+        self.time_column = rows.time_column
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -39,20 +39,23 @@ class _Array:
 
 #: Rounding room for eigenvalues, which lie in [-1, 1].
 _ONE = 1.0 + 1e-6
+#: Coordinates are far below this: a landmark weighs at least 1e-130, so that |ψ| ≤ 1e65 by ψᵀCψ = 1. Fourth powers of
+#: them are numbers.
+_FARTHEST = 1e70
 #: By the part of a map that has each, and its name there.
 ARRAYS = {
     "eigenvalues_": _Array(("k",), low=-_ONE, high=_ONE),
     "spectrum_": _Array(("computed",), low=-_ONE, high=_ONE),
-    "landmark_embedding_": _Array(("M", "k"), _FLOATS),
+    "landmark_embedding_": _Array(("M", "k"), _FLOATS, low=-_FARTHEST, high=_FARTHEST),
     "landmark_indices_": _Array(("M",), ("int64",), low=0),
     "multiplicities_": _Array(("M",), above=0.0),
-    "embedder/source_weights": _Array(("M",), _FLOATS, low=0.0, high=1.0),
+    "embedder/source_weights": _Array(("M",), _FLOATS, above=0.0, high=1.0),
     "embedder/coefficients": _Array(("k", "M"), _FLOATS),
     "embedder/squared_radii": _Array(("M",), low=0.0),
     "bandwidth/curve_epsilons": _Array(("grid",), above=0.0),
     "bandwidth/curve_sums": _Array(("grid",), low=0.0),
     "bandwidth/curve_slopes": _Array(("grid",)),
-    "embedding_": _Array(("N", "k"), _FLOATS),
+    "embedding_": _Array(("N", "k"), _FLOATS, low=-_FARTHEST, high=_FARTHEST),
     "training/rows": _Array(("n",), ("int64",), low=0),
     "training/distance": _Array(("n",), ("float32",), low=0.0),
     "training/nearest": _Array(("n",), ("int32",), low=0),
@@ -106,6 +109,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) 
         )
     if "training/rows" not in arrays and any(name.startswith("training/") for name in arrays):
         raise ModelFileError("the file says something of training points, but not of which ('training/rows')")
+    _check_training_rows(arrays)
     weights, nearest = arrays["embedder/source_weights"], arrays.get("training/nearest")
     if weights.dtype != arrays["embedder/coefficients"].dtype:
         raise _damaged("source weights and coefficients differ in precision")
@@ -117,6 +121,21 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) 
         raise ModelFileError(f"the file names landmark {nearest.max()}, but has {n_landmarks} of them")
     _check_widths(header, weights.dtype)
     _check_calibration(header, arrays)
+
+
+def _check_training_rows(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise unless what is said of training points is of points that the file holds, in their order."""
+    rows, embedding = arrays.get("training/rows"), arrays.get("embedding_")
+    if rows is None:
+        return
+    if embedding is None:
+        raise ModelFileError(
+            "the file says something of training points, but not where they are ('embedding_')"
+        )
+    if rows.size and (rows.max() >= len(embedding) or (np.diff(rows) <= 0).any()):
+        raise _damaged(
+            f"array 'training/rows' must be places of the {len(embedding)} points of 'embedding_' in rising order"
+        )
 
 
 def _check_calibration(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -149,7 +168,8 @@ def _check_array(name: str, array: NDArray[Any], rule: _Array, sizes: dict[str, 
     expected = tuple(sizes.get(place) for place in rule.shape)
     if array.shape != expected:
         raise _damaged(f"array {name!r} has shape {array.shape}, expected {expected}")
-    fine = (array >= rule.low) & (array <= rule.high) & (array > rule.above)
+    low, high, above = np.array([rule.low, rule.high, rule.above])  # which single precision may not reach
+    fine = (array >= low) & (array <= high) & (array > above)
     if array.dtype.kind == "f":  # of larger numbers, sums of products are infinite
         fine &= np.abs(array) <= math.sqrt(np.finfo(array.dtype).max)
     if not fine.all():
@@ -214,7 +234,7 @@ def _is_sampling(value: Any) -> bool:
         and set(value) == {*numbers, *counts, "unit", "kind", "are_long_enough"}
         and all(_is_finite(value[name]) and value[name] >= 0 for name in numbers)
         and all(_is_count(value[name]) for name in counts)
-        and value["unit"] in ("ps", "frames", "rows")
+        and value["unit"] in ("ps", "s", "frames", "rows")
         and value["kind"] in ("time", "files", "rows")
         and type(value["are_long_enough"]) is bool
     )

@@ -92,6 +92,8 @@ class Metric(ABC):
     has_units: ClassVar[bool] = False
     #: Whether points keep the frames they came from: ``structures`` and ``weighed_atoms`` are then as in RMSD.
     has_structures: ClassVar[bool] = False
+    #: How much each atom of a frame counts; None where all count alike, or points have no atoms.
+    weights: ArrayLike | None = None
     #: Whether d obeys the triangle inequality, so that distances may be bounded instead of computed.
     is_true_metric: ClassVar[bool] = True
     #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.

@@ -28,6 +28,8 @@ CONTACT_RADIUS, CONTACT_POWER = 0.8, 6
 SCALE_OF_DISTANCES = 10.0
 #: Of features that are not periodic; no difference comes near it, in single precision either.
 NO_PERIOD = LARGEST
+#: Scaled distances above this would be taken the shorter way round that period, or overflow when they are squared.
+LARGEST_SCALED = NO_PERIOD / 2
 #: Frames whose features are computed at once.
 _BLOCK = 512
 
@@ -69,6 +71,7 @@ class _Resolved(NamedTuple):
     groups: list[FeatureGroup]
     scales: NDArray[np.float64]  # (F,)
     period: NDArray[np.float64]  # (F,), of scaled features
+    largest: float  # that a scaled feature may be
 
 
 class Features(Periodic):
@@ -207,36 +210,45 @@ class Features(Periodic):
         for begin in range(0, len(frames), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
             scaled = self._values(frames[rows]) * self._resolved.scales
-            if not math.isfinite(scaled.sum()):
+            if not (math.isfinite(scaled.sum()) and scaled.max() <= self._resolved.largest):
                 as_float_array(X, ndim=(2, 3))  # says which value is not finite
-                raise InvalidInputError(
-                    f"coordinates up to {np.abs(frames).max():.3g} overflow when they are squared; use a larger unit"
-                )
+                self._refuse_far_atoms(frames[rows], scaled, begin)
             columns[:, rows] = scaled.T
         return FeaturePoints(columns, frames)
+
+    def _refuse_far_atoms(self, frames: NDArray[Any], scaled: NDArray[np.float64], begin: int) -> None:
+        """Raise, naming the first of some frames whose features are too large; ``begin`` is the number of the first."""
+        frame = int(np.flatnonzero(~(scaled <= self._resolved.largest).all(axis=1))[0])
+        atom = int(np.abs(frames[frame]).max(axis=1).argmax())
+        raise InvalidInputError(
+            f"frame {begin + frame} has features that are no numbers or above {LARGEST_SCALED:g}: its atom {atom} is "
+            f"at {np.abs(frames[frame, atom]).max():.3g}. The simulation has probably become unstable there; leave "
+            "such frames out, or use a larger unit of length"
+        )
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
         """Return a way to compute the features of one frame, in memory of their own, and measure them."""
         if type(self) is not Features:
             return None  # who inherits this may prepare or measure otherwise
-        groups, scales, _ = self._resolved
+        groups, scales, _, largest = self._resolved
         column = np.empty((self.n_features, 1), landmarks.dtype)
         is_plain = bool((scales == 1).all()) and groups[-1].kind != "contact"
         values = column.T if is_plain else np.empty((1, self.n_features))
-        compute = kernels.internal_coordinates
+        compute, highest = kernels.internal_coordinates, np.maximum.reduce
 
-        def write(frame: NDArray[Any]) -> None:
+        def write(frame: NDArray[Any]) -> bool:
             for _, atoms, first in groups:
                 compute(frame, atoms, first, values)
             if not is_plain:
                 self._soften(values)
                 np.multiply(values[0], scales, out=column[:, 0])
+            return largest == math.inf or bool(highest(column[:, 0]) <= largest)
 
         return self._column_row(landmarks, row, column, (1, self.n_atoms, 3), write)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
-        groups, scales, _ = self._resolved
+        groups, scales, _, _ = self._resolved
         by_scaled = super().squares_gradient(landmarks)
 
         def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
@@ -368,4 +380,5 @@ class Features(Periodic):
         for group in groups:
             if group.kind == "dihedral":
                 period[group.columns] = 2 * math.pi * scales[group.columns]
-        return _Resolved(groups, scales, period)
+        has_distances = any(group.kind == "distance" for group in groups)
+        return _Resolved(groups, scales, period, LARGEST_SCALED if has_distances else math.inf)

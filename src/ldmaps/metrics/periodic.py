@@ -63,9 +63,14 @@ class Periodic(Metric):
         return self._column_row(landmarks, row, column, (1, n_features), lambda X: wrap(X, periods, column))
 
     def _column_row(
-        self, landmarks: Points, row: Array, column: Array, shape: tuple[int, ...], write: Callable[..., Any]
+        self,
+        landmarks: Points,
+        row: Array,
+        column: Array,
+        shape: tuple[int, ...],
+        write: Callable[..., bool | None],
     ) -> OneRow:
-        """Return a way to measure points of a shape, whose features ``write`` puts into a column."""
+        """Return a way to measure points of a shape, whose features ``write`` puts into a column, or returns False."""
         b, settings = cast(ColumnPoints, landmarks).columns, self.period
         period = np.empty(len(b), b.dtype)
         period[:] = settings
@@ -76,7 +81,8 @@ class Periodic(Metric):
             if type(X) is not ndarray or X.shape != shape or self.period is not settings:
                 return False
             try:
-                write(X)
+                if write(X) is False:
+                    return False
             except TypeError:
                 return False  # of another type, or not contiguous
             measure(*both)

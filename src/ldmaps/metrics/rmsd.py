@@ -25,6 +25,9 @@ from ldmaps.metrics.rmsd_frames import (
 )
 from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
+#: A stored frame's squared norm may be off by this share: far more than rounding, and less than any other frame's.
+_NORM_ROOM = 1e-2
+
 
 class RMSD(Metric):
     """Root-mean-square deviation, minimised over rotations and translations.
@@ -272,6 +275,7 @@ class RMSD(Metric):
         given = stored_array(arrays, "moments", (1 if is_aligned else kernels.MOMENTS, n))
         if given.dtype != coordinates.dtype or (given < 0).any():
             raise InvalidInputError("the frames' moments must not be negative, in the coordinates' precision")
+        _check_norms(coordinates, given[0], None if is_aligned else given[kernels.SCALE])
         moments = np.zeros((len(given), padded(n, coordinates.dtype)), coordinates.dtype)
         moments[:, :n] = given
         panels = to_panels(coordinates.reshape(n, -1))
@@ -299,6 +303,17 @@ class RMSD(Metric):
             kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))
             self._resolved = kept
         return kept[3]
+
+
+def _check_norms(coordinates: NDArray[Any], squared_norms: Array, scales: Array | None) -> None:
+    """Raise unless stored frames are as long as their moments say: G = s²|x|², with s above 0, or 1 without any."""
+    lengths = (coordinates.reshape(len(coordinates), -1).astype(np.float64) ** 2).sum(axis=1)
+    if scales is not None:
+        lengths *= scales.astype(np.float64) ** 2
+    room = _NORM_ROOM * squared_norms + float(np.finfo(coordinates.dtype).tiny)
+    fits = np.abs(lengths - squared_norms) <= room
+    if not fits.all() or (scales is not None and not (scales > 0).all()):
+        raise InvalidInputError("the frames' moments are not those of their coordinates")
 
 
 def _pack(frames: NDArray[Any], atoms: WeighedAtoms, dtype: np.dtype[Any]) -> RMSDPoints | None:

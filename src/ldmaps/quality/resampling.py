@@ -21,6 +21,7 @@ import scipy
 from numpy.typing import NDArray
 
 from ldmaps.correlation_times import runs_of
+from ldmaps.diffusion.spectrum import largest_eigenpairs
 from ldmaps.errors import InvalidInputError
 from ldmaps.threads import resolve_threads, run_tiles, single_threaded_blas
 
@@ -152,11 +153,9 @@ def fitted_modes(kernel: _Array, multiplicities: _Array, alpha: float = 0.0) -> 
     """Solve the fitted walk for as many modes as resamples make use of."""
     source, row_sums = _walk(kernel, multiplicities[None], alpha)
     measure = (source * row_sums)[0]
-    scale, last = np.sqrt(source / row_sums)[0], len(kernel) - 1
+    scale, count = np.sqrt(source / row_sums)[0], min(N_MODES + 1, len(kernel))
     with single_threaded_blas():
-        values, vectors = scipy.linalg.eigh(
-            scale[:, None] * kernel * scale, subset_by_index=[max(0, last - N_MODES), last]
-        )
+        values, vectors = largest_eigenpairs(scale[:, None] * kernel * scale, count)
     values, vectors = values[::-1], vectors[:, ::-1] / np.sqrt(measure)[:, None]
     vectors = vectors / np.sqrt(measure @ vectors**2)
     return FittedModes(kernel, alpha, measure, values, vectors)

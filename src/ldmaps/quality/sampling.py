@@ -73,10 +73,10 @@ class Order:
     has_time: bool  # whether they follow each other in time; otherwise every point stands alone
     files: NDArray[np.int32] | None = None  # (N,): which of several files each is from
     spacing: float = 1.0  # time between consecutive points, in ``unit``
-    unit: str = "rows"  # or "ps", "frames"
+    unit: str = "rows"  # or "ps", "s", "frames"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sampling:
     """What resampling the training points says of a map's leading p modes; coordinate psi2 is mode 0.
 
@@ -103,7 +103,7 @@ class Sampling:
         Autocorrelation of each mode at ``lag``, and last that of the slowest combination on held-out points.
     lag, block_length : float
         In ``unit``.
-    unit : {"ps", "frames", "rows"}
+    unit : {"ps", "s", "frames", "rows"}
         Of time.
     kind : {"time", "files", "rows"}
         What was drawn: stretches of time, whole files, or single points.
@@ -137,6 +137,14 @@ class Sampling:
     are_long_enough: bool
     replicas: NDArray[np.float64] | None = None
     blocks: Blocks | None = None
+
+    def __repr__(self) -> str:
+        values = zip(self.eigenvalues, self.errors, strict=True)
+        shown = ", ".join(f"{value:.4g} ± {error:.1g}" for value, error in values)
+        drawn = (
+            f"{self.n_blocks:,} blocks of {self.block_length:.3g} {self.unit} drawn {self.n_resamples} times"
+        )
+        return f"Sampling(eigenvalues {shown}; {drawn})"
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a model file stores as arrays."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Region
+from ldmaps.time_units import PICOSECONDS
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Transitions:
         begin or end cut short counted as such. NaN where the region was never left.
     error, longest : ndarray of shape (b,)
         Its standard error, ``dwell`` by the root of the number of transitions; the longest visit, whole or cut short.
-    unit : {"ps", "records"}
-        Of all times above.
+    unit : str
+        Of all times above: that of the times given, or "records".
     """
 
     names: tuple[str, ...]
@@ -75,6 +76,7 @@ def count_transitions(
     *,
     times: ArrayLike | None = None,
     files: ArrayLike | None = None,
+    unit: str = PICOSECONDS,
 ) -> Transitions:
     """Count transitions between regions, and measure dwell times.
 
@@ -85,9 +87,11 @@ def count_transitions(
     names : sequence of str
         Of the regions.
     times : array-like of shape (n,), optional
-        In ps; without them records are counted.
+        In ``unit``; without them records are counted.
     files : array-like of shape (n,), optional
         Which trajectory each record belongs to; transitions from one to the next are not counted.
+    unit : str
+        Of the times: "ps" for frames, "s" for rows of tables.
 
     Examples
     --------
@@ -130,5 +134,5 @@ def count_transitions(
     dwell = np.divide(time_in, exits, out=np.full(b, np.nan), where=exits > 0)
     error = np.divide(dwell, np.sqrt(exits), out=np.full(b, np.nan), where=exits > 0)
     return Transitions(
-        tuple(names), counts, time_in, dwell, error, longest, "records" if times is None else "ps"
+        tuple(names), counts, time_in, dwell, error, longest, "records" if times is None else unit
     )

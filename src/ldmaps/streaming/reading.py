@@ -34,6 +34,11 @@ class Reader:
         may_wait = gathering.max_delay > 0 or (gathering.stall_after is not None and source.may_block)
         self._reads_ahead = (source.reads_ahead or may_wait) and not source.needs_main_thread
 
+    def has_read(self, count: int) -> None:
+        """Count records that earlier runs have read towards the limit; to be called before reading."""
+        if self._left is not None:
+            self._left -= count
+
     @property
     def limit_reached(self) -> bool:
         """Whether as many records were read as were asked for."""

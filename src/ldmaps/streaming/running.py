@@ -114,6 +114,7 @@ class Run:
             raise
         for sink in self._sinks:
             self._guarded(sink, sink.write, embedded)
+        self._summary.read += len(records)
         self._summary.count(embedded)
         if bad is not None:
             # The source's position and the tracker are behind the bad record already: the records before it are
@@ -160,6 +161,7 @@ class Run:
             if self._engine.cutter is not None:
                 self._engine.cutter.restore(saved["windows"])
             self._summary.restore(saved["counts"])
+            self._reader.has_read(self._summary.read)
         self._position = saved["position"]
         return marks
 

@@ -184,7 +184,7 @@ class StreamEmbedder(RecordEmbedder):
         checkpoint_every : float
             Seconds between two checkpoints; after a crash at most this much work is done again.
         max_records : int, optional
-            Records to read in this run.
+            Records to read, those that earlier runs with the same checkpoint have read included.
         stop : threading.Event, optional
             Set it to end: what has been read is still embedded and written.
 

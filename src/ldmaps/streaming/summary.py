@@ -17,7 +17,7 @@ from ldmaps.streaming.records import Embedded
 _TO_AN_OCTAVE = 16
 _SHORTEST = 1e-7
 _CLASSES = 44 * _TO_AN_OCTAVE  # up to 20 days
-_KEPT = ("records", "rejected", "missing", "inside", "stalls", "batches")
+_KEPT = ("read", "records", "rejected", "missing", "inside", "stalls", "batches")
 
 
 class LatencyHistogram:
@@ -69,6 +69,8 @@ class StreamSummary:
 
     Attributes
     ----------
+    read : int
+        Records that the source gave, but for those it could not read: what ``max_records`` counts.
     records, inside : int
         Records that were embedded, and those of them that the map covers.
     rejected, missing : int
@@ -88,6 +90,7 @@ class StreamSummary:
         was reached, or an exception was raised.
     """
 
+    read: int = 0
     records: int = 0
     rejected: int = 0
     missing: int = 0
@@ -131,7 +134,17 @@ class StreamSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values: counts, rates and percentiles of the latency."""
-        counts = ("records", "rejected", "missing", "inside", "events", "stalls", "batches", "resumed_from")
+        counts = (
+            "read",
+            "records",
+            "rejected",
+            "missing",
+            "inside",
+            "events",
+            "stalls",
+            "batches",
+            "resumed_from",
+        )
         return {
             **{name: getattr(self, name) for name in counts},
             "inside": self.inside_share,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ldmaps.quality.resampling import BLOCK_LENGTH, Blocks, block_error
 from ldmaps.regions.basins import Basins, representatives
 from ldmaps.regions.transitions import Transitions, count_transitions, region_labels
+from ldmaps.time_units import readable_unit
 from ldmaps.views.own_points import PointsOfMap
 
 
@@ -60,7 +61,9 @@ class BasinTable:
 def basin_table(model: Any, points: PointsOfMap, basins: Basins) -> BasinTable:
     """Return populations, transitions and dwell times of points in the order of time."""
     labels = region_labels(points.coordinates, basins.regions)
-    moves = count_transitions(labels, basins.names, times=points.times, files=points.files)
+    moves = count_transitions(
+        labels, basins.names, times=points.times, files=points.files, unit=points.time_unit
+    )
     notes = []
     if moves.counts.sum() < 10:
         notes.append(
@@ -89,8 +92,7 @@ def _population_errors(model: Any, points: PointsOfMap, basins: Basins) -> NDArr
 def basin_rows(table: BasinTable) -> list[list[str]]:
     """Return the table as text, a heading first."""
     moves, errors = table.transitions, table.population_errors
-    is_long = moves.unit == "ps" and np.nanmax(moves.time_in) >= 2e4
-    scale, unit = (1e-3, "ns") if is_long else (1.0, moves.unit)
+    scale, unit = readable_unit(moves.unit, float(np.nanmax(moves.time_in)))
     heading = ["", "population", "core", "landmark", f"dwell ({unit})", f"longest ({unit})"]
     rows = [[*heading, *(f"to {name}" for name in moves.names)]]
     for place, name in enumerate(moves.names):

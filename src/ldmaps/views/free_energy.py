@@ -100,9 +100,10 @@ def free_energy_surface(
     # Room for the smoothing's reach; a coordinate that does not vary gets a width from its size.
     margin = 0.05 * (high - low) + 1e-9 * np.maximum(np.abs(high), 1e-9)
     low, high = low - margin, high + margin
+    coordinates, masses = _of_some_weight(coordinates, weights)
     counted = partial(np.histogram2d, *coordinates.T, bins=n, range=np.column_stack([low, high]))
     points_in = counted()[0]
-    mass_in = points_in if weights is None else counted(weights=np.asarray(weights, dtype=np.float64))[0]
+    mass_in = points_in if weights is None else counted(weights=masses)[0]
     # A kernel's width is a matter of the point it stands on (Abramson's estimator, with two widths): so lone points
     # make no holes, and crowds no halo. How many points there are decides it, not what they weigh.
     wider = _WIDER * smoothing
@@ -158,7 +159,7 @@ def free_energy_profile(
     if along.ndim != 1 or not len(along):
         raise InvalidInputError(f"a free-energy profile needs values of shape (n,), got {along.shape}")
     check_whole("blocks", blocks, 2)
-    masses = np.ones(len(along)) if weights is None else np.asarray(weights, dtype=np.float64)
+    along, masses = _of_some_weight(along, weights)
     n = int(np.clip(np.sqrt(len(along)), 24, 80)) if cells is None else int(cells)
     edges = np.histogram_bin_edges(along, bins=n)
     parts = np.array_split(np.arange(len(along)), min(int(blocks), len(along)))
@@ -180,3 +181,12 @@ def free_energy_profile(
         share = (len(parts) - 1) / len(parts)
         error[several] = np.sqrt(share * ((free - free.mean(axis=0)) ** 2).sum(axis=0))
     return FreeEnergyProfile(0.5 * (edges[:-1] + edges[1:]), energy, error)
+
+
+def _of_some_weight(
+    points: NDArray[np.float64], weights: ArrayLike | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return points and weights without those of weight 0: where there are no others, −ln p would be infinite."""
+    masses = np.ones(len(points)) if weights is None else np.asarray(weights, dtype=np.float64)
+    counts = masses > 0
+    return points[counts], masses[counts]

@@ -12,8 +12,8 @@ from ldmaps.inputs.topology import Atoms
 from ldmaps.metrics import RMSD
 from ldmaps.metrics.base import squared_matrix
 
-#: Of columns that ldmaps embed and ldmaps correlate write.
-UNITS = {"rg": "nm", "end_to_end": "nm", "rmsd": "nm", "time": "ps", "distance": "√ε"}
+#: Of columns that ldmaps embed and ldmaps correlate write, but for the time, whose unit depends on the input.
+UNITS = {"rg": "nm", "end_to_end": "nm", "rmsd": "nm", "distance": "√ε"}
 
 
 def correlations(coordinates: ArrayLike, columns: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.float64]]:

@@ -15,6 +15,8 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.fit.fitted_map import thinned_rows
 from ldmaps.inputs.formats import format_of, suffixes
 from ldmaps.inputs.tables import is_plumed, read_columns
+from ldmaps.time_units import PICOSECONDS, time_unit
+from ldmaps.views.observables import UNITS
 
 #: What may be known of each point, as a number.
 _NUMBERS = ("frames", "times", "distance", "nearest", "errors", "weights")
@@ -35,7 +37,8 @@ class PointsOfMap:
     what: str = "points"
     rows: NDArray[np.int64] | None = None  # places of those it does; None for other points
     frames: NDArray[np.float64] | None = None
-    times: NDArray[np.float64] | None = None  # in ps
+    times: NDArray[np.float64] | None = None
+    time_unit: str = PICOSECONDS
     distance: NDArray[np.float64] | None = None
     nearest: NDArray[np.float64] | None = None
     errors: NDArray[np.float64] | None = None
@@ -49,7 +52,8 @@ class PointsOfMap:
         """Return the training points that a model records; none if its file was saved without them."""
         what = "training frames" if model.metric_.takes_frames else "training points"
         if not hasattr(model, "embedding_"):
-            return cls(np.empty((0, model.n_components_), dtype=np.float32), 0, what)
+            none = np.empty((0, model.n_components_), dtype=np.float32)
+            return cls(none, 0, what, time_unit=_time_unit(model))
         embedding, record = np.asarray(model.embedding_), model.training_
         rows = thinned_rows(len(embedding), np.empty(0, np.intp)) if record is None else record.rows
         known = {} if record is None else record.arrays()
@@ -61,7 +65,7 @@ class PointsOfMap:
         last = -1 if files is None else int(files.max(initial=0))
         if last >= len(names):
             names = tuple(f"file {number + 1}" for number in range(last + 1))
-        numbers |= {"files": files, "file_names": names}
+        numbers |= {"files": files, "file_names": names, "time_unit": _time_unit(model)}
         return cls(embedding[rows], len(embedding), what, rows, **numbers)._with_true_times()
 
     @classmethod
@@ -111,7 +115,12 @@ class PointsOfMap:
         if not np.isfinite(coordinates).all():
             raise InvalidInputError("points must be finite coordinates on the map; remove those with NaN")
         kind = "frames" if model.metric_.takes_frames else "points"
-        return cls(coordinates, len(coordinates), f"{kind} placed on the map")
+        placed = f"{kind} placed on the map"
+        return cls(coordinates, len(coordinates), placed, time_unit=_time_unit(model))
+
+    def unit_of(self, column: str) -> str:
+        """Return the unit of a column that ldmaps embed or ldmaps correlate wrote; empty where it is unknown."""
+        return self.time_unit if column == "time" else UNITS.get(column, "")
 
     def density(self, model: Any) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
         """Return coordinates and weights to take densities from: of the points, or else of the landmarks."""
@@ -143,6 +152,11 @@ class PointsOfMap:
             return self
         known = self.times[np.isfinite(self.times)].round(3)
         return self if len(known) and (known != known[0]).any() else replace(self, times=None)
+
+
+def _time_unit(model: Any) -> str:
+    """Return the unit of the times of a map's points."""
+    return time_unit(of_frames=model.metric_.takes_frames)
 
 
 def as_numbers_or_texts(name: str, values: ArrayLike, n: int) -> tuple[NDArray[np.float64], tuple[str, ...]]:

@@ -12,7 +12,6 @@ from ldmaps._lazy import needed
 from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.views.free_energy import free_energy_profile, free_energy_surface
-from ldmaps.views.observables import UNITS
 from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts
 
 #: From Okabe and Ito's palette.
@@ -78,7 +77,8 @@ class MapPlots:
         drawn = ax.scatter(*plotted.T, c=values, s=size, cmap="viridis", linewidths=0, rasterized=True)
         bar = ax.figure.colorbar(drawn, ax=ax)
         text = label if label is not None else "" if colour is not None else "order of the points"
-        bar.set_label(f"{text} ({UNITS[text]})" if text in UNITS else text)
+        unit = shown.unit_of(text)
+        bar.set_label(f"{text} ({unit})" if unit else text)
         counts = np.asarray(model.multiplicities_)
         if landmarks and len(counts) < len(plotted):
             areas = np.maximum(4.0, 90.0 * counts / counts.max())

@@ -8,8 +8,10 @@ import pytest
 from written_trajectories import mdtraj_trajectory
 
 import ldmaps
+import ldmaps.views
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
+from ldmaps.metrics import Features
 from ldmaps.views.report.structures import landmark_structures
 
 MOLECULE = alanine_dipeptide(stride=250)
@@ -120,3 +122,18 @@ def test_from_mdanalysis(trajectory, tmp_path):
 def test_what_a_model_remembers_is_json(trajectory):
     model = fitted(trajectory)
     assert json.loads(json.dumps(model.source_)) == model.source_
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_map_of_internal_coordinates_that_knows_no_atoms_has_a_report(tmp_path, is_loaded):
+    # Fitted in Python to an array: neither names nor elements of the atoms are known.
+    metric = Features(22, dihedrals=[[4, 6, 8, 14], [6, 8, 14, 16]])
+    model = LandmarkDiffusionMap(2, metric=metric, n_landmarks=30).fit(MOLECULE.frames)
+    if is_loaded:
+        model.save(tmp_path / "map.ldm")
+        model = ldmaps.load(tmp_path / "map.ldm")
+    shown = landmark_structures(model, np.arange(30))
+    assert set(shown.elements) == {"X"}
+    assert "elements unknown" in shown.note
+    ldmaps.views.write_report(model, tmp_path / "map.html")
+    assert (tmp_path / "map.html").stat().st_size > 10_000

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.column_roles import find_columns, moment, time_places
+from ldmaps.inputs.column_roles import find_columns, finite_time, moment, time_places
 from ldmaps.inputs.formats import format_of, table_streams
 from ldmaps.inputs.text_table import BOM, TextColumns, UnreadableError
 from ldmaps.point_faults import wrong_width
@@ -86,6 +86,17 @@ def as_point(values: Any, takes_frames: bool = True) -> NDArray[np.float64]:
     if array.ndim != 1:
         raise UnreadableError(f"an array of shape {array.shape} is not a point")
     return array
+
+
+def _check_numbers(values: list[Any]) -> None:
+    """Raise where a list of JSON holds what numpy would take for a number: true, false, or digits as text."""
+    lists = [values]  # not by recursion: they may be nested as deep as JSON is read
+    while lists:
+        for value in lists.pop():
+            if isinstance(value, list):
+                lists.append(value)
+            elif isinstance(value, (bool, str)):
+                raise UnreadableError(f"{json.dumps(value)[:40]} is not a number")
 
 
 #: One record that was read: its numbers, and its own time if it has one that is not among them.
@@ -334,7 +345,9 @@ class JsonParser(LineParser):
         if own_time is None:
             return point, None
         try:
-            return point, moment(own_time) if isinstance(own_time, str) else float(own_time)
+            if isinstance(own_time, bool):
+                raise TypeError("true and false are no times")
+            return point, moment(own_time) if isinstance(own_time, str) else finite_time(float(own_time))
         except TROUBLE as error:
             raise UnreadableError(
                 f"the time {str(own_time)[:40]!r} is neither a number nor a date"
@@ -342,7 +355,10 @@ class JsonParser(LineParser):
 
     def _checked(self, values: Any) -> NDArray[Any]:
         """Return a point; where no map says how many numbers it has, the first record does."""
-        point = as_point(values, self.facts.get("takes_frames", True)) if isinstance(values, list) else values
+        if isinstance(values, list):
+            _check_numbers(values)
+            values = as_point(values, self.facts.get("takes_frames", True))
+        point: NDArray[Any] = values
         if self.width is None:
             self._expect(len(point))
         fault = wrong_width((len(point),), self.width or 0)

@@ -40,8 +40,13 @@ class NpyDecoder(Decoder):
 
     @property
     def ready(self) -> int:
-        """How many whole rows there are; at the end also what is left of half a row."""
-        return self._whole() or int(self._finished and len(self._data) > 0)
+        """How many whole rows there are; at the end also what is left of a message that was cut off."""
+        return self._whole() or int(self._is_cut_off)
+
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether the stream ended within a message: half a row is there, or rows are missing that its header named."""
+        return self._finished and (len(self._data) > 0 or self._left > 0)
 
     @property
     def _row_bytes(self) -> int:
@@ -58,13 +63,13 @@ class NpyDecoder(Decoder):
         self._read_headers()
 
     def finish(self) -> None:
-        """Let what is left of half a row be rejected."""
+        """Let what is left of a message that was cut off be rejected."""
         self._finished = True
 
     def take(self, most: int) -> Records:
         """Return up to ``most`` rows."""
         count, width = min(most, self._whole()), self._facts.get("n_features")
-        if self._data and not count and self._finished:
+        if not count and self._is_cut_off:
             return self._cut_off()
         size = count * self._row_bytes
         rows = np.frombuffer(bytes(self._data[:size]), dtype=self._dtype).reshape(count, *self._shape)
@@ -86,13 +91,16 @@ class NpyDecoder(Decoder):
 
     def _cut_off(self) -> Records:
         length = len(self._data)
-        wanted = f"of {self._row_bytes}" if self._left else "of a header"
-        rejected = Rejected(
-            self._number, f"the stream ended in the middle of a record ({length} bytes {wanted})"
-        )
+        reason = f"the stream ended in the middle of a record ({length} bytes of a header)"
+        if self._left and length:
+            reason = f"the stream ended in the middle of a record ({length} bytes of {self._row_bytes})"
+        elif self._left:
+            reason = f"the stream ended in the middle of a message ({self._left:,} of its rows are missing)"
+        rejected = Rejected(self._number, reason)
         self._data.clear()
         self._offset += length
         self._number += 1
+        self._left = 0  # whatever comes after that must begin with a header
         return Records.none((rejected,), self._position())
 
     def _position(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from ldmaps.fit.fitted_map import MAX_RECORDED, thinned_rows
 from ldmaps.regions import learn_basins
 from ldmaps.regions.transitions import region_labels
 from ldmaps.settings import check_whole
+from ldmaps.time_units import are_dates, date_text, readable_unit
 from ldmaps.views.basin_table import BasinTable, basin_table
 from ldmaps.views.free_energy import FreeEnergy, free_energy_surface
-from ldmaps.views.observables import UNITS, correlations
+from ldmaps.views.observables import correlations
 from ldmaps.views.own_points import PointsOfMap, as_numbers_or_texts
 from ldmaps.views.report.structures import Structures, landmark_structures
 
@@ -55,6 +56,32 @@ class DrawnLandmarks(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Clock:
+    """How times are shown: from when on they count, in which unit, and what the axis is called."""
+
+    start: float
+    scale: float
+    unit: str
+    label: str
+
+    @classmethod
+    def of(cls, points: PointsOfMap) -> Self:
+        """Return the clock on which the times of points are easy to read; dates count from the first of them."""
+        times = np.empty(0) if points.times is None else points.times[np.isfinite(points.times)]
+        if not len(times):
+            return cls(0.0, 1.0, points.time_unit, "Time")
+        start, label = 0.0, "Time"
+        if are_dates(points.time_unit, float(times.min())):
+            start = float(times.min())
+            label = f"Time since {date_text(start)}"
+        return cls(start, *readable_unit(points.time_unit, float(np.abs(times - start).max())), label)
+
+    def shown(self, times: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return times as they are shown, None where there are none."""
+        return None if times is None else self.scale * (times - self.start)
+
+
+@dataclass(frozen=True)
 class Contents:
     """Everything on the page, in plain arrays."""
 
@@ -64,7 +91,7 @@ class Contents:
     fields: list[Field]
     landmarks: DrawnLandmarks
     inside: NDArray[np.bool_] | None
-    time_unit: str
+    clock: Clock
     surfaces: dict[tuple[int, int], FreeEnergy]
     structures: Structures | None
     notes: list[str]
@@ -89,11 +116,9 @@ def gather(
     if n > max_points:
         drawn = points.taken(thinned_rows(n, np.empty(0, dtype=np.intp), int(max_points)))
     drawn = replace(drawn, coordinates=drawn.coordinates.astype(np.float32))
-    unit, scale = "ps", 1.0
-    if points.times is not None and np.nanmax(np.abs(points.times)) >= 2e4:
-        unit, scale = "ns", 1e-3
+    clock = Clock.of(points)
     basins = _basins(model, drawn)
-    fields, notes = _fields(model, drawn, basins, unit, scale)
+    fields, notes = _fields(model, drawn, basins, clock)
     if not drawn.total:
         notes.insert(
             0,
@@ -102,7 +127,7 @@ def gather(
         )
     elif len(drawn.coordinates) < drawn.total:
         notes.insert(0, f"{len(drawn.coordinates):,} of {drawn.total:,} points are drawn, evenly spread.")
-    landmarks = _landmarks(model, points, drawn, scale)
+    landmarks = _landmarks(model, points, drawn, clock)
     density, weights = drawn.density(model)
     pairs = combinations(range(min(density.shape[1], MAX_SURFACE_COORDINATES)), 2)
     own = {
@@ -115,7 +140,7 @@ def gather(
         fields=fields,
         landmarks=landmarks,
         inside=_inside(model, drawn),
-        time_unit=unit,
+        clock=clock,
         surfaces={pair: free_energy_surface(density[:, pair], weights) for pair in pairs},
         structures=landmark_structures(model, landmarks.numbers, molecule),
         notes=notes,
@@ -125,13 +150,13 @@ def gather(
 
 
 def _fields(
-    model: Any, points: PointsOfMap, basins: BasinTable | None, unit: str, scale: float
+    model: Any, points: PointsOfMap, basins: BasinTable | None, clock: Clock
 ) -> tuple[list[Field], list[str]]:
     """Return what points can be coloured by, and remarks about what they cannot."""
     frame = "Frame" if model.metric_.takes_frames else "Row"
     known = [
         ("frame", frame, "", points.frames),
-        ("time", "Time", unit, None if points.times is None else scale * points.times),
+        ("time", clock.label, clock.unit, clock.shown(points.times)),
         ("distance", "Distance to nearest landmark", "√ε", points.distance),
         ("error", "Estimated error ζ", "% of range", points.errors),
         ("uncertainty", "Uncertainty by resampling", "% of range", _uncertainty(model, points)),
@@ -147,7 +172,7 @@ def _fields(
         if len(texts) > MAX_TEXTS:
             notes.append(f"The column {name} has {len(texts):,} different texts, too many to colour by.")
         elif texts or np.isfinite(values).any():
-            fields.append(Field("column", name, UNITS.get(name, ""), values, texts))
+            fields.append(Field("column", name, points.unit_of(name), values, texts))
     if points.files is not None and 1 < len(points.file_names) <= MAX_TEXTS:
         fields.append(Field("file", "File", "", points.files, points.file_names))
     return fields, notes
@@ -168,7 +193,7 @@ def _uncertainty(model: Any, points: PointsOfMap) -> NDArray[np.float64] | None:
     return np.asarray(errors[places.astype(np.intp)])
 
 
-def _landmarks(model: Any, points: PointsOfMap, drawn: PointsOfMap, scale: float) -> DrawnLandmarks:
+def _landmarks(model: Any, points: PointsOfMap, drawn: PointsOfMap, clock: Clock) -> DrawnLandmarks:
     """Return the landmarks to draw, those that stand for most first; they are training points, whatever is shown."""
     count = len(model.multiplicities_)
     numbers = thinned_rows(count, np.empty(0, dtype=np.intp), MAX_LANDMARKS).astype(np.intp)
@@ -184,7 +209,7 @@ def _landmarks(model: Any, points: PointsOfMap, drawn: PointsOfMap, scale: float
         numbers,
         _places_among(drawn.rows, wanted),
         wanted.astype(np.float64) if origin.frames is None else at(origin.frames),
-        None if origin.times is None else scale * at(origin.times),
+        None if origin.times is None else clock.shown(at(origin.times)),
         _features(model, numbers),
     )
 

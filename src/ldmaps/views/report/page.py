@@ -68,7 +68,8 @@ def write_report(
     columns : mapping of str to array-like of shape (n,), optional
         Numbers to colour points by, such as an angle or a radius of gyration.
     frames, times, files : array-like of shape (n,), optional
-        Where each point is from; times in ps. A map fitted on a trajectory knows them.
+        Where each point is from; times in ps for frames, in seconds for rows of tables. A map that was
+        fitted on files knows them.
     distance, nearest : array-like of shape (n,), optional
         ``model.coverage(...)`` of ``points``; known for training points.
     errors : ErrorEstimate or array-like of shape (n,), optional
@@ -169,7 +170,8 @@ def payload(contents: Contents) -> dict[str, Any]:
         "inside": packed(contents.inside, "u1"),
         "opensWith": "basin" if contents.basins and contents.basins.basins.crispness >= CRISP else "",
         "kind": "frame" if model.metric_.takes_frames else "point",
-        "timeUnit": contents.time_unit,
+        "timeUnit": contents.clock.unit,
+        "timeLabel": contents.clock.label,
         "landmarks": {
             "n": len(rows),
             "all": len(model.multiplicities_),

@@ -1,4 +1,4 @@
-"""The landmarks' shapes in three dimensions, recovered from what an RMSD model stores, with elements and bonds."""
+"""The landmarks' shapes in three dimensions, recovered from what a model of frames stores, with elements and bonds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.topology import bonds_among
-from ldmaps.metrics import RMSD
+from ldmaps.metrics import Metric
 
 #: Covalent radii in nm (Cordero et al., Dalton Trans. 2008, 2832), and masses, of what molecules are made of.
 RADII = {
@@ -192,7 +192,7 @@ def _bonds(
     return np.concatenate([told, guessed]), "bonds of the topology, others guessed from distances"
 
 
-def _elements(molecule: Molecule, metric: RMSD, n_atoms: int) -> tuple[NDArray[Any], str]:
+def _elements(molecule: Molecule, metric: Metric, n_atoms: int) -> tuple[NDArray[Any], str]:
     if molecule.elements is not None:
         symbols = [str(symbol or "") for symbol in molecule.elements]
         if molecule.from_files and molecule.names is not None:

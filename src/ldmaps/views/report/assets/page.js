@@ -122,7 +122,7 @@ function pointRows(i) {
 function landmarkRows(i) {
   const rows = [];
   if (landmarks.frame && isFinite(landmarks.frame[i])) rows.push([report.kind === "point" ? "Row" : "Frame", formatNumber(landmarks.frame[i])]);
-  if (landmarks.time && isFinite(landmarks.time[i])) rows.push(["Time", `${formatNumber(landmarks.time[i], 7)} ${report.timeUnit}`]);
+  if (landmarks.time && isFinite(landmarks.time[i])) rows.push([report.timeLabel, `${formatNumber(landmarks.time[i], 7)} ${report.timeUnit}`]);
   rows.push(["Stands for", `${formatNumber(landmarks.multiplicity[i])} ${report.kind}${landmarks.multiplicity[i] === 1 ? "" : "s"}`]);
   report.names.slice(0, 6).forEach((name, k) => rows.push([name, formatNumber(landmarks.coordinates[k][i])]));
   for (const field of landmarks.features) rows.push([field.label, formatNumber(field.values[i])]);
