@@ -13,8 +13,9 @@ Where the manual (https://www.plumed.org/doc-v2.10/user-doc/html/) says what is 
 * COMBINE ARG= COEFFICIENTS= PARAMETERS= POWERS=: Σ c (x − a)^p. SORT: label.1 is the lowest.
 * TORSION, ANGLE, DISTANCE ATOMS=: radians and the unit of length. BIASVALUE ARG=: the values are the energy.
 * PRINT ARG= FILE= FMT=: a header "#! FIELDS time ..." and one line per step.
-* UPPER_WALLS ARG= AT= KAPPA=, METAD ARG= SIGMA= HEIGHT= PACE= BIASFACTOR= TEMP= GRID_MIN= GRID_MAX= GRID_BIN= FILE=:
-  their keywords alone are checked here.
+* UPPER_WALLS ARG= AT= KAPPA=: label.bias = Σ κ (x − a)² where x > a (EXP = 2 by default; there is no ½).
+* METAD ARG= SIGMA= HEIGHT= PACE= BIASFACTOR= TEMP= GRID_MIN= GRID_MAX= GRID_BIN= FILE=: its keywords alone are
+  checked here.
 
 Derivatives are JAX', so nothing of ours is used.
 """
@@ -155,7 +156,7 @@ class Plumed:
         """Return all values by name, label or label.component."""
         known: dict = {}
         for label, name, given in self.actions:
-            if "ARG" in given and name not in ("METAD", "UPPER_WALLS", "PRINT"):
+            if "ARG" in given and name not in ("METAD", "PRINT"):
                 arguments = [known[one] for one in given["ARG"].split(",")]
             if "ATOMS" in given:
                 x = positions[jnp.asarray([int(one) - 1 for one in given["ATOMS"].split(",")])]
@@ -184,6 +185,12 @@ class Plumed:
                 a, b, c = x[1] - x[0], x[2] - x[1], x[3] - x[2]
                 m, n = jnp.cross(a, b), jnp.cross(b, c)
                 known[label] = jnp.arctan2(jnp.cross(m, n) @ b / jnp.linalg.norm(b), m @ n)
+            elif name == "UPPER_WALLS":
+                limits, factors = ([float(v) for v in given[key].split(",")] for key in ("AT", "KAPPA"))
+                known[f"{label}.bias"] = sum(
+                    k * jnp.maximum(x - a, 0.0) ** 2
+                    for k, x, a in zip(factors, arguments, limits, strict=True)
+                )
             elif name == "BIASVALUE":
                 known[f"{label}.bias"] = sum(arguments)
         return known

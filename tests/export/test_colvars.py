@@ -119,6 +119,9 @@ def test_the_wall_begins_at_the_domain(kind, frames, tmp_path, request):
     wall = float(re.search(r"upperWalls (\S+)", (folder / "map.colvars").read_text()).group(1))
     inside = model.coverage(far).inside
     assert found["away"][inside].max() < wall < found["away"][-1]
+    # A frame 10 % beyond the reach, 21 % in d², costs 4 kT.
+    beyond = np.maximum(found["away"] / wall - 1, 0)
+    np.testing.assert_allclose(found["E_wall"], 4 * 0.596161 * (beyond / 0.21) ** 2, rtol=1e-4)
 
 
 def test_the_check_of_a_folder(weighted, tmp_path):

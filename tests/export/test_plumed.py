@@ -55,6 +55,19 @@ def test_away_is_below_the_wall_inside_the_domain_and_finite_far_away(model, fra
     assert (found["away"] <= squared.min(axis=1) * (1 + ROUNDING)).all()
 
 
+def test_the_wall_costs_four_kt_a_tenth_beyond_the_domain(model, frames, tmp_path):
+    """A distance of 1.1 times the reach is a squared distance of 1.21 times its square."""
+    folder = export_map(model, tmp_path / "out", "plumed", atoms=range(22))
+    wall = next(given for _, name, given in Plumed(folder / "plumed.dat").actions if name == "UPPER_WALLS")
+    text = (folder / "plumed.dat").read_text()
+    kept = [line for line in text.splitlines() if not line.startswith(("metad", "PRINT"))]
+    (folder / "wall.dat").write_text("\n".join([*kept, "PRINT ARG=away,wall.bias FILE=COLVAR FMT=%.12g\n"]))
+    found, _ = Plumed(folder / "wall.dat").drive(np.stack([frames[0], 1.5 * frames[0], 3 * frames[0]]))
+    beyond = np.maximum(found["away"] / float(wall["AT"]) - 1, 0)
+    assert beyond[-1] > 0.1
+    np.testing.assert_allclose(found["wall.bias"], 4 * 2.494339 * (beyond / 0.21) ** 2, rtol=1e-4)
+
+
 def test_the_check_finds_the_map_and_a_wrong_order_of_atoms(model, tmp_path):
     folder = export_map(model, tmp_path / "out", "plumed", atoms=np.arange(22)[::-1])
     frames = read_xyz(folder / "check.xyz")

@@ -161,7 +161,10 @@ def _example(definition: Definition, origin: int, shares: str, components: str) 
         nearest = f"{size}+({exact(_constants(geometry)[origin])})-{rate}*p{origin + 1}"
     total = "+".join(f"g{j}" for j in range(1, len(definition.weights) + 1))
     away = f"{nearest}-{exact(2 * definition.bandwidth)}*log({total})"
-    return text + definition.filled_in("wall.colvars", away=away, shares=shares, components=components)
+    spring = f"{2 * definition.wall_factor:.6g}"  # Colvars' walls are ½kx²
+    return text + definition.filled_in(
+        "wall.colvars", away=away, shares=shares, components=components, spring=spring
+    )
 
 
 def _width(bump: float) -> str:

@@ -177,8 +177,8 @@ class Definition:
         slack = 1e-3 * (high - low)
         #: Values that no coordinate goes beyond, with room for rounding, (k, 2).
         self.limits = np.stack([low - slack, high + slack], axis=1)
-        #: Strength of a wall on d² that costs 4 kT where a frame is 10 % beyond the reach.
-        self.spring = 8 * units.kt / (0.21 * self.reach) ** 2
+        #: κ of a wall κx² on d² that costs 4 kT where a frame is 10 % beyond the reach: 1.1² = 1 + 0.21.
+        self.wall_factor = 4 * units.kt / (0.21 * self.reach) ** 2
 
     def filled_in(self, asset: str, **more: object) -> str:
         """Return a text of ``assets`` with numbers of the map, and more, in place of $names."""
@@ -195,7 +195,6 @@ class Definition:
             "high": f"{high:.6g}",
             "bins": f"{5 * (high - low) / bump:.0f}",
             "reach": f"{self.reach:.6g}",
-            "spring": f"{self.spring:.4g}",
         }
         text = files("ldmaps.export").joinpath("assets", asset).read_text(encoding="utf-8")
         return Template(text).substitute(values | more)

@@ -22,7 +22,9 @@ _FILE_SCALE = {"nm": 10.0, "lj": 1.0}
 def map_files(definition: Definition) -> dict[str, str]:
     """Return the files that define the coordinates and use them in an example: the text by the file's name."""
     head = f"# Coordinates of the map {definition.digest}, written by ldmaps. UNITS must come before this file.\n"
-    files = {"plumed.dat": definition.filled_in("plumed.dat", units=_UNITS[definition.units.name])}
+    # PLUMED's walls are κx², without ½.
+    filling = {"units": _UNITS[definition.units.name], "kappa": f"{definition.wall_factor:.6g}"}
+    files = {"plumed.dat": definition.filled_in("plumed.dat", **filling)}
     if isinstance(definition.geometry, Columns):
         return files | {"map.dat": head + _of_columns(definition, definition.geometry)}
     columns = [f"b{place}" for place in range(1, len(definition.names) + 1)]
