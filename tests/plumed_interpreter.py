@@ -15,7 +15,7 @@ Where the manual (https://www.plumed.org/doc-v2.10/user-doc/html/) says what is 
 * PRINT ARG= FILE= FMT=: a header "#! FIELDS time ..." and one line per step.
 * UPPER_WALLS ARG= AT= KAPPA=: label.bias = Σ κ (x − a)² where x > a (EXP = 2 by default; there is no ½).
 * METAD ARG= SIGMA= HEIGHT= PACE= BIASFACTOR= TEMP= GRID_MIN= GRID_MAX= GRID_BIN= FILE=: its keywords alone are
-  checked here.
+  checked here, and label.bias is 0, as at the first step.
 
 Derivatives are JAX', so nothing of ours is used.
 """
@@ -185,6 +185,8 @@ class Plumed:
                 a, b, c = x[1] - x[0], x[2] - x[1], x[3] - x[2]
                 m, n = jnp.cross(a, b), jnp.cross(b, c)
                 known[label] = jnp.arctan2(jnp.cross(m, n) @ b / jnp.linalg.norm(b), m @ n)
+            elif name == "METAD":
+                known[f"{label}.bias"] = jnp.zeros(())
             elif name == "UPPER_WALLS":
                 limits, factors = ([float(v) for v in given[key].split(",")] for key in ("AT", "KAPPA"))
                 known[f"{label}.bias"] = sum(

@@ -104,6 +104,30 @@ def test_a_map_of_torsions(periodic, angles, frames, tmp_path):
     assert np.allclose(fall, np.linalg.norm(forces, axis=(1, 2)), rtol=1e-5)
 
 
+def test_columns_of_a_run_are_printed_for_the_check(angles, frames, tmp_path):
+    from ldmaps.metrics import Periodic
+
+    model = LandmarkDiffusionMap(2, "connected", metric=Periodic(360.0), n_landmarks=6, extension="distilled")
+    model.fit(np.degrees(angles))
+    text = "".join(
+        f"dihedral {{\n  name {name}\n"
+        + "".join(f"  group{i} {{ atomNumbers {atom} }}\n" for i, atom in enumerate(atoms, 1))
+        + "}\n"
+        for name, atoms in (("p", (5, 7, 9, 15)), ("q", (7, 9, 15, 17)))
+    )
+    folder = export_map(model, tmp_path, "colvars", units="real", names=["p", "q"], define_columns=text)
+    line = re.search(r"`(fix_modify map configfile .*)`", (folder / "README.md").read_text())[1]
+    for name, content in check_files(
+        definition_of(model, "real"), np.arange(1, 23), frames[::50] / 0.1
+    ).items():
+        (folder / name).write_text(content)
+    command = (folder / "in.check").read_text()
+    (folder / "in.check").write_text(command.replace("dump forces", f"{line}\ndump forces"))
+    run_input(folder, "in.check")
+    agreements = check_export([folder / "check.colvars.traj"], model=model, names=["p", "q"])
+    assert max(agreements.values()) < 1e-9
+
+
 @pytest.mark.parametrize("kind", ["plain", "weighted"])
 def test_the_wall_begins_at_the_domain(kind, frames, tmp_path, request):
     model = request.getfixturevalue(kind)

@@ -109,6 +109,23 @@ def test_a_map_of_columns(periodic, angles, frames, tmp_path):
         assert np.abs(found[name] - psi[:, column]).max() < 1e-9 * np.ptp(psi[:, column])
 
 
+def test_the_example_prints_what_its_check_reads_under_the_engines_names(frames, tmp_path):
+    """README's own command finds the columns p and q, which the table calls otherwise; of three, one never varies."""
+    pairs = ((4, 16), (5, 17))
+    distances = np.stack([np.linalg.norm(frames[:, a] - frames[:, b], axis=1) for a, b in pairs], axis=1)
+    table = np.column_stack([distances[:, 0], np.full(len(frames), 7.0), distances[:, 1]])
+    model = LandmarkDiffusionMap(2, metric="scaled", n_landmarks=6, extension="distilled").fit(table)
+    model.source_ = {"kind": "table", "columns": ["near", "room", "far"]}
+    names, text = ["p", "t", "q"], "p: DISTANCE ATOMS=5,17\nq: DISTANCE ATOMS=6,18"
+    folder = export_map(model, tmp_path / "out", "plumed", names=names, define_columns=text)
+    Plumed(folder / "plumed.dat").drive(frames[::50])
+    readme = (folder / "README.md").read_text()
+    assert "ldmaps export map.ldm --check COLVAR --names p,t,q\n" in readme
+    assert max(check_export([folder / "COLVAR"], model=model, names=names).values()) < 1e-6
+    with pytest.raises(InvalidInputError, match="has no column near"):
+        check_export([folder / "COLVAR"], model=model)
+
+
 def test_a_map_of_columns_on_one_scale(frames, tmp_path):
     """Of three columns one never varies, so that it needs no name in the formula."""
     pairs = ((4, 16), (5, 17))

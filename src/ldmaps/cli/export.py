@@ -20,7 +20,7 @@ examples:
   ldmaps export map.ldm --to colvars --units real -o for_lammps -t system.pdb
   ldmaps export angles.ldm --to plumed -o for_amber --names phi,psi
   ldmaps export --check COLVAR forces.xyz       in the folder, after the check
-  ldmaps export angles.ldm --check COLVAR       columns and coordinates of a run
+  ldmaps export angles.ldm --check COLVAR --names phi,psi   columns of a run
 """
 
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.check is not None:
         model = None if arguments.model is None else load(arguments.model)
-        found = check_export(arguments.check, arguments.output, model=model)
+        found = check_export(arguments.check, arguments.output, model=model, names=arguments.names)
         if arguments.json:
             write_json(found)
             return

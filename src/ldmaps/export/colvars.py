@@ -49,7 +49,15 @@ def map_files(definition: Definition) -> dict[str, str]:
             components=components,
         )
     # In one file: LAMMPS' restart does not reach what fix_modify adds later.
-    return {"map.colvars": text, "run.colvars": text + _example(definition, origin, shares, components)}
+    files = {"map.colvars": text, "run.colvars": text + _example(definition, origin, shares, components)}
+    geometry = definition.geometry
+    if isinstance(geometry, Columns) and geometry.of_table:
+        # Colvars prints no components, so the check needs each column as a variable.
+        files["columns.colvars"] = "".join(
+            f"colvar {{\n  name {name}\n  customFunction {name}\n{_indented(geometry.text, 2)}}}\n"
+            for name in geometry.names
+        )
+    return files
 
 
 def feature(kind: str, name: str, atoms: list[str], radius: str) -> tuple[str, str]:
@@ -132,7 +140,7 @@ def _shares(definition: Definition, origin: int) -> tuple[str, str]:
         count = len(definition.weights)
         exponents = [f"{exact(1 / width)}*(u{origin + 1}-u{j})" for j in range(1, count + 1)]
         # d² of each landmark by itself: Colvars would take minutes to differentiate all in one function.
-        defining = "".join(f"    {line}\n" for line in geometry.text.strip().splitlines())
+        defining = _indented(geometry.text, 4)
         components = "".join(
             f"  customColvar {{\n    name u{j + 1}\n    customFunction {geometry.squares(geometry.variables, j)}\n"
             f"{defining}  }}\n"
@@ -165,6 +173,10 @@ def _example(definition: Definition, origin: int, shares: str, components: str) 
     return text + definition.filled_in(
         "wall.colvars", away=away, shares=shares, components=components, spring=spring
     )
+
+
+def _indented(text: str, by: int) -> str:
+    return "".join(f"{' ' * by}{line}\n" for line in text.strip().splitlines())
 
 
 def _width(bump: float) -> str:

@@ -153,6 +153,11 @@ class Columns:
     length: float = 1.0
     area = 1.0
 
+    @property
+    def of_table(self) -> bool:
+        """Whether they are columns of a table, whose names and atoms are the user's to know."""
+        return not self.meanings
+
     def squares(self, variables: Sequence[str], landmark: int) -> str:
         """Return d² to a landmark as a formula of such variables."""
         return "+".join(map(_square, variables, self.landmarks[landmark], self.periods, self.factors))
@@ -214,10 +219,9 @@ def frames_of(model: Any, atoms: EngineAtoms, units: EngineUnits) -> Frames:
     return Frames(atoms.numbers[kept], labels, structures, roots**2, fit_weights, factor)
 
 
-def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Columns:
-    """Return the landmarks' features under the engine's names for them."""
-    landmarks, scales = model.metric_.places(model.embedder_.landmarks)
-    count = len(scales)
+def column_names(model: Any, names: Sequence[str] | None) -> list[str]:
+    """Return what the engine calls the columns of a map of a table, by default as the table; raise if it cannot."""
+    count = len(model.metric_.places(model.embedder_.landmarks)[1])
     known: Any = (model.source_ or {}).get("columns") or getattr(model, "feature_names_in_", ())
     given = [str(name) for name in names or known]
     taken = {*coordinate_names(model.n_components_), "away", "wall", "metad"}
@@ -231,6 +235,13 @@ def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Colu
             f"{', '.join(given) or 'none'}: say what your input calls them with ",
             Named("names", ...),
         )
+    return given
+
+
+def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Columns:
+    """Return the landmarks' features under the engine's names for them."""
+    given, (landmarks, scales) = column_names(model, names), model.metric_.places(model.embedder_.landmarks)
+    count = len(scales)
     periods = np.broadcast_to(np.asarray(getattr(model.metric_, "period", 0.0)), count)
     kept = np.flatnonzero(scales)  # what never varied is left out of the distance
     names = [given[column] for column in kept]

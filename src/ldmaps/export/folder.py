@@ -109,7 +109,7 @@ def export_map(
             LdmapsWarning,
             stacklevel=3,
         )
-    files["README.md"] = _readme(model, definition, to, found)
+    files["README.md"] = _readme(model, definition, to, found, names)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -153,7 +153,9 @@ def _check(model: Any, definition: Definition, numbers: NDArray[np.intp], librar
     }
 
 
-def _readme(model: Any, definition: Definition, to: str, found: EngineAtoms | None) -> str:
+def _readme(
+    model: Any, definition: Definition, to: str, found: EngineAtoms | None, columns: Sequence[str] | None
+) -> str:
     """Fill the README in; a part of it that begins with words after %% is for exports that all of them fit."""
     geometry, units = definition.geometry, definition.units
     unit = model.metric_.distance_unit(model.units_)
@@ -172,6 +174,10 @@ def _readme(model: Any, definition: Definition, to: str, found: EngineAtoms | No
         text = ", ".join(map(str.__add__, geometry.names, periods))
     if units.name == "lj" and model.units_:
         fits.add("lj")
+    renamed = ""
+    if isinstance(geometry, Columns) and geometry.of_table:
+        given = defining.column_names(model, columns)
+        renamed = "" if given == (model.source_ or {}).get("columns") else f" --names {','.join(given)}"
     whole = definition.filled_in(
         "readme.md",
         library={"plumed": "PLUMED", "colvars": "Colvars"}[to],
@@ -189,12 +195,15 @@ def _readme(model: Any, definition: Definition, to: str, found: EngineAtoms | No
         origin="" if found is None else found.origin,
         gap=f"{geometry.largest_gap:.3g}" if isinstance(geometry, Frames) else "",
         listed=text,
+        renamed=renamed,
     )
     parts = [part.partition("\n") for part in f"\n{whole}".split("%%")]
     return "".join(body for words, _, body in parts if fits >= set(words.split()))
 
 
 _Path = str | os.PathLike[str]
+#: Columns of numbers by name.
+_Values = dict[str, NDArray[np.float64]]
 #: What the engine must find for the frames of a check.
 VALUES, FORCES = "check.csv", "check_forces.csv"
 #: Largest difference that rounding of the engine's files explains, as a share of the range of the values.
@@ -206,7 +215,11 @@ _CAUSE = (
 
 
 def check_export(
-    files: Sequence[_Path], folder: _Path | None = None, *, model: Any = None
+    files: Sequence[_Path],
+    folder: _Path | None = None,
+    *,
+    model: Any = None,
+    names: Sequence[str] | None = None,
 ) -> dict[str, float]:
     """Compare what an engine printed with what ldmaps computes; raise where they differ.
 
@@ -219,6 +232,8 @@ def check_export(
         What :func:`export_map` wrote; by default where the first file is.
     model : LandmarkDiffusionMap or DiffusionMap, optional
         Of a map of columns: compare with its coordinates of the columns in the file, of any run.
+    names : sequence of str, optional
+        With ``model``: what the engine calls the columns, as they were exported. By default as in the table.
 
     Returns
     -------
@@ -232,16 +247,12 @@ def check_export(
     """
     home = Path(files[0]).parent if folder is None else Path(folder)
     if model is not None:
-        columns = (model.source_ or {}).get("columns")
-        if not columns:
+        if model.metric_.has_structures:
             raise InvalidInputError(
                 "the map has no columns with names to look for; compare the check that ldmaps export wrote, without "
                 "the map"
             )
-        names = coordinate_names(model.n_components_)
-        found = _table(files[0], [*columns, *names])
-        ours = model.transform(np.stack([found[name] for name in columns], axis=1))
-        expected = dict(zip(names, ours.T, strict=True))
+        found, expected = _of_columns(files[0], model, names)
     elif not (home / VALUES).exists():
         raise InvalidInputError(
             f"there is no {VALUES} in {home}: name the folder that ldmaps export wrote, or for a map of columns the map"
@@ -259,7 +270,20 @@ def check_export(
     return differences
 
 
-def _table(path: _Path, names: Sequence[str] | None = None) -> dict[str, NDArray[np.float64]]:
+def _of_columns(path: _Path, model: Any, names: Sequence[str] | None) -> tuple[_Values, _Values]:
+    """Return coordinates that an engine printed, and those that a map of a table has for the columns beside them."""
+    places, scales = model.metric_.places(model.embedder_.landmarks)
+    # A column that never varied has no weight, and the engine need not know it.
+    columns = {name: place for place, name in enumerate(defining.column_names(model, names)) if scales[place]}
+    coordinates = coordinate_names(model.n_components_)
+    found = _table(path, [*columns, *coordinates])
+    rows = np.repeat(places[:1], len(found[coordinates[0]]), axis=0)
+    for name, place in columns.items():
+        rows[:, place] = found[name]
+    return found, dict(zip(coordinates, model.transform(rows).T, strict=True))
+
+
+def _table(path: _Path, names: Sequence[str] | None = None) -> _Values:
     """Return columns of a table of numbers by name, all or those asked for."""
     columns = read_columns(os.fspath(path), named=False)
     missing = [name for name in names or () if name not in columns]

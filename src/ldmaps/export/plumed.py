@@ -23,7 +23,13 @@ def map_files(definition: Definition) -> dict[str, str]:
     """Return the files that define the coordinates and use them in an example: the text by the file's name."""
     head = f"# Coordinates of the map {definition.digest}, written by ldmaps. UNITS must come before this file.\n"
     # PLUMED's walls are κx², without ½.
-    filling = {"units": _UNITS[definition.units.name], "kappa": f"{definition.wall_factor:.6g}"}
+    filling = {
+        "units": _UNITS[definition.units.name],
+        "kappa": f"{definition.wall_factor:.6g}",
+        "columns": "",
+    }
+    if isinstance(definition.geometry, Columns) and definition.geometry.of_table:
+        filling["columns"] = ",".join([*definition.geometry.names, ""])  # the check needs them, too
     files = {"plumed.dat": definition.filled_in("plumed.dat", **filling)}
     if isinstance(definition.geometry, Columns):
         return files | {"map.dat": head + _of_columns(definition, definition.geometry)}
