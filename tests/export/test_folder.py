@@ -12,7 +12,7 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError
 from ldmaps.export import check_export, export_map
 from ldmaps.export.definition import engine_atoms
 from ldmaps.inputs import open as open_points
@@ -59,11 +59,55 @@ def test_numbers_come_from_the_topology_of_the_fit(files, molecule):
 
 
 def test_numbers_come_from_the_engines_system(files, molecule):
+    """With or without a selection: water's oxygen has another residue."""
     model = load(files / "map.ldm")
-    with pytest.raises(InvalidInputError, match="system.pdb, selected by 'not element H': 11 atoms"):
-        engine_atoms(model, str(files / "system.pdb"), None, None)
-    atoms = engine_atoms(model, str(files / "system.pdb"), "not element H and not water", None)
-    assert atoms.numbers.tolist() == (np.asarray(molecule.heavy_atoms) + 4).tolist()
+    for select in (None, "not element H", "not element H and not water"):
+        atoms = engine_atoms(model, str(files / "system.pdb"), select, None)
+        assert atoms.numbers.tolist() == (np.asarray(molecule.heavy_atoms) + 4).tolist()
+        assert atoms.origin.endswith("matched by residue and name")
+
+
+def renumbered(files, name, shift, residue="ALA", order=range(22)):
+    """Write the system with other residue numbers, another name for alanine, and its atoms in another order."""
+    lines = [line for line in (files / "system.pdb").read_text().splitlines() if line[:4] in ("ATOM", "HETA")]
+    water, molecule = lines[:3], lines[3:]
+    moved = [molecule[old].replace("ALA", residue) for old in order]
+    moved = [f"{line[:22]}{int(line[22:26]) + shift:>4}{line[26:]}" for line in moved]
+    (files / name).write_text("\n".join([*water, *moved, "END"]) + "\n")
+    return str(files / name)
+
+
+def test_residues_with_other_numbers_are_matched_by_name(files, molecule):
+    """Neither the command nor Python has another way to match them, so the export does it, and says so."""
+    model = load(files / "map.ldm")
+    swapped = [0, 1, 2, 3, 5, 4, *range(6, 22)]  # C and O of the first residue
+    top = renumbered(files, "shifted.pdb", 10, order=swapped)
+    heavy = [{4: 5, 5: 4}.get(atom, atom) + 4 for atom in molecule.heavy_atoms]
+    with pytest.warns(AtomOrderWarning, match="numbers its residues differently.*ACE1 of the map as ACE11"):
+        atoms = engine_atoms(model, top, None, None)
+    assert atoms.numbers.tolist() == heavy
+    other = renumbered(files, "others.pdb", 10, "ALX", order=swapped)
+    with pytest.raises(InvalidInputError, match="no ACE1-CH3.*choose the map's atoms, in its order, with"):
+        engine_atoms(model, other, None, None)
+    # Chosen atoms are as many as the map's, so that the first residue is the first, whatever it is called.
+    atoms = engine_atoms(model, other, "not element H and not water", None)
+    assert atoms.numbers.tolist() == heavy
+
+
+def test_names_that_several_atoms_have_are_refused(files):
+    mdtraj = pytest.importorskip("mdtraj")
+    model, one = load(files / "map.ldm"), mdtraj.load(str(files / "top.pdb"))
+    one.stack(one).save(str(files / "two.pdb"))
+    two = mdtraj.load(str(files / "two.pdb")).topology
+    with pytest.raises(
+        InvalidInputError, match="ACE1-CH3 is atom 0 and atom 22, .*so names do not tell which"
+    ):
+        engine_atoms(model, two, None, None)
+    assert engine_atoms(model, two, "chainid 1", None).numbers.min() == 23
+    for residue in two.residues:
+        residue.resSeq += 5 + 20 * residue.chain.index
+    with pytest.raises(InvalidInputError, match="fit in several places: ACE1 of the map may be ACE6, ACE26"):
+        engine_atoms(model, two, None, None)
 
 
 def test_other_atoms_are_refused(files):

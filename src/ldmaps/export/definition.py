@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedded_rows import coordinate_names
-from ldmaps.errors import InvalidInputError, Named
+from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
 from ldmaps.extension.domain import BUMP_SHARE
-from ldmaps.inputs.selection import select_atoms
+from ldmaps.inputs.atom_matching import AtomMatch, described, match_atoms
+from ldmaps.inputs.selection import Selection, select_atoms
 from ldmaps.inputs.source import Reading
 from ldmaps.inputs.topology import atom_indices, atom_order, load_topology
 from ldmaps.metrics.base import squared_matrix
@@ -88,16 +90,10 @@ def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | No
     """Find the map's atoms in the engine's system, or raise where they are others or not known."""
     facts = model.source_ or {}
     n_atoms = int(model.n_features_in_) // 3
-    select = select or facts.get("select")
     if atoms is not None:
         indices, origin = atom_indices(atoms), "the indices that were given"
     elif top is not None:
-        name = top if isinstance(top, str) else "the topology"
-        selection = select_atoms(load_topology(top, ""), Reading(select=select, periodic="keep"), name)
-        indices, origin = selection.chosen, f"{name}, {f'selected by {select!r}' if select else 'all atoms'}"
-        if facts.get("atom_names") is not None and len(indices) == n_atoms:
-            order = atom_order(facts, selection.atoms, name, match=False)
-            indices = indices if order is None else indices[order]
+        indices, origin = _found_in(facts, n_atoms, top, select)
     elif facts.get("atom_indices") is not None:
         indices, origin = np.asarray(facts["atom_indices"]), "the topology of the fit"
     else:
@@ -115,6 +111,56 @@ def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | No
         )
     labels = facts.get("atom_labels") or facts.get("atom_names") or ["X"] * n_atoms
     return EngineAtoms(indices.astype(np.intp) + 1, list(labels), origin)
+
+
+def _found_in(
+    facts: Mapping[str, Any], n_atoms: int, top: Any, select: str | None
+) -> tuple[NDArray[np.intp], str]:
+    """Return the map's atoms in a topology, or in a selection of it, and how they were found there; or raise."""
+    name, topology = top if isinstance(top, str) else "the topology", load_topology(top, "")
+    chosen = select_atoms(topology, Reading(select=select, periodic="keep"), name)
+    among = f"{name}, selected by {select!r}" if select else name
+    labels = facts.get("atom_labels") or ()
+    match = (
+        match_atoms(labels, chosen.atoms.labels) if labels else "the map does not know its atoms' residues"
+    )
+    if isinstance(match, AtomMatch) and match.is_exact:
+        return chosen.chosen[match.indices], f"{among}, {match.rule}"
+    # Residues of other names or numbers: all atoms that are selected as in the fit, residue by residue.
+    if select is None and facts.get("select") is not None:
+        chosen_as_fitted = _selected(topology, str(facts["select"]), name)
+    else:
+        chosen_as_fitted = chosen
+    if chosen_as_fitted is not None and len(chosen_as_fitted.chosen) == n_atoms:
+        order = None
+        if facts.get("atom_names") is not None:
+            order = atom_order(facts, chosen_as_fitted.atoms, name, match=True)
+        indices, used = chosen_as_fitted.chosen, select or facts.get("select")
+        return indices if order is None else indices[order], (
+            f"{name}, {f'selected by {used!r}' if used else 'all atoms'}"
+        )
+    if isinstance(match, AtomMatch):
+        warnings.warn(
+            f"{among} numbers its residues differently; the map's atoms were {match.rule}: "
+            f"{described(match, labels)}, counted from 0. Check the export with a run of the engine",
+            AtomOrderWarning,
+            stacklevel=4,
+        )
+        return chosen.chosen[match.indices], f"{among}, {match.rule}"
+    count = wrong_width((len(chosen.chosen), 3), 3 * n_atoms, takes_frames=True)
+    raise InvalidInputError(
+        f"{among}: {f'{count}; ' if count else ''}{match}; choose the map's atoms, in its order, with ",
+        Named("select", ...),
+        ", or in Python atoms=[...], their indices from 0",
+    )
+
+
+def _selected(topology: Any, select: str, name: str) -> Selection | None:
+    """Return the atoms that a selection of another system finds here, or None where it finds none."""
+    try:
+        return select_atoms(topology, Reading(select=select, periodic="keep"), name)
+    except InvalidInputError:
+        return None
 
 
 @dataclass(frozen=True)

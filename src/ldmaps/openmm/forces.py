@@ -14,7 +14,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
 from ldmaps.inputs.topology import atom_indices
 from ldmaps.metrics.base import squared_matrix
-from ldmaps.openmm.atoms import check_atoms, fitted_on_frames, number_in_unit, positions_in_nm
+from ldmaps.openmm.atoms import fitted_on_frames, number_in_unit, positions_in_nm, simulated_atoms
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
@@ -86,7 +86,9 @@ def coordinate_force(
     coordinate : int
         Which column of ``model.transform``, from 0: 0 is the slowest motion, ψ₂ of the paper.
     atoms : array-like of int, optional
-        Which particles of the system the map was fitted on, in its order. By default all atoms of ``topology``.
+        Which particles of the system the map was fitted on, in its order. By default the atoms of ``topology``
+        that have the residues and names of the map's; the log "ldmaps" lists them (INFO). A map that does not
+        know its atoms takes all.
     topology : openmm.app.Topology, optional
         The simulation's. Needed to check the atoms' names where the model knows them.
     ignore_names : bool
@@ -243,8 +245,7 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
     """Return which particles the map was fitted on, checked as far as they can be."""
     indices = None if atoms is None else atom_indices(atoms)
     if topology is not None:
-        check_atoms(model, topology, indices, ignore_names)
-        return np.arange(topology.getNumAtoms()) if indices is None else indices
+        return simulated_atoms(model, topology, indices, ignore_names)
     if indices is None:
         raise InvalidInputError(
             "neither atoms nor topology was given; pass topology=simulation.topology, and atoms= where the map "
