@@ -210,8 +210,11 @@ class Plumed:
             found[f"{label}.{name}"] = shares @ values / shares.sum()
         return found
 
-    def drive(self, frames: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return what PRINT prints and the forces of BIASVALUE for frames (n, atoms, 3); writes PRINT's file."""
+    def drive(self, frames: np.ndarray, times=None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return what PRINT prints and the forces of BIASVALUE for frames (n, atoms, 3); writes PRINT's file.
+
+        Times, in ps, are 0, 1, … by default.
+        """
         printed = next(given for _, name, given in self.actions if name == "PRINT")
         names = printed["ARG"].split(",")
         with jax.enable_x64(True):
@@ -230,7 +233,7 @@ class Plumed:
         lines = [f"#! FIELDS time {' '.join(names)}"]
         lines += [
             " ".join([f"{time:.6f}", *(printed["FMT"] % value for value in row)])
-            for time, row in enumerate(rows)
+            for time, row in zip(range(len(rows)) if times is None else times, rows, strict=True)
         ]
         (self.folder / printed["FILE"]).write_text("\n".join(lines) + "\n")
         return dict(zip(names, np.transpose(rows), strict=True)), np.stack(forces)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from copy import copy
 
 import numpy as np
 import pytest
@@ -173,6 +174,44 @@ def test_the_free_energy_is_that_of_the_runs_temperature(plain, tmp_path):
     bias, free = np.array(block.split(), float), np.loadtxt(folder / "run.pmf")[:, 1]
     assert np.ptp(bias) > 0.1
     assert np.allclose(free, 8 / 7 * (bias.max() - bias), atol=1e-6)
+
+
+def test_frames_of_a_run_are_compared_as_readme_says(plain, molecule, tmp_path):
+    """README's lines for LAMMPS, and a system whose first two atoms the export has the wrong way round."""
+    pytest.importorskip("mdtraj", reason="mdtraj reads the topology")
+    from written_trajectories import mdtraj_trajectory
+
+    top = tmp_path / "system.pdb"
+    mdtraj_trajectory(500)[0].save(str(top))
+    model = copy(plain)
+    names = [str(name) for name in molecule.atom_names]
+    labels = [
+        f"{residue}{number}-{name}"
+        for residue, number, name in zip(molecule.residue_names, molecule.residue_numbers, names, strict=True)
+    ]
+    model.source_ = {"kind": "frames", "n_atoms": 22, "atom_names": names, "atom_labels": labels}
+    for name, atoms in (("right", range(22)), ("wrong", [4, 1, 2, 3, 0, *range(5, 22)])):
+        folder = export_map(model, tmp_path / name, "colvars", atoms=atoms, units="real")
+        lines = re.findall(
+            r"`(fix_modify map config .*?|dump .*?|dump_modify.*?)`", (folder / "README.md").read_text()
+        )
+        text = "\n".join(lines).replace("100", "10").replace("\n`", "")
+        start = export_map(model, tmp_path / "start", "colvars", atoms=range(22), units="real") / "check.data"
+        (folder / "check.data").write_text(start.read_text())
+        (folder / "in.run").write_text(
+            "units real\natom_style atomic\natom_modify map yes\nread_data check.data\npair_style zero 10.0\n"
+            "pair_coeff * *\nmass * 12.0\ntimestep 1.0\nfix tether all spring/self 20.0\nfix move all nve\n"
+            "velocity all create 300 4711\nfix bath all langevin 300 300 100 7\n"
+            f"fix map all colvars run.colvars output run tstat bath\n{text}\nrun 100\n"
+        )
+        run_input(folder, "in.run")
+    settings = {"model": model, "top": str(top)}
+    files = [tmp_path / "right" / "run.colvars.traj"]
+    agreements = check_export(files, traj=str(tmp_path / "right" / "run.dcd"), **settings)
+    assert max(agreements.values()) < 1e-4
+    files = [tmp_path / "wrong" / "run.colvars.traj"]
+    with pytest.raises(InvalidInputError, match="numbers its atoms differently"):
+        check_export(files, traj=str(tmp_path / "wrong" / "run.dcd"), **settings)
 
 
 def check_round_trip(model, folder):

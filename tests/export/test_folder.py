@@ -12,7 +12,7 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
-from ldmaps.errors import AtomOrderWarning, InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError, OutsideDomainWarning
 from ldmaps.export import check_export, export_map
 from ldmaps.export.definition import engine_atoms
 from ldmaps.inputs import open as open_points
@@ -135,6 +135,82 @@ def test_atoms_in_another_order_are_found_by_name(files):
     assert found.tolist() == [{5: 6, 6: 5}.get(number, number) for number in straight]
 
 
+@pytest.fixture(scope="module")
+def run(files):
+    """Frames of the whole system, as an engine writes them, with times; and the same in memory."""
+    mdtraj = pytest.importorskip("mdtraj")
+    from written_trajectories import mdtraj_trajectory
+
+    trajectory = mdtraj_trajectory(500)
+    system = mdtraj.load(str(files / "system.pdb"))
+    frames = np.concatenate([np.tile(system.xyz[:, :3], (len(trajectory), 1, 1)), trajectory.xyz], axis=1)
+    times = 2.0 * np.arange(len(frames))
+    mdtraj.Trajectory(frames, system.topology, time=times).save(str(files / "run.xtc"))
+    return times, frames.astype(np.float64)
+
+
+def test_frames_of_the_engine_show_a_wrong_order_of_atoms(files, run, tmp_path):
+    """The check in the folder is in the folder's own numbering, and agrees; a run of the engine does not."""
+    pytest.importorskip("jax", reason="the interpreter differentiates with JAX")
+    from plumed_interpreter import Plumed, read_xyz
+
+    model, (times, frames) = load(files / "map.ldm"), run
+    right = engine_atoms(model, str(files / "system.pdb"), None, None).numbers - 1
+    wrong = right.copy()
+    wrong[[1, 2]] = wrong[[2, 1]]  # C and O of the first residue
+    settings = {"model": model, "traj": str(files / "run.xtc"), "top": str(files / "system.pdb")}
+    for atoms in (right, wrong):
+        folder = model.export(tmp_path / str(atoms[1]), "plumed", atoms=atoms)
+        Plumed(folder / "check.dat").drive(read_xyz(folder / "check.xyz"))
+        check_export([folder / "COLVAR"])
+        # The engine prints twice as often as it writes frames, and stops before the last ones.
+        twice, steps = np.repeat(frames, 2, axis=0), np.repeat(times, 2) + np.tile([0.0, 1.0], len(times))
+        Plumed(folder / "check.dat").drive(twice[:-5], steps[:-5])
+    agreements = check_export([tmp_path / str(right[1]) / "COLVAR"], **settings)
+    assert list(agreements) == ["psi2", "psi3"]
+    assert max(agreements.values()) < 0.02  # XTC keeps three decimals
+    with pytest.raises(InvalidInputError, match="psi. is .* in row .*numbers its atoms differently"):
+        check_export([tmp_path / str(wrong[1]) / "COLVAR"], **settings)
+
+
+def test_a_run_without_common_times_is_compared_in_order_or_refused(files, run, tmp_path):
+    model, (_, frames) = load(files / "map.ldm"), run
+    atoms = engine_atoms(model, str(files / "system.pdb"), None, None).numbers - 1
+    psi = model.transform(frames[:, atoms])
+    settings = {"model": model, "traj": [files / "run.xtc"], "top": str(files / "system.pdb")}
+
+    def printed(name, rows, at):
+        path = tmp_path / name
+        header = f"! FIELDS {at} psi2 psi3"
+        np.savetxt(
+            path, np.column_stack([np.arange(len(rows)), rows]), header=header, comments="#", fmt="%.12g"
+        )
+        return [path]
+
+    assert max(check_export(printed("step", psi, "step"), **settings).values()) < 0.02
+    with pytest.raises(InvalidInputError, match="rows and the trajectory .* frames, and no time is in both"):
+        check_export(printed("short", psi[:-1], "step"), **settings)
+    (tmp_path / "one").write_text("#! FIELDS time psi2\n0 1\n")
+    with pytest.raises(InvalidInputError, match="has no column psi3"):
+        check_export([tmp_path / "one"], **settings)
+    with pytest.raises(InvalidInputError, match="only a map of frames is compared with a trajectory"):
+        check_export(printed("step", psi, "step"), traj="run.xtc")
+    settings["top"] = renumbered(files, "reversed.pdb", 0, order=[*range(22)][::-1])
+    mdtraj = pytest.importorskip("mdtraj")
+    backwards = [0, 1, 2, *range(24, 2, -1)]
+    trajectory = mdtraj.load(str(files / "run.xtc"), top=str(files / "system.pdb"))
+    mdtraj.Trajectory(trajectory.xyz[:, backwards], mdtraj.load(settings["top"]).topology).save(
+        str(files / "reversed.xtc")
+    )
+    right = settings | {"traj": files / "reversed.xtc"}
+    assert max(check_export(printed("step", psi, "step"), **right).values()) < 0.02
+    with (
+        pytest.warns(OutsideDomainWarning, match="frames that were compared are in the map's domain"),
+        pytest.raises(InvalidInputError, match="numbers its atoms differently"),
+    ):
+        check_export(printed("step", psi, "step"), **settings)
+
+
 def test_a_map_that_does_not_know_its_atoms_asks_for_them(plain, tmp_path):
     with pytest.raises(InvalidInputError, match="does not know which atoms.*top=.*select=.*atoms="):
         plain.export(tmp_path, "plumed")
@@ -223,6 +299,17 @@ def test_the_command_writes_a_folder_and_checks_it(files, tmp_path):
     assert "name the map, --to plumed or colvars" in command(files / "map.ldm").stderr
 
 
+@pytest.mark.slow
+def test_the_command_compares_a_run(files, run, tmp_path):
+    model, (times, frames) = load(files / "map.ldm"), run
+    atoms = engine_atoms(model, str(files / "system.pdb"), None, None).numbers - 1
+    rows = np.column_stack([times, model.transform(frames[:, atoms])])
+    np.savetxt(tmp_path / "COLVAR", rows, header="! FIELDS time psi2 psi3", comments="#", fmt="%.12g")
+    given = ["--traj", files / "run.xtc", "-t", files / "system.pdb"]
+    done = command(files / "map.ldm", "--check", tmp_path / "COLVAR", *given)
+    assert done.stdout.count("largest difference") == 2, done.stderr
+
+
 def test_columns_of_a_run_are_compared_with_the_map(angles, tmp_path):
     """Round trip: what an engine prints of columns and coordinates is what ldmaps makes of the columns."""
     table = tmp_path / "angles.csv"
@@ -252,5 +339,7 @@ def test_faults_of_an_engines_output_are_named(plain, tmp_path):
     (folder / "COLVAR").write_text("#! FIELDS time psi2 psi3\n" + "0 nan 1\n" * 5)
     with pytest.raises(InvalidInputError, match="psi2 is nan in row 0"):
         check_export([folder / "COLVAR"])
-    with pytest.raises(InvalidInputError, match="no columns with names"):
+    with pytest.raises(
+        InvalidInputError, match="of frames, so the run's own are needed: name them with traj="
+    ):
         check_export([folder / "COLVAR"], model=plain)

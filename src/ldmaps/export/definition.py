@@ -69,13 +69,18 @@ def _length_factor(model: Any, units: EngineUnits) -> float:
     """Return what turns the map's lengths into the engine's, or raise where the map's unit is not known."""
     if model.units_ is None and units.name == "lj":
         return 1.0  # numbers as they are
+    return map_unit_in_nm(model) / units.nm
+
+
+def map_unit_in_nm(model: Any) -> float:
+    """Return the map's unit of length, or raise where it is not known."""
     nm = _MAP_UNITS.get(str(model.units_).lower())
     if nm is None:
         raise InvalidInputError(
-            f"the map's unit of length is {model.units_ or 'not known'}, so it cannot be turned into {units.length}; "
-            'set model.units_ = "nm" (or "angstrom"), what its frames were in, and save it again'
+            f"the map's unit of length is {model.units_ or 'not known'}, so it cannot be turned into that of an "
+            'engine; set model.units_ = "nm" (or "angstrom"), what its frames were in, and save it again'
         )
-    return nm / units.nm
+    return nm
 
 
 class EngineAtoms(NamedTuple):
