@@ -10,7 +10,8 @@ Where the manual (https://www.plumed.org/doc-v2.10/user-doc/html/) says what is 
   alignment, 61-66 beta = weight in the displacement; "any real number that can be parsed is OK"; places are in Å
   unless units are natural.
 * CUSTOM ARG= VAR= FUNC= PERIODIC=: arguments are x, y, z unless VAR names them; Lepton's operators and functions.
-* COMBINE ARG= COEFFICIENTS= PARAMETERS= POWERS=: Σ c (x − a)^p. SORT: label.1 is the lowest.
+* COMBINE ARG= COEFFICIENTS= PARAMETERS= POWERS=: Σ c (x − a)^p, as many numbers as arguments. For arguments with a
+  period 2.10 wraps x − a and 2.9 does not, so such arguments are an error here. SORT: label.1 is the lowest.
 * TORSION, ANGLE, DISTANCE ATOMS=: radians and the unit of length. BIASVALUE ARG=: the values are the energy.
 * PRINT ARG= FILE= FMT=: a header "#! FIELDS time ..." and one line per step.
 * UPPER_WALLS ARG= AT= KAPPA=: label.bias = Σ κ (x − a)² where x > a (EXP = 2 by default; there is no ½).
@@ -166,6 +167,8 @@ class Plumed:
                 names = given["VAR"].split(",") if "VAR" in given else ["x", "y", "z"][: len(arguments)]
                 known[label] = evaluated(given["FUNC"], dict(zip(names, arguments, strict=True)))
             elif name == "COMBINE":
+                torsions = {known for known, action, _ in self.actions if action == "TORSION"}
+                assert torsions.isdisjoint(given["ARG"].split(",")), "COMBINE of what has a period"
                 ones = {"COEFFICIENTS": 1.0, "PARAMETERS": 0.0, "POWERS": 1.0}
                 c, a, p = (
                     [float(v) for v in given[key].split(",")] if key in given else [one] * len(arguments)

@@ -44,6 +44,26 @@ def test_plumed_finds_the_check(model, tmp_path):
     assert "f2 = dihedral of atoms" in (folder / "README.md").read_text()
 
 
+def test_plumed_starts_quickly_with_many_features(frames, tmp_path):
+    """CUSTOM of K variables takes K³ time at the start, so it has few; all others are COMBINE's."""
+    pytest.importorskip("jax", reason="the interpreter differentiates with JAX")
+    from plumed_interpreter import Plumed, read_xyz, write_forces
+
+    chains = [[a, a + 1, a + 2, a + 3] for a in range(0, 16, 2)]
+    pairs = [[a, b] for a in range(0, 22, 3) for b in range(a + 2, 22, 5)]
+    metric = Features(22, dihedrals=chains, distances=pairs, contacts=pairs[::3], angles=[[6, 8, 14]])
+    model = LandmarkDiffusionMap(2, "connected", metric=metric, n_landmarks=6, extension="distilled")
+    model.fit(frames)
+    model.units_ = "nm"
+    folder = model.export(tmp_path, "plumed", atoms=range(22))
+    plumed = Plumed(folder / "check.dat")
+    custom = [len(given["ARG"].split(",")) for _, name, given in plumed.actions if name == "CUSTOM"]
+    assert max(custom) <= 6
+    _, forces = plumed.drive(read_xyz(folder / "check.xyz"))
+    write_forces(folder / "forces.xyz", forces)
+    assert max(check_export([folder / "COLVAR", folder / "forces.xyz"]).values()) < 1e-9
+
+
 @pytest.mark.parametrize("units", ["real", "lj"])
 def test_colvars_finds_the_check(model, tmp_path, units):
     folder = model.export(tmp_path, "colvars", atoms=ATOMS, units=units)

@@ -209,9 +209,18 @@ class Columns:
         """Whether they are columns of a table, whose names and atoms are the user's to know."""
         return not self.meanings
 
-    def squares(self, variables: Sequence[str], landmark: int) -> str:
-        """Return d² to a landmark as a formula of such variables."""
-        return "+".join(map(_square, variables, self.landmarks[landmark], self.periods, self.factors))
+    def squares(self, variables: Sequence[str], landmark: int, places: Sequence[int] | None = None) -> str:
+        """Return d² to a landmark, or what some columns contribute to it, as a formula of such variables."""
+        chosen = slice(None) if places is None else list(places)
+        return "+".join(
+            map(
+                _square,
+                variables,
+                self.landmarks[landmark, chosen],
+                self.periods[chosen],
+                self.factors[chosen],
+            )
+        )
 
 
 class Definition:
