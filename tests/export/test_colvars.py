@@ -20,6 +20,9 @@ from ldmaps.export.definition import Columns, Definition, engine_units
 from ldmaps.metrics import RMSD
 from ldmaps.metrics.base import squared_matrix
 
+#: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
+
 #: nm per unit of length.
 LENGTH = {"real": 0.1, "metal": 0.1, "lj": 0.1}
 

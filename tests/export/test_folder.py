@@ -17,6 +17,9 @@ from ldmaps.export import check_export, export_map
 from ldmaps.export.definition import engine_atoms
 from ldmaps.inputs import open as open_points
 
+#: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
+
 
 def command(*arguments, folder=None):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

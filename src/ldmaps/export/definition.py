@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
-from ldmaps.extension.domain import BUMP_SHARE
+from ldmaps.export.hills import hills_of
 from ldmaps.inputs.atom_matching import AtomMatch, described, match_atoms
 from ldmaps.inputs.selection import Selection, select_atoms
 from ldmaps.inputs.source import Reading
@@ -236,8 +236,8 @@ class Definition:
         self.reach = area * float(embedder.squared_radii.max())  # largest d² within the domain of a landmark
         #: d² of landmarks, (M, M).
         self.between = area * squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
-        #: Widths for metadynamics, (k,).
-        self.bumps = BUMP_SHARE * np.ptp(model.landmark_embedding_.astype(np.float64), axis=0)
+        #: Widths for metadynamics, and the share of points within one of them of an end, (k,).
+        self.bumps, self.at_ends = hills_of(model)
         low, high = self.coefficients.min(axis=1), self.coefficients.max(axis=1)
         slack = 1e-3 * (high - low)
         #: Values that no coordinate goes beyond, with room for rounding, (k, 2).
@@ -259,6 +259,9 @@ class Definition:
             "low": f"{low:.6g}",
             "high": f"{high:.6g}",
             "bins": f"{5 * (high - low) / bump:.0f}",
+            "inner_low": f"{low + bump:.6g}",
+            "inner_high": f"{high - bump:.6g}",
+            "at_ends": f"{100 * self.at_ends[0]:.0f}",
             "reach": f"{self.reach:.6g}",
         }
         text = files("ldmaps.export").joinpath("assets", asset).read_text(encoding="utf-8")

@@ -26,6 +26,8 @@ _LIBRARIES = {"plumed": plumed, "colvars": colvars}
 N_FRAMES, JITTER = 5, 0.3
 #: How far atoms of landmarks are moved for the check of a map of internal coordinates, in nm.
 SMALL_MOVE = 0.005
+#: Share of the points at the ends of a coordinate above which metadynamics along it deserves a warning.
+MOST_AT_ENDS = 0.5
 #: A box of an engine is rarely smaller than twice this, in nm.
 WIDE_GAP = 1.5
 
@@ -108,6 +110,15 @@ def export_map(
             LdmapsWarning,
             stacklevel=3,
         )
+    if definition.at_ends[0] > MOST_AT_ENDS:
+        warnings.warn(
+            f"{100 * definition.at_ends[0]:.0f} % of the map's points are within one width of a hill, "
+            f"{definition.bumps[0]:.3g}, of an end of {definition.names[0]}: it hardly varies within basins. "
+            "Metadynamics along it alone fills the ends unevenly, and its free energies there are rough; bias a "
+            "second coordinate as well, and read README.md in the folder",
+            LdmapsWarning,
+            stacklevel=3,
+        )
     files["README.md"] = _readme(model, definition, to, found, names)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
@@ -171,6 +182,8 @@ def _readme(
     else:
         periods = [f" (period {period:g})" if period else "" for period in geometry.periods]
         text = ", ".join(map(str.__add__, geometry.names, periods))
+    if definition.at_ends[0] > MOST_AT_ENDS:
+        fits.add("ends")
     if units.name == "lj" and model.units_:
         fits.add("lj")
     renamed = ""
