@@ -45,8 +45,8 @@ def match_atoms(wanted: Sequence[str], system: Sequence[str]) -> AtomMatch | str
     several = next((label for label in ours if len(places[label]) > 1), None)
     missing = next((label for label in ours if not places[label]), None)
     if missing is None and several is None:
-        found = np.array([places[label][0] for label in ours], dtype=np.intp)
-        return AtomMatch(found, "matched by residue and name", True)
+        indices = np.array([places[label][0] for label in ours], dtype=np.intp)
+        return AtomMatch(indices, "matched by residue and name", True)
     if missing is None and several is not None:
         first, second = places[several][:2]
         return f"{several} is atom {first} and atom {second}, counted from 0, so names do not tell which"
